@@ -1,0 +1,148 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { BaseLogger } from 'pino';
+import type { EventStore, Position } from '../src/eventStore/eventStore.ts';
+import { MalformedPlantCreated } from '../src/plants/plant.ts';
+import type { PlantsByUser } from './plantsByUser.ts';
+
+/** The view has not reached a position in time, or has stopped; the message says which, in words for a client. */
+export class ViewBehind extends Error {
+  override readonly name = 'ViewBehind';
+}
+
+export type Progress = { from: Position; position: Position; end: Position };
+
+export type Follower = {
+  /** Resolves once the view has caught up since the start and has seen `position`. @throws ViewBehind */
+  reached(position: Position): Promise<void>;
+  /** Why the view cannot be asked just now; undefined when it can. */
+  notReady(): string | undefined;
+  /** Ends following; what has been seen is in the view, but perhaps not saved yet. */
+  stop(): Promise<void>;
+};
+
+type Options = {
+  store: EventStore;
+  view: PlantsByUser;
+  /** Ids of events that an operator has decided to pass over. */
+  skip: ReadonlySet<string>;
+  log: Pick<BaseLogger, 'warn' | 'error' | 'fatal'>;
+  onProgress?: (progress: Progress) => void;
+  /** How long `reached` waits, in milliseconds. */
+  patience?: number;
+};
+
+/** Rows wait for each other so that they share pages and a transaction: up to this many, or this many milliseconds. */
+const SAVE_AFTER_EVENTS = 5_000;
+const SAVE_AFTER = 1_000;
+
+const LONGEST_PAUSE = 5_000;
+
+/** Keeps the view up with the log: binds it to its log, then applies every event as it comes. */
+export function follow({ store, view, skip, log, onProgress, patience = 5_000 }: Options): Follower {
+  const stopping = new AbortController();
+  const waiting = new Set<() => void>();
+  let caughtUp = false;
+  let stopped: string | undefined;
+  let saving: NodeJS.Timeout | undefined;
+  let restart = new AbortController();
+  view.onDamage = () => {
+    caughtUp = false;
+    restart.abort();
+  };
+
+  /** A view of another log, or of a log that has lost what the view has seen, starts anew. */
+  async function bind(): Promise<void> {
+    const { mark, position, eventId } = view.checkpoint;
+    const current = await store.mark();
+    const known = mark === current && (eventId === '' || (await store.eventAt(position))?.id === eventId);
+    if (known) return;
+    if (eventId !== '')
+      log.warn({ position: String(position), eventId }, 'the view is of another log: building it anew');
+    caughtUp = false;
+    view.reset(current);
+  }
+
+  async function catchUp(): Promise<void> {
+    restart = new AbortController();
+    view.save();
+    await bind();
+    const from = view.position;
+    const signal = AbortSignal.any([stopping.signal, restart.signal]);
+    for await (const batch of store.subscribe({ after: from, signal })) {
+      view.apply(batch.events, skip);
+      if (!caughtUp) {
+        caughtUp = batch.caughtUp;
+        onProgress?.({ from, position: view.position, end: await store.end() });
+      }
+      for (const look of waiting) look();
+      if (view.unsaved >= SAVE_AFTER_EVENTS) view.save();
+      else if (view.unsaved > 0) saving ??= setTimeout(saveSoon, SAVE_AFTER).unref();
+    }
+  }
+
+  function saveSoon(): void {
+    saving = undefined;
+    try {
+      view.save();
+    } catch {
+      restart.abort(); // `run` tries again, with pauses
+    }
+  }
+
+  async function run(): Promise<void> {
+    for (let failures = 0; !stopping.signal.aborted; ) {
+      const { position } = view;
+      try {
+        await catchUp();
+      } catch (error) {
+        if (error instanceof MalformedPlantCreated) {
+          stopped = `the view has stopped: ${error.message}`;
+          log.fatal({ err: error }, `${stopped}; SKIP_EVENTS=${error.eventId} passes over it`);
+          return;
+        }
+        failures = view.position > position ? 1 : failures + 1;
+        const delay = Math.min(50 * 2 ** failures, LONGEST_PAUSE);
+        log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
+        await pause(delay, undefined, { signal: stopping.signal }).catch(() => {});
+      }
+    }
+  }
+
+  const running = run();
+
+  function notReady(): string | undefined {
+    if (stopped) return stopped;
+    return caughtUp ? undefined : `the view is catching up with the log, at position ${view.position}`;
+  }
+
+  const isReached = (position: Position): boolean => caughtUp && !stopped && view.position >= position;
+
+  return {
+    notReady,
+    async reached(position) {
+      if (isReached(position)) return;
+      if (stopped) throw new ViewBehind('The list of plants is out of order; we have been told.');
+      await new Promise<void>((resolve, reject) => {
+        const look = () => {
+          if (!isReached(position)) return;
+          done();
+          resolve();
+        };
+        const timer = setTimeout(() => {
+          done();
+          reject(new ViewBehind('The list of plants is not up to date yet; try again.'));
+        }, patience);
+        const done = () => {
+          waiting.delete(look);
+          clearTimeout(timer);
+        };
+        waiting.add(look);
+      });
+    },
+    async stop() {
+      clearTimeout(saving);
+      stopping.abort();
+      await running;
+    },
+  };
+}

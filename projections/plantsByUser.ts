@@ -1,0 +1,261 @@
+import { rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { LRUCache } from 'lru-cache';
+import { type Position, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
+import { sqliteCode } from '../src/eventStore/sqliteFile.ts';
+import { readPlantCreated } from '../src/plants/plant.ts';
+
+/** The tables below. A file of another version is thrown away and built anew. */
+const VERSION = 1;
+
+const SCHEMA = `
+  CREATE TABLE plants (
+    user     TEXT    NOT NULL,
+    position INTEGER NOT NULL,
+    plant    TEXT    NOT NULL,
+    PRIMARY KEY (user, position)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE checkpoint (mark TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO checkpoint VALUES ('', 0, '');
+`;
+
+/** Bytes of remembered answers. */
+const MEMORY = 32 * 1024 * 1024;
+
+/** How far the view has come: an event's position and id, in the log with this mark. */
+export type Checkpoint = { mark: string; position: Position; eventId: string };
+
+export type Question = { after: Position; upTo: Position; limit: number };
+
+/** `plants`: JSON objects joined by commas; `last`: the position of the last one; `more`: others follow up to `upTo`. */
+export type Page = { plants: string; count: number; last: Position; more: boolean };
+
+type Row = { position: Position; plant: string };
+
+/** The file of the view is damaged. It has been thrown away; the view has to follow the log from its start. */
+export class ViewDamaged extends Error {
+  override readonly name = 'ViewDamaged';
+}
+
+/**
+ * The view: each user's plants in log order. New rows wait in memory, where questions see them, until `save` writes
+ * them and the checkpoint in one transaction: a file ordered by user costs a page per user touched, so many events
+ * share it. What a crash loses is in the log.
+ */
+export class PlantsByUser {
+  /** The last event seen, here or in the file. */
+  position: Position = START;
+  /** Called when the file turns out to be damaged and has been replaced by an empty one. */
+  onDamage = () => {};
+  readonly #file: string;
+  #tables: Tables;
+  #saved: Checkpoint;
+  #recent = new Map<string, Row[]>();
+  #unsaved = 0;
+  #lastEventId = '';
+  #answers = new LRUCache<string, { to: string; page: Page }>({
+    maxSize: MEMORY,
+    sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
+  });
+
+  /** Opens the view's file; one that is missing, damaged or of another version is made anew. */
+  constructor(file: string) {
+    this.#file = file;
+    try {
+      this.#tables = openTables(file);
+    } catch (error) {
+      if (!isDamage(error)) throw new Error(`the view ${file} cannot be used: ${(error as Error).message}`);
+      remove(file);
+      this.#tables = openTables(file);
+    }
+    this.#saved = this.#tables.checkpoint.get() as Checkpoint;
+    this.position = this.#saved.position;
+    this.#lastEventId = this.#saved.eventId;
+  }
+
+  get checkpoint(): Checkpoint {
+    return this.#saved;
+  }
+
+  /** How many events have been seen since the last `save`. */
+  get unsaved(): number {
+    return this.#unsaved;
+  }
+
+  /**
+   * Takes events in log order, except those in `skip` (ids).
+   * @throws MalformedPlantCreated with everything before that event applied
+   */
+  apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
+    for (const event of events) {
+      const created = skip.has(event.id) ? undefined : readPlantCreated(event);
+      if (created) {
+        const { user, name, tag } = created;
+        const row = { position: event.position, plant: JSON.stringify({ name, tag }) };
+        const rows = this.#recent.get(user);
+        if (rows) rows.push(row);
+        else this.#recent.set(user, [row]);
+        this.#answers.delete(user);
+      }
+      this.position = event.position;
+      this.#lastEventId = event.id;
+      this.#unsaved++;
+    }
+  }
+
+  /** Writes what has been applied, and the checkpoint with it. */
+  save(): void {
+    if (this.#unsaved === 0) return;
+    const next = { mark: this.#saved.mark, position: this.position, eventId: this.#lastEventId };
+    this.#transaction(({ insert, move }) => {
+      for (const user of [...this.#recent.keys()].sort()) {
+        for (const { position, plant } of this.#recent.get(user) ?? []) insert.run(user, position, plant);
+      }
+      move.run(next.mark, next.position, next.eventId);
+    });
+    this.#saved = next;
+    this.#recent.clear();
+    this.#unsaved = 0;
+  }
+
+  /** Forgets everything; from now on the view belongs to the log with this mark. */
+  reset(mark: string): void {
+    this.#transaction(({ empty, move }) => {
+      empty();
+      move.run(mark, START, '');
+    });
+    this.#forget(mark);
+  }
+
+  /**
+   * A page of a user's plants, oldest first: at most `limit`, after one position and up to another.
+   * @throws ViewDamaged
+   */
+  plantsOf(user: string, question: Question): Page {
+    if (question.upTo > this.position) throw new ViewDamaged('the view has been reset since');
+    // Nothing of this user came since an answer was remembered, or it would have been dropped.
+    const isCurrent = question.upTo === this.position;
+    const to = `${question.after} ${question.limit}`;
+    const remembered = isCurrent ? this.#answers.get(user) : undefined;
+    if (remembered?.to === to) return remembered.page;
+    const page = this.#page(user, question);
+    if (isCurrent) this.#answers.set(user, { to, page });
+    return page;
+  }
+
+  /** The position of a user's `n`th plant (counted from 1) after one position, up to another. */
+  positionOfNth(user: string, n: number, { after, upTo }: Omit<Question, 'limit'>): Position | undefined {
+    const saved = this.#ask(({ count }) => Number(count.get(user, after, upTo, n)?.n));
+    if (saved < n) return this.#recentOf(user, after, upTo)[n - saved - 1]?.position;
+    return this.#ask(({ nth }) => nth.get(user, after, upTo, n - 1))?.position as Position;
+  }
+
+  close(): void {
+    this.save();
+    this.#tables.db.close();
+  }
+
+  #page(user: string, { after, upTo, limit }: Question): Page {
+    const saved = this.#ask(({ page }) => page.get(user, after, upTo, limit)) as SavedPage;
+    let plants = saved.plants ?? '';
+    let last = saved.last ?? after;
+    let count = Number(saved.count);
+    if (count === limit && this.#ask(({ nth }) => nth.get(user, last, upTo, 0)))
+      return { plants, count, last, more: true };
+    for (const row of this.#recentOf(user, last, upTo)) {
+      if (count === limit) return { plants, count, last, more: true };
+      plants = count === 0 ? row.plant : `${plants},${row.plant}`;
+      last = row.position;
+      count++;
+    }
+    return { plants, count, last, more: false };
+  }
+
+  #recentOf(user: string, after: Position, upTo: Position): Row[] {
+    return (this.#recent.get(user) ?? []).filter(({ position }) => position > after && position <= upTo);
+  }
+
+  #transaction(write: (tables: Tables) => void): void {
+    this.#ask((tables) => {
+      tables.db.exec('BEGIN IMMEDIATE');
+      try {
+        write(tables);
+        tables.db.exec('COMMIT');
+      } catch (error) {
+        if (tables.db.isTransaction) tables.db.exec('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  #ask<T>(question: (tables: Tables) => T): T {
+    try {
+      return question(this.#tables);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#tables.db.close();
+      remove(this.#file);
+      this.#tables = openTables(this.#file);
+      this.#forget('');
+      this.onDamage();
+      throw new ViewDamaged(
+        `the view ${this.#file} was damaged and is built anew: ${(error as Error).message}`,
+      );
+    }
+  }
+
+  #forget(mark: string): void {
+    this.#saved = { mark, position: START, eventId: '' };
+    this.position = START;
+    this.#lastEventId = '';
+    this.#recent.clear();
+    this.#unsaved = 0;
+    this.#answers.clear();
+  }
+}
+
+type SavedPage = { plants: string | null; count: bigint; last: Position | null };
+
+type Tables = ReturnType<typeof openTables>;
+
+function openTables(file: string) {
+  const db = new DatabaseSync(file, { timeout: 1_000 });
+  try {
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
+    const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
+    const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
+    if (!empty && version !== VERSION) throw new WrongVersion(`it has version ${version}, not ${VERSION}`);
+    if (empty) db.exec(`BEGIN; ${SCHEMA}; PRAGMA user_version = ${VERSION}; COMMIT`);
+    const rows = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?';
+    const statements = {
+      checkpoint: db.prepare('SELECT mark, position, event_id AS eventId FROM checkpoint'),
+      move: db.prepare('UPDATE checkpoint SET mark = ?, position = ?, event_id = ?'),
+      insert: db.prepare('INSERT INTO plants (user, position, plant) VALUES (?, ?, ?)'),
+      page: db.prepare(`
+        SELECT group_concat(plant, ',' ORDER BY position) AS plants, count(*) AS count, max(position) AS last
+        FROM (SELECT position, plant ${rows})`),
+      count: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 ${rows})`),
+      nth: db.prepare(`SELECT position ${rows.replace(/\?$/, '1 OFFSET ?')}`),
+    };
+    for (const statement of Object.values(statements)) statement.setReadBigInts(true);
+    return { db, ...statements, empty: () => db.exec('DELETE FROM plants') };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+class WrongVersion extends Error {}
+
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOTADB = 26;
+
+/** Whether a new file is the cure. A failing disk or a lock is none. */
+function isDamage(error: unknown): boolean {
+  const code = (sqliteCode(error) ?? 0) & 0xff;
+  return error instanceof WrongVersion || code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
+}
+
+function remove(file: string): void {
+  for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+}

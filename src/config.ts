@@ -1,0 +1,107 @@
+import { envSchema } from 'env-schema';
+import { type Static, Type } from 'typebox';
+
+const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
+const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
+
+/** Every setting; its description ends the sentence "NAME must be …". */
+const Settings = Type.Object(
+  {
+    HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
+    PORT: Type.Integer({
+      default: 3000,
+      minimum: 0,
+      maximum: 65535,
+      description: 'a port, or 0 for a free one',
+    }),
+    DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
+    KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
+    JWKS_URL: Type.Optional(
+      Type.String({
+        pattern: HTTPS_OR_LOOPBACK,
+        description: 'an https URL, or http on the loopback interface',
+      }),
+    ),
+    JWT_ISSUER: Type.Optional(Type.String({ minLength: 1, description: 'the iss of every token' })),
+    JWT_AUDIENCE: Type.Optional(Type.String({ minLength: 1, description: 'the aud of every token' })),
+    CORS_ORIGINS: Type.Optional(
+      Type.String({
+        pattern: ORIGINS,
+        description: 'origins such as https://app.example, separated by commas',
+      }),
+    ),
+    SKIP_EVENTS: Type.Optional(
+      Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
+    ),
+    LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+      default: 'info',
+      description: 'fatal, error, warn, info, debug, trace or silent',
+    }),
+  },
+  { dependencies: { JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'] } },
+);
+type Settings = Static<typeof Settings>;
+
+export type Config = Readonly<{
+  host: string;
+  port: number;
+  dataDir: string;
+  keyFile: string;
+  jwksUrl?: URL;
+  issuer?: string;
+  audience?: string;
+  corsOrigins: readonly string[];
+  skipEvents: ReadonlySet<string>;
+  logLevel: Settings['LOG_LEVEL'];
+}>;
+
+/** The configuration cannot be used; every fault is named, no value is quoted. */
+export class BadConfig extends Error {
+  override readonly name = 'BadConfig';
+  constructor(faults: string[]) {
+    super(`the configuration cannot be used:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+  }
+}
+
+/**
+ * The environment, and below it the file `.env`, as a configuration.
+ * @throws BadConfig naming all faults at once
+ */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const settings = read(env);
+  const { JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
+  if (JWKS_URL !== undefined && !URL.canParse(JWKS_URL)) throw new BadConfig([mustBe('JWKS_URL')]);
+  return Object.freeze({
+    host: settings.HOST,
+    port: settings.PORT,
+    dataDir: settings.DATA_DIR,
+    keyFile: settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`,
+    ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(audience === undefined ? {} : { audience }),
+    corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
+    logLevel: settings.LOG_LEVEL,
+  });
+}
+
+type Fault = { instancePath: string; message?: string; params: { missingProperty?: string } };
+
+function read(env: NodeJS.ProcessEnv): Settings {
+  try {
+    return envSchema<Settings>({ schema: Settings, env: false, data: env, dotenv: true });
+  } catch (error) {
+    if (!(error instanceof Error && 'errors' in error))
+      throw new BadConfig([`.env: ${(error as Error).message}`]);
+    const faults = (error.errors as Fault[]).map(({ instancePath, params }) =>
+      params.missingProperty
+        ? `${params.missingProperty} is required where JWKS_URL is set`
+        : mustBe(instancePath.slice(1)),
+    );
+    throw new BadConfig([...new Set(faults)]);
+  }
+}
+
+function mustBe(name: string): string {
+  return `${name} must be ${Reflect.get(Settings.properties, name).description}`;
+}

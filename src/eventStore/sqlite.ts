@@ -1,0 +1,209 @@
+import { once } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import {
+  type Appended,
+  type Batch,
+  type EventStore,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from './eventStore.ts';
+import type { Append, Commit, Committed, Outcome } from './sqliteAppender.ts';
+import { openLogFile } from './sqliteFile.ts';
+
+/** Events read from the file at a time while a subscriber catches up. */
+const BATCH = 500;
+
+type Waiting = {
+  append: Append;
+  event: NewEvent;
+  resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+};
+
+/** Consecutive events just committed, so that a subscriber at the end of the log need not read them back. */
+type Tail = { after: Position; events: RecordedEvent[] };
+
+type Options = {
+  file: string;
+  now: () => Date;
+  /** Called once when the disk can no longer be trusted. What follows can only be the end of the process. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * The embedded log: one SQLite table in the manner of message-db. Appends are committed together (group commit) by
+ * a thread of its own and answered after their fsync; reading happens here, on a connection that never waits for it.
+ * @throws UnusableLog
+ */
+export async function openSqliteEventStore({ file, now, onFatal }: Options): Promise<EventStore> {
+  const db = openLogFile(file);
+  const columns = 'position, id, stream, revision, type, data, metadata';
+  const after = db.prepare(
+    `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ${BATCH}`,
+  );
+  const ofStream = db.prepare(`SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`);
+  const at = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
+  const last = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
+  for (const statement of [after, ofStream, at, last]) statement.setReadBigInts(true);
+
+  const mark = `s${(db.prepare('SELECT id FROM log').get() as { id: string }).id.replaceAll('-', '').slice(0, 12)}`;
+  let end = (last.get() as { position: bigint }).position;
+  let tail: Tail = { after: end, events: [] };
+  const subscribers = new Set<() => void>();
+  const closing = new AbortController();
+
+  let waiting: Waiting[] = [];
+  let committing: Waiting[] | undefined;
+  let broken: Error | undefined;
+
+  const worker = new Worker(new URL('./sqliteAppender.ts', import.meta.url), { workerData: file });
+  worker.on('error', (error) => fail(error as Error));
+  worker.on('message', (committed: Committed) => {
+    if ('untrusted' in committed) return fail(new Error(committed.untrusted));
+    const answered = committing ?? [];
+    committing = undefined;
+    commitWaiting();
+    if ('lost' in committed) {
+      for (const { reject } of answered) reject(new StoreUnavailable(committed.lost));
+    } else {
+      publish(answered, committed.outcomes);
+      for (const [i, one] of answered.entries()) settle(one, committed.outcomes[i] as Outcome);
+    }
+  });
+  // A worker that cannot open the log ends with an 'error' event, which `once` turns into a rejection.
+  await once(worker, 'online');
+
+  function commitWaiting(): void {
+    if (committing || waiting.length === 0) return;
+    committing = waiting;
+    waiting = [];
+    const commit: Commit = {
+      appends: committing.map(({ append }) => append),
+      recordedAt: now().toISOString(),
+    };
+    worker.postMessage(commit);
+  }
+
+  function publish(answered: Waiting[], outcomes: Outcome[]): void {
+    const events: RecordedEvent[] = [];
+    for (const [i, { event, append }] of answered.entries()) {
+      const outcome = outcomes[i] as Outcome;
+      if (!('position' in outcome) || outcome.repeated) continue;
+      const { position, revision } = outcome;
+      events.push({ position, stream: append[1], revision, ...event });
+    }
+    const newest = events.at(-1);
+    if (!newest) return;
+    tail = { after: end, events };
+    end = newest.position;
+    for (const wake of subscribers) wake();
+  }
+
+  function fail(error: Error): void {
+    if (broken) return;
+    broken = error;
+    const unavailable = new StoreUnavailable(error.message);
+    for (const { reject } of [...(committing ?? []), ...waiting]) reject(unavailable);
+    committing = undefined;
+    waiting = [];
+    onFatal(error);
+  }
+
+  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+    const signal = AbortSignal.any([options.signal, closing.signal]);
+    let position = options.after;
+    let resume = () => {};
+    const wake = () => resume();
+    subscribers.add(wake);
+    signal.addEventListener('abort', wake);
+    try {
+      for (let first = true; !signal.aborted; first = false) {
+        const events = position === tail.after ? tail.events : read(() => after.all(position)).map(toEvent);
+        position = events.at(-1)?.position ?? position;
+        const caughtUp = position >= end;
+        if (events.length > 0 || first) yield { events, caughtUp };
+        if (position < end) {
+          await nextTurn(); // catching up must not starve the requests
+        } else if (!signal.aborted) {
+          await new Promise<void>((resolve) => {
+            resume = resolve;
+          });
+        }
+      }
+    } finally {
+      subscribers.delete(wake);
+      signal.removeEventListener('abort', wake);
+    }
+  }
+
+  return {
+    mark: async () => mark,
+    append(stream, event, expectedRevision) {
+      if (broken || closing.signal.aborted) {
+        return Promise.reject(new StoreUnavailable(broken?.message ?? 'the log is closed'));
+      }
+      const { id, type, data, metadata } = event;
+      const append: Append = [
+        id,
+        stream,
+        expectedRevision,
+        type,
+        JSON.stringify(data),
+        JSON.stringify(metadata),
+      ];
+      return new Promise((resolve, reject) => {
+        // The first of an event loop turn waits for the others of that turn: they share one commit.
+        if (waiting.length === 0 && !committing) setImmediate(commitWaiting);
+        waiting.push({ append, event, resolve, reject });
+      });
+    },
+    readStream: async (stream, maxCount) => read(() => ofStream.all(stream, maxCount)).map(toEvent),
+    eventAt: async (position) => read(() => at.all(position)).map(toEvent)[0],
+    end: async () => end,
+    subscribe,
+    async close() {
+      if (closing.signal.aborted) return;
+      closing.abort();
+      while (!broken && (committing || waiting.length > 0)) await nextTurn();
+      const ended = once(worker, 'exit');
+      worker.postMessage('close');
+      await ended;
+      db.close();
+    },
+  };
+}
+
+function settle({ append, resolve, reject }: Waiting, outcome: Outcome): void {
+  if ('position' in outcome) resolve({ position: outcome.position, revision: outcome.revision });
+  else if ('wrongRevision' in outcome) reject(new WrongExpectedRevision(append[1], append[2]));
+  else reject(new Error(outcome.refused));
+}
+
+type Row = Omit<RecordedEvent, 'data' | 'metadata'> & { data: string; metadata: string };
+
+function toEvent(row: unknown): RecordedEvent {
+  const { data, metadata, ...rest } = row as Row;
+  return { ...rest, data: parsed(data), metadata: parsed(metadata) };
+}
+
+/** Text that is no JSON (of another writer) stays text, as it does in EventStoreDB's client. */
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return json;
+  }
+}
+
+function read<T>(query: () => T): T {
+  try {
+    return query();
+  } catch (error) {
+    throw new StoreUnavailable((error as Error).message);
+  }
+}

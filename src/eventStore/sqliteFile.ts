@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+
+/** 'PLog' in ASCII: marks a SQLite file as a log of ours. */
+const APPLICATION_ID = 0x504c6f67;
+const VERSION = 1;
+
+/** The shape of the log on disk. It is for ever: add, never change. */
+const SCHEMA = `
+  CREATE TABLE log (id TEXT NOT NULL) STRICT;
+
+  CREATE TABLE events (
+    position    INTEGER PRIMARY KEY,
+    id          TEXT    NOT NULL UNIQUE,
+    stream      TEXT    NOT NULL,
+    revision    INTEGER NOT NULL,
+    type        TEXT    NOT NULL,
+    data        TEXT    NOT NULL,
+    metadata    TEXT    NOT NULL,
+    recorded_at TEXT    NOT NULL,
+    UNIQUE (stream, revision)
+  ) STRICT;
+
+  CREATE TRIGGER events_are_never_updated BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+  CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+`;
+
+/** The file is no log, or one that this version cannot use. The message is for an operator. */
+export class UnusableLog extends Error {
+  override readonly name = 'UnusableLog';
+}
+
+/** SQLite's extended result code (https://sqlite.org/rescode.html), or undefined for any other error. */
+export function sqliteCode(error: unknown): number | undefined {
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) : undefined;
+}
+
+/**
+ * Opens the log for appending, and makes it where there is none.
+ * Every commit is on disk before it returns: WAL with synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous).
+ * Checkpoints are the caller's business, since SQLite would swallow a failed fsync in one of its own.
+ * @throws UnusableLog
+ */
+export function openLogFile(file: string): DatabaseSync {
+  let db: DatabaseSync | undefined;
+  try {
+    // A rollback journal or WAL without its database would be replayed into the new, empty one.
+    if (!existsSync(file) && existsSync(`${file}-wal`))
+      throw new Error('its write-ahead log is there without it');
+    db = new DatabaseSync(file, { timeout: 5_000 });
+    db.exec(`
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = FULL;
+      PRAGMA wal_autocheckpoint = 0;
+      PRAGMA cache_size = -65536;
+      PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE slips past the DELETE trigger
+    `);
+    if (tables(db) === 0) create(db);
+    const { application_id } = db.prepare('PRAGMA application_id').get() as { application_id: number };
+    if (application_id !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
+    const { user_version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
+    if (user_version > VERSION) {
+      throw new Error(
+        `it was made by a newer version of the plant store (format ${user_version}, known ${VERSION})`,
+      );
+    }
+    return db;
+  } catch (error) {
+    db?.close();
+    throw new UnusableLog(`the log ${file} cannot be used: ${(error as Error).message}`);
+  }
+}
+
+function tables(db: DatabaseSync): number {
+  return (db.prepare('SELECT count(*) AS n FROM sqlite_schema').get() as { n: number }).n;
+}
+
+function create(db: DatabaseSync): void {
+  db.exec('BEGIN EXCLUSIVE');
+  db.exec(SCHEMA);
+  db.prepare('INSERT INTO log VALUES (?)').run(randomUUID());
+  db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`);
+}

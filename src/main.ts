@@ -1,0 +1,119 @@
+import { mkdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import pino from 'pino';
+import pretty from 'pino-pretty';
+import { type Config, readConfig } from './config.ts';
+import { reportProgress } from './progress.ts';
+import { type Service, serve } from './serve.ts';
+import { issueToken } from './tokens/issueToken.ts';
+import { loadOrCreateKey } from './tokens/keyFile.ts';
+
+// The command line, and the only place that touches the process: environment, arguments, signals, exit codes.
+
+const HELP = `Usage: npm start                                              runs the service
+       npm run -s token -- USER [--expires 30d] [--scope S]   prints a token for USER
+Settings come from the environment and from .env; README.md lists them.
+`;
+
+/** Time for everything in flight to end after a signal, in milliseconds. */
+const GRACE = 4_000;
+/** A terminal's Ctrl-C reaches this process twice, from the terminal and from npm: within this time it is one signal. */
+const SAME_SIGNAL = 500;
+
+async function runServer(config: Config): Promise<void> {
+  const onTerminal = process.stdout.isTTY === true;
+  const destination = onTerminal ? pretty({ sync: true }) : pino.destination({ sync: false });
+  const log = pino(
+    { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    destination,
+  );
+
+  const die = (error: unknown, message: string): void => {
+    log.fatal({ err: error }, message);
+    process.exit(1);
+  };
+  process.on('uncaughtException', (error) => die(error, 'a fault that nobody has caught'));
+  process.on('unhandledRejection', (error) => die(error, 'a fault that nobody has caught'));
+
+  const service = await serve(config, {
+    log,
+    onProgress: reportProgress(log, onTerminal),
+    onFatal: (error) => die(error, 'the log can no longer be trusted to reach the disk'),
+  });
+  closeOnSignals(service, log);
+  if (service.isNew && !config.jwksUrl) process.stdout.write(firstSteps(config, service.url));
+}
+
+function closeOnSignals(service: Service, log: pino.Logger): void {
+  let first: { signal: NodeJS.Signals; at: number } | undefined;
+  const close = async (signal: NodeJS.Signals): Promise<void> => {
+    if (first) {
+      if (signal === first.signal && performance.now() - first.at < SAME_SIGNAL) return;
+      log.warn({ signal }, 'ending at once');
+      process.exit(1);
+    }
+    first = { signal, at: performance.now() };
+    log.info({ signal }, 'closing');
+    setTimeout(() => service.cutConnections(), GRACE).unref();
+    try {
+      await service.close();
+      log.info('closed');
+    } catch (error) {
+      log.error({ err: error }, 'closed, not cleanly');
+    }
+    process.exit(0);
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void close(signal));
+}
+
+/** A POST and a GET to paste into a shell in the project's folder; the tokens are made there, so none is printed. */
+function firstSteps(config: Config, url: string): string {
+  const base = url.replace('0.0.0.0', '127.0.0.1').replace('[::]', '[::1]');
+  const quoted = (value: string): string => `'${value.replaceAll("'", `'\\''`)}'`;
+  const settings = [
+    config.dataDir === './data' ? '' : `DATA_DIR=${quoted(config.dataDir)} `,
+    config.keyFile === `${config.dataDir}/key.json` ? '' : `KEY_FILE=${quoted(config.keyFile)} `,
+    config.issuer === undefined ? '' : `JWT_ISSUER=${quoted(config.issuer)} `,
+    config.audience === undefined ? '' : `JWT_AUDIENCE=${quoted(config.audience)} `,
+  ].join('');
+  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${settings}npm run -s token -- demo)"`;
+  const plant = quoted(JSON.stringify({ id: 1, name: 'Fern', tag: 'indoor' }));
+  return `Create a plant, and list your plants:
+${curl} -H 'Content-Type: application/json' -d ${plant}
+${curl}
+`;
+}
+
+async function printToken(args: string[], config: Config): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    options: { expires: { type: 'string', default: '30d' }, scope: { type: 'string' } },
+    allowPositionals: true,
+  });
+  const [user, ...others] = positionals;
+  if (user === undefined || others.length > 0) throw new Error('name one user: npm run -s token -- alice');
+  if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
+  const { issuer, audience } = config;
+  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+  const { privateKey } = loadOrCreateKey(config.keyFile);
+  const token = await issueToken(privateKey, {
+    user,
+    expires: values.expires,
+    scope: values.scope,
+    issuer,
+    audience,
+  });
+  process.stdout.write(`${token}\n`);
+}
+
+async function main([command, ...args]: string[]): Promise<void> {
+  if (command === '--help' || args.includes('--help')) process.stdout.write(HELP);
+  else if (command === undefined) await runServer(readConfig(process.env));
+  else if (command === 'token') await printToken(args, readConfig(process.env));
+  else throw new Error(`there is no command ${command}\n${HELP}`);
+}
+
+main(process.argv.slice(2)).catch((error: Error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+});

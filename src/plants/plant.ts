@@ -1,0 +1,127 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import {
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../eventStore/eventStore.ts';
+import { isUser } from '../user.ts';
+
+// The names and shapes of PlantCreated and of its stream are what the log stores, for ever: add, never change.
+
+/** The data of the event. The id is text: int64 does not fit a JSON number in most readers. */
+const PlantCreated = Type.Object({
+  id: Type.Refine(Type.String(), isInt64Text),
+  user: Type.Refine(Type.String(), isUser),
+  name: Type.String(),
+  tag: Type.Optional(Type.String()),
+});
+export type PlantCreated = Static<typeof PlantCreated>;
+
+const isPlantCreated = Compile(PlantCreated);
+const SCHEMA_VERSION = 1;
+
+export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
+
+type Surroundings = { now: () => Date; newId: () => string; correlationId: string };
+
+/** The id belongs to another plant of this user, which stands in the log at `position`. */
+export class PlantIdTaken extends Error {
+  override readonly name = 'PlantIdTaken';
+  readonly position: Position;
+  constructor(id: bigint, position: Position) {
+    super(`plant ${id} exists with another content`);
+    this.position = position;
+  }
+}
+
+/** A PlantCreated that does not fit its schema: nothing can be said about this user's plants. */
+export class MalformedPlantCreated extends Error {
+  override readonly name = 'MalformedPlantCreated';
+  readonly eventId: string;
+  constructor(event: RecordedEvent) {
+    super(`event ${event.id} at position ${event.position} is no valid PlantCreated`);
+    this.eventId = event.id;
+  }
+}
+
+export function plantStream(user: string, id: bigint): string {
+  return `plant-${user}/${id}`;
+}
+
+/**
+ * Creates a plant once. The log is the uniqueness rule: the stream must not exist yet, so no look-up comes first and
+ * the same command may be repeated. Gives the position at which the plant stands in the log.
+ * @throws PlantIdTaken, StoreUnavailable
+ */
+export async function createPlant(
+  store: EventStore,
+  command: CreatePlant,
+  surroundings: Surroundings,
+): Promise<Position> {
+  const stream = plantStream(command.user, command.id);
+  const event = plantCreated(command, surroundings);
+  try {
+    const { position } = await store.append(stream, event, NO_STREAM);
+    return position;
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+    const [first] = await store.readStream(stream, 1);
+    if (!first) throw error;
+    if (!isSame(command, first)) throw new PlantIdTaken(command.id, first.position);
+    return first.position;
+  }
+}
+
+function plantCreated(
+  { user, id, name, tag }: CreatePlant,
+  { now, newId, correlationId }: Surroundings,
+): NewEvent {
+  return {
+    id: newId(),
+    type: 'PlantCreated',
+    data: { id: String(id), user, name, ...(tag === undefined ? {} : { tag }) },
+    metadata: {
+      $correlationId: correlationId,
+      schemaVersion: SCHEMA_VERSION,
+      occurredAt: now().toISOString(),
+    },
+  };
+}
+
+function isSame({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {
+  return type === 'PlantCreated' && isPlantCreated.Check(data) && data.name === name && data.tag === tag;
+}
+
+/**
+ * The plant that an event creates; undefined for an event that concerns no plant: another type, a stream whose name
+ * does not parse, a later revision.
+ * @throws MalformedPlantCreated
+ */
+export function readPlantCreated(event: RecordedEvent): PlantCreated | undefined {
+  if (event.type !== 'PlantCreated' || event.revision !== 0n) return undefined;
+  const { data } = event;
+  if (isPlantCreated.Check(data) && event.stream === `plant-${data.user}/${data.id}`) return data;
+  if (!isPlantStream(event.stream)) return undefined;
+  throw new MalformedPlantCreated(event);
+}
+
+function isPlantStream(stream: string): boolean {
+  const slash = stream.lastIndexOf('/');
+  return (
+    stream.startsWith('plant-') &&
+    isUser(stream.slice('plant-'.length, slash)) &&
+    isInt64Text(stream.slice(slash + 1))
+  );
+}
+
+function isInt64Text(text: string): boolean {
+  return /^(0|-?[1-9]\d{0,18})$/.test(text) && isInt64(BigInt(text));
+}
+
+export function isInt64(value: bigint): boolean {
+  return BigInt.asIntN(64, value) === value;
+}

@@ -1,0 +1,169 @@
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { Type } from 'typebox';
+import type { Follower } from '../../projections/follow.ts';
+import type { Page, PlantsByUser, Question } from '../../projections/plantsByUser.ts';
+import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
+import { formatPosition, parsePosition } from '../http/logPosition.ts';
+import { failures, json } from '../http/openapi.ts';
+import { createPlant, isInt64, PlantIdTaken } from './plant.ts';
+
+export const Plant = Type.Object(
+  { name: Type.String(), tag: Type.Optional(Type.String()) },
+  { $id: 'Plant', description: 'A plant as its owner named it.' },
+);
+
+/** TypeScript has no 64-bit integer in JSON: small ids come as `number`, large ones as `bigint`. */
+const Int64 = Type.Refine(
+  Type.Unsafe<number | bigint>({
+    format: 'int64',
+    description: 'Chosen by the client; unique among the user’s plants.',
+  }),
+  (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
+  () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',
+);
+
+export const NewPlant = Type.Object(
+  { id: Int64, name: Type.String(), tag: Type.Optional(Type.String()) },
+  { $id: 'NewPlant', description: 'A plant to create. Unknown fields are ignored and not stored.' },
+);
+
+const LARGEST_LIMIT = 2_147_483_647;
+const Limit = Type.Refine(
+  Type.Unsafe<string>({
+    format: 'int32',
+    minimum: 0,
+    description: 'The most plants to answer with; absent: all.',
+  }),
+  (limit) => typeof limit === 'string' && /^(0|[1-9]\d{0,9})$/.test(limit) && Number(limit) <= LARGEST_LIMIT,
+  () => `must be given once, as an integer from 0 to ${LARGEST_LIMIT} in plain digits`,
+);
+
+const ListQuery = Type.Object({
+  limit: Type.Optional(Limit),
+  after: Type.Optional(
+    Type.String({ description: 'Where to go on: taken from the Link of the page before. Opaque.' }),
+  ),
+});
+
+const LogPosition = Type.String({
+  description:
+    'A position in the log. A GET that carries it sees everything up to it, on any instance. Opaque.',
+});
+const Link = Type.String({ description: 'When more plants remain: the next page, rel="next" (RFC 8288).' });
+
+const REFUSALS = failures(400, 401, 408, 413, 415, 417, 431, 500, 503);
+
+/** Rows read at a time: a longer answer is sent in pages, so that it takes no more memory than one. */
+const PAGE = 500;
+
+type Dependencies = {
+  store: EventStore;
+  view: PlantsByUser;
+  follower: Follower;
+  now: () => Date;
+  newId: () => string;
+};
+
+/** The two operations. Whoever registers them sees to it that `request.user` is known. */
+export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const { store, view, follower, now, newId } = deps;
+  let acknowledged = START;
+
+  app.post(
+    '/plants',
+    {
+      schema: {
+        operationId: 'createPlant',
+        summary: 'Create a plant; repeating the request is safe',
+        body: NewPlant,
+        response: { 200: json('The plant.', Plant, { 'Log-Position': LogPosition }), ...REFUSALS },
+      },
+    },
+    async ({ user, id: correlationId, body: { id, name, tag } }, reply) => {
+      const plant = { name, ...(tag === undefined ? {} : { tag }) };
+      const position = await createPlant(
+        store,
+        { user, id: BigInt(id), ...plant },
+        { now, newId, correlationId },
+      );
+      if (position > acknowledged) acknowledged = position;
+      reply.header('log-position', formatPosition(await store.mark(), position));
+      return plant;
+    },
+  );
+
+  app.get(
+    '/plants',
+    {
+      schema: {
+        operationId: 'listPlants',
+        summary: 'List your plants, oldest first',
+        querystring: ListQuery,
+        headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
+        response: {
+          200: json('Your plants.', Type.Array(Plant), { 'Log-Position': LogPosition, Link }),
+          ...REFUSALS,
+        },
+      },
+    },
+    async ({ user, query, headers, method }, reply) => {
+      const mark = await store.mark();
+      const after = query.after === undefined ? START : parsePosition(mark, query.after, 'after');
+      let wanted = acknowledged;
+      if (headers['log-position'] !== undefined) {
+        const named = parsePosition(mark, String(headers['log-position']), 'Log-Position');
+        if (named > wanted) wanted = named;
+      }
+      await follower.reached(wanted);
+
+      const range = { after, upTo: view.position };
+      reply.header('log-position', formatPosition(mark, range.upTo)).type('application/json; charset=utf-8');
+      const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
+      if (limit === 0) return '[]';
+      const first = view.plantsOf(user, { ...range, limit: Math.min(limit, PAGE) });
+      const last = limit <= PAGE ? first.last : first.more ? await lastOf(user, limit, range) : undefined;
+      if (last !== undefined && view.positionOfNth(user, 1, { ...range, after: last }) !== undefined) {
+        reply.header('link', `</plants?limit=${limit}&after=${formatPosition(mark, last)}>; rel="next"`);
+      }
+      if (limit <= PAGE || !first.more) return `[${first.plants}]`;
+      return Readable.from(method === 'HEAD' ? [] : pages(user, first, { ...range, limit }), {
+        highWaterMark: 1,
+      });
+    },
+  );
+
+  // Refusals say how far the log has come, too; but only to somebody known.
+  app.setErrorHandler(async (error, { user }, reply) => {
+    if (user !== undefined) {
+      const position = error instanceof PlantIdTaken ? error.position : view.position;
+      const mark = await store.mark().catch(() => undefined);
+      if (mark !== undefined) reply.header('log-position', formatPosition(mark, position));
+    }
+    throw error;
+  });
+
+  /** The position of the last of `limit` plants, if there are as many; found in steps, so that others get a turn. */
+  async function lastOf(user: string, limit: number, { after, upTo }: Omit<Question, 'limit'>) {
+    if (limit === Number.POSITIVE_INFINITY) return undefined;
+    let last: Position | undefined = after;
+    for (let left = limit; left > 0 && last !== undefined; left -= PAGE) {
+      last = view.positionOfNth(user, Math.min(left, PAGE), { after: last, upTo });
+      await nextTurn();
+    }
+    return last;
+  }
+
+  /** A JSON array in pieces. No transaction is held between them, and an error cuts the answer short. */
+  async function* pages(user: string, first: Page, { upTo, limit }: Question): AsyncGenerator<string> {
+    yield `[${first.plants}`;
+    let page = first;
+    for (let left = limit - page.count; page.more && left > 0; left -= page.count) {
+      await nextTurn();
+      page = view.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE) });
+      yield `,${page.plants}`;
+    }
+    yield ']';
+  }
+};

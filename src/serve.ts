@@ -1,0 +1,107 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { FastifyBaseLogger } from 'fastify';
+import { v7 as newId } from 'uuid';
+import { follow, type Progress } from '../projections/follow.ts';
+import { PlantsByUser } from '../projections/plantsByUser.ts';
+import { buildApp } from './app.ts';
+import type { Config } from './config.ts';
+import { START } from './eventStore/eventStore.ts';
+import { openSqliteEventStore } from './eventStore/sqlite.ts';
+import { sqliteCode } from './eventStore/sqliteFile.ts';
+import { loadOrCreateKey } from './tokens/keyFile.ts';
+import {
+  PROVIDER_ALGORITHMS,
+  providerKeys,
+  tokenVerifier,
+  type VerifyToken,
+} from './tokens/tokenVerifier.ts';
+
+export type Service = {
+  /** Where it listens. */
+  url: string;
+  /** Whether nobody has created a plant yet. */
+  isNew: boolean;
+  /** Cuts the connections that are still open. */
+  cutConnections(): void;
+  /** Stops accepting, finishes what is in flight, lets go of the files. */
+  close(): Promise<void>;
+};
+
+type Surroundings = {
+  log: FastifyBaseLogger;
+  onProgress: (progress: Progress) => void;
+  /** The disk can no longer be trusted; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * The whole service from its configuration: data directory → keys → store → view → HTTP.
+ * @throws Error with a message for an operator; everything opened until then is closed
+ */
+export async function serve(config: Config, { log, onProgress, onFatal }: Surroundings): Promise<Service> {
+  const now = () => new Date();
+  const open = new AsyncDisposableStack();
+  try {
+    const lock = takeDirectory(config.dataDir);
+    open.defer(() => lock.close());
+    const verifyToken = trust(config, now);
+
+    const store = await openSqliteEventStore({ file: join(config.dataDir, 'log.db'), now, onFatal });
+    open.defer(() => store.close());
+    const isNew = (await store.end()) === START;
+
+    const view = new PlantsByUser(join(config.dataDir, 'view.db'));
+    open.defer(() => view.close());
+    const follower = follow({ store, view, skip: config.skipEvents, log, onProgress });
+    open.defer(() => follower.stop());
+
+    const { corsOrigins } = config;
+    const app = await buildApp({ store, view, follower, verifyToken, corsOrigins, log, now, newId });
+    open.defer(() => app.close());
+    const url = await app.listen({
+      host: config.host,
+      port: config.port,
+      listenTextResolver: (at) => `listening at ${at}`,
+    });
+    return {
+      url,
+      isNew,
+      cutConnections: () => app.server.closeAllConnections(),
+      close: () => open.disposeAsync(),
+    };
+  } catch (error) {
+    await open.disposeAsync();
+    throw error;
+  }
+}
+
+/** One server a directory: the lock is an open transaction, and dies with the process. */
+function takeDirectory(dir: string): DatabaseSync {
+  let lock: DatabaseSync | undefined;
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    lock = new DatabaseSync(join(dir, 'lock.db'), { timeout: 0 });
+    lock.exec('BEGIN EXCLUSIVE');
+    return lock;
+  } catch (error) {
+    lock?.close();
+    const SQLITE_BUSY = 5;
+    const reason =
+      sqliteCode(error) === SQLITE_BUSY ? 'another server is using it' : (error as Error).message;
+    throw new Error(`the data directory ${dir} cannot be used: ${reason}`);
+  }
+}
+
+function trust({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
+  return jwksUrl
+    ? tokenVerifier({ key: providerKeys(jwksUrl), algorithms: PROVIDER_ALGORITHMS, issuer, audience, now })
+    : tokenVerifier({
+        key: loadOrCreateKey(keyFile).publicKey,
+        algorithms: ['EdDSA'],
+        issuer,
+        audience,
+        now,
+      });
+}
