@@ -143,13 +143,6 @@ export class PlantsByUser {
     return page;
   }
 
-  /** The position of a user's `n`th plant (counted from 1) after one position, up to another. */
-  positionOfNth(user: string, n: number, { after, upTo }: Omit<Question, 'limit'>): Position | undefined {
-    const saved = this.#ask(({ count }) => Number(count.get(user, after, upTo, n)?.n));
-    if (saved < n) return this.#recentOf(user, after, upTo)[n - saved - 1]?.position;
-    return this.#ask(({ nth }) => nth.get(user, after, upTo, n - 1))?.position as Position;
-  }
-
   close(): void {
     this.save();
     this.#tables.db.close();
@@ -160,7 +153,7 @@ export class PlantsByUser {
     let plants = saved.plants ?? '';
     let last = saved.last ?? after;
     let count = Number(saved.count);
-    if (count === limit && this.#ask(({ nth }) => nth.get(user, last, upTo, 0)))
+    if (count === limit && this.#ask(({ next }) => next.get(user, last, upTo, 1)))
       return { plants, count, last, more: true };
     for (const row of this.#recentOf(user, last, upTo)) {
       if (count === limit) return { plants, count, last, more: true };
@@ -221,7 +214,9 @@ type Tables = ReturnType<typeof openTables>;
 function openTables(file: string) {
   const db = new DatabaseSync(file, { timeout: 1_000 });
   try {
-    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
+    db.exec(
+      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000',
+    );
     const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
     const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
     if (!empty && version !== VERSION) throw new WrongVersion(`it has version ${version}, not ${VERSION}`);
@@ -234,8 +229,7 @@ function openTables(file: string) {
       page: db.prepare(`
         SELECT group_concat(plant, ',' ORDER BY position) AS plants, count(*) AS count, max(position) AS last
         FROM (SELECT position, plant ${rows})`),
-      count: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 ${rows})`),
-      nth: db.prepare(`SELECT position ${rows.replace(/\?$/, '1 OFFSET ?')}`),
+      next: db.prepare(`SELECT 1 ${rows}`),
     };
     for (const statement of Object.values(statements)) statement.setReadBigInts(true);
     return { db, ...statements, empty: () => db.exec('DELETE FROM plants') };

@@ -87,9 +87,12 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
   app.decorateRequest('user');
   app.addHook('onRequest', (request, reply, done) => {
     setCommonHeaders(request, reply);
+    const { host, expect } = request.headers;
     // RFC 9112 section 3.2
-    if (request.headers.host === undefined)
-      throw new BadRequest(NUMBERS.malformedHttp, 'The Host field is missing.');
+    if (host === undefined) throw new BadRequest(NUMBERS.malformedHttp, 'The Host field is missing.');
+    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+      throw new BadRequest(NUMBERS.expectation, 'Of the Expect field only 100-continue is known.');
+    }
     // Before the body is looked at: what is wrong with it does not matter here.
     if (request.is404) refuseUnknown(request);
     done();
@@ -145,11 +148,6 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
       },
     });
     secured.addHook('onRequest', secured.verifyBearerAuth as NonNullable<typeof secured.verifyBearerAuth>);
-    secured.addHook('preValidation', async ({ method, body }) => {
-      // Fastify asks for no media type where there is no body at all.
-      if (method === 'POST' && body === undefined)
-        throw new BadRequest(NUMBERS.wrongMediaType, 'A JSON body is needed.');
-    });
     await secured.register(plantRoutes, { ...plants, follower });
   });
 

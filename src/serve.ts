@@ -2,7 +2,6 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { FastifyBaseLogger } from 'fastify';
-import { v7 as newId } from 'uuid';
 import { follow, type Progress } from '../projections/follow.ts';
 import { PlantsByUser } from '../projections/plantsByUser.ts';
 import { buildApp } from './app.ts';
@@ -10,6 +9,7 @@ import type { Config } from './config.ts';
 import { START } from './eventStore/eventStore.ts';
 import { openSqliteEventStore } from './eventStore/sqlite.ts';
 import { sqliteCode } from './eventStore/sqliteFile.ts';
+import { newId } from './newId.ts';
 import { loadOrCreateKey } from './tokens/keyFile.ts';
 import {
   PROVIDER_ALGORITHMS,

@@ -67,7 +67,7 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
     if ('untrusted' in committed) return fail(new Error(committed.untrusted));
     const answered = committing ?? [];
     committing = undefined;
-    commitWaiting();
+    setImmediate(commitWaiting);
     if ('lost' in committed) {
       for (const { reject } of answered) reject(new StoreUnavailable(committed.lost));
     } else {

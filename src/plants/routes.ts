@@ -123,10 +123,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
       const first = view.plantsOf(user, { ...range, limit: Math.min(limit, PAGE) });
-      const last = limit <= PAGE ? first.last : first.more ? await lastOf(user, limit, range) : undefined;
-      if (last !== undefined && view.positionOfNth(user, 1, { ...range, after: last }) !== undefined) {
-        reply.header('link', `</plants?limit=${limit}&after=${formatPosition(mark, last)}>; rel="next"`);
-      }
+      const next = first.more ? await nextAfter(user, first, { ...range, limit }) : undefined;
+      if (next !== undefined)
+        reply.header('link', `</plants?limit=${limit}&after=${formatPosition(mark, next)}>; rel="next"`);
       if (limit <= PAGE || !first.more) return `[${first.plants}]`;
       return Readable.from(method === 'HEAD' ? [] : pages(user, first, { ...range, limit }), {
         highWaterMark: 1,
@@ -144,15 +143,19 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     throw error;
   });
 
-  /** The position of the last of `limit` plants, if there are as many; found in steps, so that others get a turn. */
-  async function lastOf(user: string, limit: number, { after, upTo }: Omit<Question, 'limit'>) {
+  /** Where an answer of `limit` plants ends, if others follow it: the header comes before the body. */
+  async function nextAfter(
+    user: string,
+    first: Page,
+    { upTo, limit }: Question,
+  ): Promise<Position | undefined> {
     if (limit === Number.POSITIVE_INFINITY) return undefined;
-    let last: Position | undefined = after;
-    for (let left = limit; left > 0 && last !== undefined; left -= PAGE) {
-      last = view.positionOfNth(user, Math.min(left, PAGE), { after: last, upTo });
+    let page = first;
+    for (let left = limit - first.count; page.more && left > 0; left -= page.count) {
       await nextTurn();
+      page = view.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE) });
     }
-    return last;
+    return page.more ? page.last : undefined;
   }
 
   /** A JSON array in pieces. No transaction is held between them, and an error cuts the answer short. */

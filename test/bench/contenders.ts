@@ -1,0 +1,67 @@
+import { DatabaseSync } from 'node:sqlite';
+import bearerAuth from '@fastify/bearer-auth';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import Fastify, { LogController } from 'fastify';
+import pino from 'pino';
+import { jsonBody } from '../../src/http/jsonBody.ts';
+import { logRequest } from '../../src/http/requestLog.ts';
+import { validatorCompiler } from '../../src/http/validation.ts';
+import { NewPlant } from '../../src/plants/routes.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
+import '../../src/app.ts';
+
+// What the service is measured against, with the same body parser, validation, bearer check and request log:
+//   bare: Fastify that stores nothing, and lists 100 rows from memory
+//   crud: a table of plants, one durable commit per request, rows read and serialised per request
+// Usage: node contenders.ts bare|crud PORT KEY_FILE DATABASE
+
+const [kind, port, keyFile = '', database = ''] = process.argv.slice(2);
+
+const verifyToken = tokenVerifier({
+  key: loadOrCreateKey(keyFile).publicKey,
+  algorithms: ['EdDSA'],
+  now: () => new Date(),
+});
+const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ sync: false }));
+const app = Fastify({
+  loggerInstance: log,
+  logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+  genReqId: () => crypto.randomUUID(),
+}).withTypeProvider<TypeBoxTypeProvider>();
+app.decorateRequest('user');
+app.setValidatorCompiler(validatorCompiler);
+app.removeAllContentTypeParsers();
+app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);
+app.addHook('onResponse', (request, reply, done) => {
+  logRequest(request, reply);
+  done();
+});
+await app.register(bearerAuth, {
+  keys: new Set<string>(),
+  specCompliance: 'rfc6749',
+  auth: async (token, request) => {
+    request.user = await verifyToken(token);
+    return true;
+  },
+});
+
+if (kind === 'bare') {
+  const rows = Array.from({ length: 100 }, (_, i) => ({ name: `Fern number ${i}`, tag: 'indoor' }));
+  app.post('/plants', { schema: { body: NewPlant } }, async ({ body: { name, tag } }) => ({ name, tag }));
+  app.get('/plants', async () => rows);
+} else {
+  const db = new DatabaseSync(database);
+  db.exec(`
+    PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+    CREATE TABLE IF NOT EXISTS plants (user TEXT, id INTEGER, name TEXT, tag TEXT, PRIMARY KEY (user, id)) STRICT, WITHOUT ROWID`);
+  const insert = db.prepare('INSERT INTO plants VALUES (?, ?, ?, ?)');
+  const select = db.prepare('SELECT name, tag FROM plants WHERE user = ? ORDER BY id LIMIT ?');
+  app.post('/plants', { schema: { body: NewPlant } }, async ({ user, body: { id, name, tag } }) => {
+    insert.run(user, id, name, tag ?? null);
+    return { name, tag };
+  });
+  app.get('/plants', async ({ user, query }) => select.all(user, Number((query as { limit: string }).limit)));
+}
+
+await app.listen({ port: Number(port), host: '127.0.0.1' });

@@ -1,0 +1,70 @@
+import { join } from 'node:path';
+import pino from 'pino';
+import { onTestFinished } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { serve } from '../../src/serve.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { tempDir } from './tempDir.ts';
+
+export type Plant = { name: string; tag?: string };
+
+/** The whole service in this process, on a free port, with its data in `DATA_DIR` or a directory of its own. */
+export async function startService(env: Record<string, string> = {}) {
+  const dir = env.DATA_DIR ?? tempDir();
+  const lines: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
+  const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
+  const service = await serve(config, {
+    log,
+    onProgress: () => {},
+    onFatal: (error) => {
+      throw error;
+    },
+  });
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= service.close();
+    return closed;
+  };
+  onTestFinished(close);
+  return {
+    url: service.url,
+    dir,
+    close,
+    log: () => lines.map((line) => JSON.parse(line)),
+    as: client(service.url, dir),
+  };
+}
+
+/** Calls in the name of a user, with a token made from the key in `dir`. */
+export function client(url: string, dir: string) {
+  return (user: string) => {
+    const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
+      const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
+      const headers = new Headers(init.headers);
+      headers.set('authorization', `Bearer ${await issueToken(privateKey, { user, expires: '1h' })}`);
+      return fetch(`${url}${path}`, { ...init, headers });
+    };
+    const post = (
+      body: string | Uint8Array<ArrayBuffer>,
+      headers: Record<string, string> = {},
+    ): Promise<Response> =>
+      request('/plants', {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json', ...headers },
+      });
+    return {
+      request,
+      /** POSTs bytes as they are. */
+      post,
+      /** Creates a plant; `id` is written digit by digit. */
+      create: (id: bigint | number, plant: Plant) => post(`{"id":${id},${JSON.stringify(plant).slice(1)}`),
+      /** GETs /plants with this query and these headers. */
+      get: (query = '', headers: Record<string, string> = {}) => request(`/plants${query}`, { headers }),
+      /** The plants of the list, all of them. */
+      list: async (): Promise<Plant[]> => (await request('/plants')).json() as Promise<Plant[]>,
+    };
+  };
+}
