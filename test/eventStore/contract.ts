@@ -1,0 +1,298 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../src/eventStore/eventStore.ts';
+
+/** Opens a store over an empty log, or over the same log again when given what the first opening returned. */
+export type Open = (again?: EventStore) => Promise<EventStore>;
+
+/** What every event store does. An adapter's own test names the store and runs this. */
+export function eventStoreContract(name: string, open: Open): void {
+  describe(name, () => {
+    const opened = async (): Promise<EventStore> => {
+      const store = await open();
+      onTestFinished(() => store.close());
+      return store;
+    };
+
+    describe('append', () => {
+      test('gives the first event of a stream revision 0, the next one revision 1', async () => {
+        const store = await opened();
+        const first = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        const second = await store.append('plant-alice/1', event('second'), first.revision);
+        expect([first.revision, second.revision]).toEqual([0n, 1n]);
+        expect(second.position).toBeGreaterThan(first.position);
+      });
+
+      test('expecting no stream is refused where there is one', async () => {
+        const store = await opened();
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        await expect(store.append('plant-alice/1', event('other'), NO_STREAM)).rejects.toThrow(
+          WrongExpectedRevision,
+        );
+        expect(names(await store.readStream('plant-alice/1', 10))).toEqual(['first']);
+      });
+
+      test.each([0n, 7n])('expecting revision %s is refused where there is no stream', async (revision) => {
+        const store = await opened();
+        await expect(store.append('plant-alice/1', event('first'), revision)).rejects.toThrow(
+          WrongExpectedRevision,
+        );
+        expect(await store.readStream('plant-alice/1', 10)).toEqual([]);
+      });
+
+      test('expecting a revision that is past or to come is refused', async () => {
+        const store = await opened();
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        await store.append('plant-alice/1', event('second'), 0n);
+        await expect(store.append('plant-alice/1', event('late'), 0n)).rejects.toThrow(WrongExpectedRevision);
+        await expect(store.append('plant-alice/1', event('early'), 2n)).rejects.toThrow(
+          WrongExpectedRevision,
+        );
+        expect(names(await store.readStream('plant-alice/1', 10))).toEqual(['first', 'second']);
+      });
+
+      test('of the same event again gives its first result', async () => {
+        const store = await opened();
+        const once = event('once');
+        const first = await store.append('plant-alice/1', once, NO_STREAM);
+        await store.append('plant-bob/1', event('other'), NO_STREAM);
+        expect(await store.append('plant-alice/1', once, NO_STREAM)).toEqual(first);
+        expect(names(await everything(store))).toEqual(['once', 'other']);
+      });
+
+      test('of one stream a hundred times at once puts one event into the log', async () => {
+        const store = await opened();
+        const appends = Array.from({ length: 100 }, (_, i) =>
+          store.append('plant-alice/1', event(`${i}`), NO_STREAM),
+        );
+        const outcomes = await Promise.allSettled(appends);
+        const refused = outcomes.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
+        expect(refused).toHaveLength(99);
+        expect(refused.every(({ reason }) => reason instanceof WrongExpectedRevision)).toBe(true);
+        expect(await everything(store)).toHaveLength(1);
+      });
+
+      test('that fails does so alone, however many are appended with it', async () => {
+        const store = await opened();
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        const outcomes = await Promise.allSettled([
+          store.append('plant-alice/2', event('second'), NO_STREAM),
+          store.append('plant-alice/1', event('refused'), NO_STREAM),
+          store.append('plant-bob/1', event('third'), NO_STREAM),
+        ]);
+        expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+        expect(names(await everything(store))).toEqual(['first', 'second', 'third']);
+      });
+
+      test('keeps positions in the order in which the appends of a caller were answered', async () => {
+        const store = await opened();
+        const positions: Position[] = [];
+        for (let i = 0; i < 20; i++) {
+          positions.push((await store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM)).position);
+        }
+        expect(positions).toEqual([...positions].sort((a, b) => Number(a - b)));
+        expect(new Set(positions).size).toBe(20);
+      });
+    });
+
+    describe('reading', () => {
+      test('gives back an event as it was appended', async () => {
+        const store = await opened();
+        const strange = {
+          id: randomUUID(),
+          type: 'PlantCreated',
+          data: {
+            text: 'nul \0, quote ", emoji 🌱, line\u2028',
+            nested: { list: [1, null, true] },
+            empty: '',
+          },
+          metadata: { $correlationId: 'c', schemaVersion: 1 },
+        };
+        const appended = await store.append('plant-a-b/%/🌱/1', strange, NO_STREAM);
+        const expected = { ...strange, ...appended, stream: 'plant-a-b/%/🌱/1' };
+        expect(await store.readStream('plant-a-b/%/🌱/1', 1)).toEqual([expected]);
+        expect(await store.eventAt(appended.position)).toEqual(expected);
+        expect(await everything(store)).toEqual([expected]);
+      });
+
+      test('a stream gives at most as many events as asked for, oldest first', async () => {
+        const store = await opened();
+        for (let i = -1n; i < 4n; i++) await store.append('plant-alice/1', event(`${i + 1n}`), i);
+        expect(names(await store.readStream('plant-alice/1', 3))).toEqual(['0', '1', '2']);
+      });
+
+      test('a stream that does not exist, or a position without an event, gives nothing', async () => {
+        const store = await opened();
+        const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        expect(await store.readStream('plant-alice/2', 10)).toEqual([]);
+        expect(await store.eventAt(position + 1_000_000n)).toBeUndefined();
+      });
+
+      test('the end is the position of the last event', async () => {
+        const store = await opened();
+        const before = await store.end();
+        const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        expect(position).toBeGreaterThan(before);
+        expect(await store.end()).toBe(position);
+      });
+    });
+
+    describe('subscribing', () => {
+      test('to a log without events gives an empty batch at once', async () => {
+        const store = await opened();
+        expect(await everything(store)).toEqual([]);
+      });
+
+      test('gives every event in log order, wherever it starts', async () => {
+        const store = await opened();
+        await fill(store, 1_200);
+        const all = await everything(store);
+        expect(all).toHaveLength(1_200);
+        expect(
+          all.every(({ position }, i) => i === 0 || position > (all[i - 1] as RecordedEvent).position),
+        ).toBe(true);
+        for (const start of [0, 1, 499, 500, 501, 1_199]) {
+          const { position } = all[start] as RecordedEvent;
+          expect(ids(await everything(store, position))).toEqual(ids(all.slice(start + 1)));
+        }
+      });
+
+      test('from anywhere, while others append, misses and repeats nothing', async () => {
+        const store = await opened();
+        const [, middle] = await fill(store, 2);
+        const following = collect(store, 301, middle);
+        const fromStart = collect(store, 302);
+        const appends = Array.from({ length: 300 }, (_, i) =>
+          store.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM),
+        );
+        await Promise.all(appends);
+        await store.append('plant-bob/last', event('last'), NO_STREAM);
+        const log = ids(await everything(store));
+        expect(ids(await fromStart)).toEqual(log.slice(0, 302));
+        expect(ids(await following)).toEqual(log.slice(2));
+      });
+
+      test('says when it has caught up', async () => {
+        const store = await opened();
+        await fill(store, 1_001);
+        const flags: boolean[] = [];
+        const stop = new AbortController();
+        let seen = 0;
+        for await (const { events, caughtUp } of store.subscribe({ after: START, signal: stop.signal })) {
+          flags.push(caughtUp);
+          seen += events.length;
+          if (caughtUp) stop.abort();
+        }
+        expect(seen).toBe(1_001);
+        expect(flags.at(-1)).toBe(true);
+        expect(flags.slice(0, -1)).not.toContain(true);
+      });
+
+      test('ends when it is aborted, also while it waits, and before it has begun', async () => {
+        const store = await opened();
+        const stop = new AbortController();
+        const waiting = drain(store, stop.signal);
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        stop.abort();
+        expect(await waiting).toBeLessThanOrEqual(1);
+        expect(await drain(store, AbortSignal.abort())).toBe(0);
+      });
+
+      test('leaves the store usable when the loop is left early', async () => {
+        const store = await opened();
+        await fill(store, 3);
+        for await (const _ of store.subscribe({ after: START, signal: new AbortController().signal })) break;
+        await store.append('plant-bob/1', event('later'), NO_STREAM);
+        expect(await everything(store)).toHaveLength(4);
+      });
+    });
+
+    describe('closing', () => {
+      test('ends subscriptions and settles every append', async () => {
+        const store = await opened();
+        const subscription = drain(store, new AbortController().signal);
+        const appends = [1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM));
+        await store.close();
+        await subscription;
+        for (const { status } of await Promise.allSettled(appends)) expect(status).toBe('fulfilled');
+      });
+
+      test('twice is once; an append afterwards is refused', async () => {
+        const store = await opened();
+        await store.close();
+        await store.close();
+        await expect(store.append('plant-alice/1', event('late'), NO_STREAM)).rejects.toThrow(
+          StoreUnavailable,
+        );
+      });
+
+      test('loses nothing: the log is there again, with its mark', async () => {
+        const store = await opened();
+        await fill(store, 10);
+        const before = await everything(store);
+        const mark = await store.mark();
+        await store.close();
+        const again = await open(store);
+        onTestFinished(() => again.close());
+        expect(await everything(again)).toEqual(before);
+        expect(await again.mark()).toBe(mark);
+      });
+    });
+  });
+}
+
+/** An event whose name tells it from others. */
+export function event(name: string): NewEvent {
+  return { id: randomUUID(), type: 'PlantCreated', data: { name }, metadata: { schemaVersion: 1 } };
+}
+
+/** The events of the log after a position, until the subscription has caught up. */
+export async function everything(store: EventStore, after: Position = START): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = [];
+  const stop = new AbortController();
+  for await (const { events, caughtUp } of store.subscribe({ after, signal: stop.signal })) {
+    found.push(...events);
+    if (caughtUp) stop.abort();
+  }
+  return found;
+}
+
+async function collect(store: EventStore, count: number, after: Position = START): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = [];
+  const stop = new AbortController();
+  for await (const { events } of store.subscribe({ after, signal: stop.signal })) {
+    found.push(...events);
+    if (found.length >= count) stop.abort();
+  }
+  return found.slice(0, count);
+}
+
+async function drain(store: EventStore, signal: AbortSignal): Promise<number> {
+  let seen = 0;
+  for await (const { events } of store.subscribe({ after: START, signal })) seen += events.length;
+  return seen;
+}
+
+async function fill(store: EventStore, count: number): Promise<Position[]> {
+  const appends = Array.from({ length: count }, (_, i) =>
+    store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM),
+  );
+  return (await Promise.all(appends)).map(({ position }) => position);
+}
+
+function names(events: RecordedEvent[]): unknown[] {
+  return events.map(({ data }) => (data as { name: string }).name);
+}
+
+function ids(events: RecordedEvent[]): string[] {
+  return events.map(({ id }) => id);
+}

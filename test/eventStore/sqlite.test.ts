@@ -1,0 +1,114 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { openLogFile, UnusableLog } from '../../src/eventStore/sqliteFile.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { event, eventStoreContract, everything } from './contract.ts';
+
+const files = new WeakMap<EventStore, string>();
+
+async function open(again?: EventStore): Promise<EventStore> {
+  const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
+  const store = await openSqliteEventStore({ file, now: () => new Date(), onFatal: fail });
+  files.set(store, file);
+  return store;
+}
+
+function fail(error: Error): never {
+  throw error;
+}
+
+eventStoreContract('the embedded event store', open);
+
+describe('the embedded log', () => {
+  async function logWithTwoEvents(): Promise<DatabaseSync> {
+    const store = await open();
+    await store.append('plant-alice/1', event('first'), NO_STREAM);
+    await store.append('plant-bob/1', event('second'), NO_STREAM);
+    await store.close();
+    const db = openLogFile(files.get(store) as string);
+    onTestFinished(() => db.close());
+    return db;
+  }
+
+  const REPLACE = 'INSERT OR REPLACE INTO events SELECT';
+  test.each([
+    ['updated', "UPDATE events SET data = '{}'"],
+    ['deleted', 'DELETE FROM events'],
+    [
+      'replaced by position',
+      `${REPLACE} 1, 'new', 'plant-x/9', 0, type, data, metadata, recorded_at FROM events LIMIT 1`,
+    ],
+    [
+      'replaced by id',
+      `${REPLACE} 9, id, 'plant-x/9', 0, type, data, metadata, recorded_at FROM events LIMIT 1`,
+    ],
+    [
+      'replaced by stream',
+      `${REPLACE} 9, 'new', stream, revision, type, data, metadata, recorded_at FROM events LIMIT 1`,
+    ],
+  ])('cannot be %s', async (_, sql) => {
+    const db = await logWithTwoEvents();
+    const before = db.prepare('SELECT * FROM events').all();
+    expect(() => db.exec(sql)).toThrow('the log is append-only');
+    expect(db.prepare('SELECT * FROM events').all()).toEqual(before);
+  });
+
+  test('holds values of the declared types only', async () => {
+    const db = await logWithTwoEvents();
+    expect(() => db.exec("INSERT INTO events VALUES (9, 'i', 's', 'zero', 't', '{}', '{}', 'now')")).toThrow(
+      'cannot store TEXT value in INTEGER column',
+    );
+  });
+
+  test('is written so that a commit is on the disk when it returns', async () => {
+    const db = await logWithTwoEvents();
+    const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    expect(pragma('journal_mode')).toBe('wal');
+    expect(pragma('synchronous')).toBe(2); // FULL
+    expect(pragma('recursive_triggers')).toBe(1);
+  });
+
+  test('puts appends of one turn into one transaction', async () => {
+    const file = join(tempDir(), 'log.db');
+    let commits = 0;
+    const now = () => new Date(1_000 * ++commits);
+    const store = await openSqliteEventStore({ file, now, onFatal: fail });
+    onTestFinished(() => store.close());
+    await Promise.all([1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM)));
+    expect(commits).toBe(1);
+    await store.append('plant-alice/4', event('4'), NO_STREAM);
+    expect(commits).toBe(2);
+  });
+
+  test('refuses an id that another stream has, and goes on', async () => {
+    const store = await open();
+    onTestFinished(() => store.close());
+    const once = event('once');
+    await store.append('plant-alice/1', once, NO_STREAM);
+    await expect(store.append('plant-bob/1', once, NO_STREAM)).rejects.toThrow('events.id');
+    await store.append('plant-bob/2', event('next'), NO_STREAM);
+    expect(await everything(store)).toHaveLength(2);
+  });
+
+  test('gives data that is no JSON as the text it is', async () => {
+    const db = await logWithTwoEvents();
+    db.exec("INSERT INTO events VALUES (9, 'i', 'plant-x/1', 0, 'Other', 'no json', '{}', 'now')");
+    const store = await openSqliteEventStore({
+      file: db.location() as string,
+      now: () => new Date(),
+      onFatal: fail,
+    });
+    onTestFinished(() => store.close());
+    expect((await store.eventAt(9n))?.data).toBe('no json');
+  });
+
+  test('is not made where only its write-ahead log is left', () => {
+    const file = join(tempDir(), 'log.db');
+    writeFileSync(`${file}-wal`, 'left over');
+    expect(() => openLogFile(file)).toThrow(UnusableLog);
+  });
+});
