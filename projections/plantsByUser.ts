@@ -20,7 +20,7 @@ const SCHEMA = `
 `;
 
 /** Bytes of remembered answers. */
-const MEMORY = 32 * 1024 * 1024;
+const MEMORY = 64 * 1024 * 1024;
 
 /** How far the view has come: an event's position and id, in the log with this mark. */
 export type Checkpoint = { mark: string; position: Position; eventId: string };
@@ -226,8 +226,9 @@ function openTables(file: string) {
       checkpoint: db.prepare('SELECT mark, position, event_id AS eventId FROM checkpoint'),
       move: db.prepare('UPDATE checkpoint SET mark = ?, position = ?, event_id = ?'),
       insert: db.prepare('INSERT INTO plants (user, position, plant) VALUES (?, ?, ?)'),
+      // The rows come ordered: a subquery with a LIMIT keeps its ORDER BY. An ORDER BY in group_concat sorts again.
       page: db.prepare(`
-        SELECT group_concat(plant, ',' ORDER BY position) AS plants, count(*) AS count, max(position) AS last
+        SELECT group_concat(plant, ',') AS plants, count(*) AS count, max(position) AS last
         FROM (SELECT position, plant ${rows})`),
       next: db.prepare(`SELECT 1 ${rows}`),
     };

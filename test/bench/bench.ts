@@ -1,0 +1,225 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { parseArgs } from 'node:util';
+import pino from 'pino';
+import { follow } from '../../projections/follow.ts';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { startContender, stopContender } from './contender.ts';
+import { plantGarden } from './garden.ts';
+import { listPlants, postPlants, type Rate } from './load.ts';
+
+// Measures the service beside what it could be compared with, in one run: ratios of pairs taken in the same round, so
+// that a machine whose speed drifts treats both alike. `npm run bench -- --help` lists the options.
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '4' },
+    events: { type: 'string', default: '1000000' },
+    out: { type: 'string', default: 'bench-results.json' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  console.log('npm run bench -- [--rounds 5] [--seconds 4] [--events 1000000] [--out bench-results.json]');
+  process.exit();
+}
+const [ROUNDS, SECONDS, EVENTS] = [Number(values.rounds), Number(values.seconds), Number(values.events)];
+const USERS = 10_000;
+
+type Ratio = { name: string; goal: string; median: number; least: number; most: number };
+
+const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
+const ratios: Ratio[] = [];
+const rates: Record<string, Rate[]> = {};
+try {
+  await measure();
+} finally {
+  rmSync(dir, { recursive: true, force: true });
+}
+
+async function measure(): Promise<void> {
+  const keyFile = join(dir, 'key.json');
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const everyone = await Promise.all(
+    Array.from({ length: USERS }, (_, i) => issueToken(privateKey, { user: `user-${i}`, expires: '1d' })),
+  );
+  const thousand = everyone.slice(0, 1_000);
+  const [empty, full] = [join(dir, 'empty'), join(dir, 'full')];
+  for (const data of [empty, full]) mkdirSync(data);
+  console.log(`planting ${EVENTS} plants of ${USERS} users`);
+  plantGarden(join(full, 'log.db'), EVENTS, USERS);
+
+  await measureRebuild(full);
+  await measureStart(empty, full, keyFile);
+
+  const env = { KEY_FILE: keyFile };
+  const contenders = 'test/bench/contenders.ts';
+  const bare = await startContender(contenders, ['bare'], env);
+  const crud = await startContender(contenders, ['crud'], { ...env, DATABASE: join(dir, 'crud.db') });
+  const service = await startContender('src/main.ts', [], { ...env, DATA_DIR: empty });
+  const grown = await startContender('src/main.ts', [], { ...env, DATA_DIR: full });
+  const all = [bare, crud, service, grown];
+
+  console.log('warming up');
+  for (const one of all) await postPlants(one, thousand, 3);
+  for (const one of [bare, grown]) await listPlants(one, everyone, 4);
+
+  const note = async (name: string, rate: Promise<Rate>): Promise<void> => {
+    const known = rates[name] ?? [];
+    rates[name] = known;
+    known.push(await rate);
+  };
+  for (let round = 1; round <= ROUNDS; round++) {
+    console.log(`round ${round} of ${ROUNDS}`);
+    await note('POST, bare Fastify', postPlants(bare, thousand, SECONDS));
+    await note('POST, service', postPlants(service, thousand, SECONDS));
+    await note('POST, service, log grown', postPlants(grown, thousand, SECONDS));
+    await note('POST, CRUD', postPlants(crud, thousand, SECONDS));
+    await note('GET, bare Fastify', listPlants(bare, everyone, SECONDS));
+    await note('GET, service, all users', listPlants(grown, everyone, SECONDS));
+    await note('GET, service, one user', listPlants(grown, everyone.slice(0, 1), SECONDS));
+  }
+  for (const one of all) await stopContender(one);
+
+  ratioOf('POST: service / bare Fastify', '≥ 0.8', 'POST, service', 'POST, bare Fastify');
+  ratioOf('POST: service / CRUD', '≥ 4', 'POST, service', 'POST, CRUD');
+  ratioOf(
+    `POST: ${EVENTS} plants in the log / empty log`,
+    '≥ 0.9',
+    'POST, service, log grown',
+    'POST, service',
+  );
+  ratioOf(
+    `GET, ${USERS} users: service / bare Fastify`,
+    '≥ 0.7',
+    'GET, service, all users',
+    'GET, bare Fastify',
+  );
+  ratioOf('GET, one user: service / bare Fastify', '≥ 1.0', 'GET, service, one user', 'GET, bare Fastify');
+  report();
+}
+
+/** Building the view from the log, beside a bare loop that inserts the same rows into the same table. */
+async function measureRebuild(data: string): Promise<void> {
+  const pairs: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    const bare = insertLoop(join(data, 'log.db'), join(dir, `bare-${round}.db`));
+    const view = new PlantsByUser(join(data, 'view.db'));
+    view.reset('');
+    const store = await openSqliteEventStore({
+      file: join(data, 'log.db'),
+      now: () => new Date(),
+      onFatal: fail,
+    });
+    const started = performance.now();
+    const patience = 600_000;
+    const follower = follow({ store, view, skip: new Set(), log: pino({ level: 'warn' }), patience });
+    await follower.reached(await store.end());
+    view.save();
+    const rebuilt = performance.now() - started;
+    await follower.stop();
+    view.close();
+    await store.close();
+    console.log(`rebuild ${Math.round(rebuilt)} ms, bare loop ${Math.round(bare)} ms`);
+    pairs.push(bare / rebuilt);
+  }
+  addRatio('rebuilding the view / bare insert loop', '≥ 0.5', pairs);
+}
+
+function insertLoop(log: string, file: string): number {
+  const source = new DatabaseSync(log, { readOnly: true });
+  const rows = source
+    .prepare('SELECT position, data FROM events ORDER BY position')
+    .all()
+    .map(({ position, data }) => {
+      const { user, name, tag } = JSON.parse(String(data));
+      return [user, position as number, JSON.stringify({ name, tag })] as const;
+    });
+  source.close();
+  new PlantsByUser(file).close();
+  const db = new DatabaseSync(file);
+  db.exec('PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
+  const insert = db.prepare('INSERT INTO plants (user, position, plant) VALUES (?, ?, ?)');
+  const BATCH = 500;
+  const started = performance.now();
+  for (let i = 0; i < rows.length; i += BATCH) {
+    db.exec('BEGIN');
+    for (const row of rows.slice(i, i + BATCH)) insert.run(...row);
+    db.exec('COMMIT');
+  }
+  const took = performance.now() - started;
+  db.close();
+  return took;
+}
+
+/** From the start of the process to a ready answer, with and without a past. */
+async function measureStart(empty: string, full: string, keyFile: string): Promise<void> {
+  const readyAfter = async (data: string): Promise<number> => {
+    const started = performance.now();
+    const contender = await startContender('src/main.ts', [], { DATA_DIR: data, KEY_FILE: keyFile });
+    const took = performance.now() - started;
+    await stopContender(contender);
+    return took;
+  };
+  await readyAfter(full); // binds the view that was rebuilt above
+  const more: number[] = [];
+  for (let round = 0; round < ROUNDS; round++)
+    more.push((await readyAfter(full)) - (await readyAfter(empty)));
+  addRatio(
+    `start with ${EVENTS} events: seconds more than with none`,
+    '< 1',
+    more.map((ms) => ms / 1_000),
+  );
+}
+
+function fail(error: Error): never {
+  throw error;
+}
+
+function median(numbers: number[]): number {
+  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+}
+
+function ratioOf(name: string, goal: string, of: string, to: string): void {
+  const pairs = (rates[of] ?? []).map(
+    ({ perSecond }, i) => perSecond / (rates[to]?.[i]?.perSecond ?? Number.NaN),
+  );
+  addRatio(name, goal, pairs);
+}
+
+function addRatio(name: string, goal: string, pairs: number[]): void {
+  ratios.push({ name, goal, median: median(pairs), least: Math.min(...pairs), most: Math.max(...pairs) });
+}
+
+function report(): void {
+  const round = (value: number, digits: number): number => Number(value.toFixed(digits));
+  console.table(
+    Object.entries(rates).map(([name, of]) => ({
+      load: name,
+      'per second': round(median(of.map(({ perSecond }) => perSecond)), 0),
+      'CPU µs each': round(median(of.map(({ cpu }) => cpu)), 0),
+      'p50 ms': median(of.map(({ p50 }) => p50)),
+      'p99 ms': median(of.map(({ p99 }) => p99)),
+    })),
+  );
+  console.table(
+    ratios.map(({ name, goal, ...of }) => ({
+      ratio: name,
+      goal,
+      median: round(of.median, 2),
+      spread: `${of.least.toFixed(2)} to ${of.most.toFixed(2)}`,
+    })),
+  );
+  const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
+  writeFileSync(
+    values.out,
+    `${JSON.stringify({ machine, rounds: ROUNDS, seconds: SECONDS, rates, ratios }, null, 2)}\n`,
+  );
+  console.log(`written to ${values.out}`);
+}
