@@ -17,6 +17,8 @@ Settings come from the environment and from .env; README.md lists them.
 
 /** Time for everything in flight to end after a signal, in milliseconds. */
 const GRACE = 4_000;
+/** Then connections are cut, and by this time the process has ended, whatever the disk does. */
+const LAST = 4_800;
 /** A terminal's Ctrl-C reaches this process twice, from the terminal and from npm: within this time it is one signal. */
 const SAME_SIGNAL = 500;
 
@@ -55,6 +57,7 @@ function closeOnSignals(service: Service, log: pino.Logger): void {
     first = { signal, at: performance.now() };
     log.info({ signal }, 'closing');
     setTimeout(() => service.cutConnections(), GRACE).unref();
+    setTimeout(() => process.exit(1), LAST).unref();
     try {
       await service.close();
       log.info('closed');

@@ -62,6 +62,7 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
   let broken: Error | undefined;
 
   const worker = new Worker(new URL('./sqliteAppender.ts', import.meta.url), { workerData: file });
+  const ended = new Promise((resolve) => worker.once('exit', resolve));
   worker.on('error', (error) => fail(error as Error));
   worker.on('message', (committed: Committed) => {
     if ('untrusted' in committed) return fail(new Error(committed.untrusted));
@@ -170,7 +171,6 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
       if (closing.signal.aborted) return;
       closing.abort();
       while (!broken && (committing || waiting.length > 0)) await nextTurn();
-      const ended = once(worker, 'exit');
       worker.postMessage('close');
       await ended;
       db.close();

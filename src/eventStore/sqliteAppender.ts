@@ -70,11 +70,13 @@ function appender(db: DatabaseSync) {
     }
   }
 
-  /** Moves the write-ahead log into the database once it has grown; harmless to repeat, so only a bad fsync counts. */
-  function checkpoint(): string | undefined {
-    if (sinceCheckpoint < CHECKPOINT_AFTER) return undefined;
+  /**
+   * Moves the write-ahead log into the database. Where that fails it can be done later, and nothing is lost; only an
+   * fsync that failed is worth a word.
+   */
+  function checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): string | undefined {
     try {
-      db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+      db.exec(`PRAGMA wal_checkpoint(${mode})`);
       sinceCheckpoint = 0;
     } catch (error) {
       if (isFailedFsync(error)) return (error as Error).message;
@@ -82,15 +84,9 @@ function appender(db: DatabaseSync) {
     return undefined;
   }
 
-  function close(): void {
-    try {
-      db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-    } finally {
-      db.close();
-    }
-  }
+  const checkpointIfDue = () => (sinceCheckpoint < CHECKPOINT_AFTER ? undefined : checkpoint('PASSIVE'));
 
-  return { commit, checkpoint, close };
+  return { commit, checkpoint, checkpointIfDue };
 }
 
 function isFailedFsync(error: unknown): boolean {
@@ -100,15 +96,16 @@ function isFailedFsync(error: unknown): boolean {
 
 if (parentPort) {
   const port = parentPort;
-  const { commit, checkpoint, close } = appender(openLogFile(workerData as string));
+  const db = openLogFile(workerData as string);
+  const { commit, checkpoint, checkpointIfDue } = appender(db);
   port.on('message', (message: Commit | 'close') => {
-    if (message === 'close') {
-      close();
-      port.close();
-      return;
-    }
-    port.postMessage(commit(message));
-    const untrusted = checkpoint();
+    const closing = message === 'close';
+    if (!closing) port.postMessage(commit(message));
+    const untrusted = closing ? checkpoint('TRUNCATE') : checkpointIfDue();
     if (untrusted) port.postMessage({ untrusted } satisfies Committed);
+    if (closing) {
+      db.close();
+      port.close();
+    }
   });
 }
