@@ -19,6 +19,7 @@ const Settings = Type.Object(
     JWKS_URL: Type.Optional(
       Type.String({
         pattern: HTTPS_OR_LOOPBACK,
+        format: 'https-or-loopback',
         description: 'an https URL, or http on the loopback interface',
       }),
     ),
@@ -70,7 +71,6 @@ export class BadConfig extends Error {
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = read(env);
   const { JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
-  if (JWKS_URL !== undefined && !URL.canParse(JWKS_URL)) throw new BadConfig([mustBe('JWKS_URL')]);
   return Object.freeze({
     host: settings.HOST,
     port: settings.PORT,
@@ -89,7 +89,13 @@ type Fault = { instancePath: string; message?: string; params: { missingProperty
 
 function read(env: NodeJS.ProcessEnv): Settings {
   try {
-    return envSchema<Settings>({ schema: Settings, env: false, data: env, dotenv: true });
+    return envSchema<Settings>({
+      schema: Settings,
+      env: false,
+      data: env,
+      dotenv: true,
+      ajv: { customOptions: (ajv) => ajv.addFormat('https-or-loopback', isHttpsOrLoopback) },
+    });
   } catch (error) {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
@@ -104,4 +110,10 @@ function read(env: NodeJS.ProcessEnv): Settings {
 
 function mustBe(name: string): string {
   return `${name} must be ${Reflect.get(Settings.properties, name).description}`;
+}
+
+/** The pattern keeps oddities out; what the host is, only the URL parser knows. */
+function isHttpsOrLoopback(text: string): boolean {
+  const url = URL.parse(text);
+  return url?.protocol === 'https:' || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url?.hostname ?? '');
 }

@@ -15,6 +15,7 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
@@ -65,12 +66,20 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
+    fsyncDirectory(dirname(file));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
     closeSync(fd);
     unlinkSync(draft);
   }
+}
+
+/** Makes the name last, too: without it a power cut could take the key, and every token with it. */
+function fsyncDirectory(directory: string): void {
+  const fd = openSync(directory, 'r');
+  fsyncSync(fd);
+  closeSync(fd);
 }
 
 function unusable(file: string, error: unknown): UnusableKey {

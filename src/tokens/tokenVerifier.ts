@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { isUser } from '../user.ts';
@@ -44,9 +45,30 @@ export const PROVIDER_ALGORITHMS = [
   'Ed25519',
 ];
 
-/** The keys of an identity provider (JWKS, RFC 7517), fetched when needed and again when a token names a new one. */
+/** The least time between two fetches of keys, in milliseconds, however many tokens name keys that nobody knows. */
+const COOLDOWN = 1_000;
+
+/**
+ * The keys of an identity provider (JWKS, RFC 7517), fetched when needed and again when a token names a new one. A
+ * token that does so right after a fetch waits for the next one.
+ */
 export function providerKeys(url: URL): JWTVerifyGetKey {
-  return createRemoteJWKSet(url, { cacheMaxAge: 60_000, cooldownDuration: 1_000, timeoutDuration: 5_000 });
+  const keys = createRemoteJWKSet(url, {
+    cacheMaxAge: 60_000,
+    cooldownDuration: COOLDOWN,
+    timeoutDuration: 5_000,
+  });
+  return async (header, token) => {
+    const { coolingDown } = keys;
+    try {
+      return await keys(header, token);
+    } catch (error) {
+      if (!coolingDown || !(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      await pause(COOLDOWN);
+      await keys.reload();
+      return keys(header, token);
+    }
+  };
 }
 
 /** Checks JWTs (RFC 7519, RFC 8725): pinned algorithms, `sub` and `exp` required. */

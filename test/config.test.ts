@@ -1,0 +1,222 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { BadConfig, readConfig } from '../src/config.ts';
+import { tempDir } from './support/tempDir.ts';
+
+const home = process.cwd();
+beforeEach(() => process.chdir(tempDir()));
+afterEach(() => process.chdir(home));
+
+const provider = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'https://plants.example' };
+
+/** The faults of this environment, one a line. */
+function faults(env: Record<string, string>): string[] {
+  try {
+    readConfig(env);
+  } catch (error) {
+    expect(error).toBeInstanceOf(BadConfig);
+    const [first, ...lines] = (error as BadConfig).message.split('\n');
+    expect(first).toBe('the configuration cannot be used:');
+    return lines.map((line) => line.trim());
+  }
+  return [];
+}
+
+test('without any setting the service runs from ./data, for this machine only', () => {
+  expect(readConfig({})).toEqual({
+    host: '127.0.0.1',
+    port: 3000,
+    dataDir: './data',
+    keyFile: './data/key.json',
+    corsOrigins: [],
+    skipEvents: new Set(),
+    logLevel: 'info',
+  });
+});
+
+test('every setting is read', () => {
+  expect(
+    readConfig({
+      HOST: '::',
+      PORT: '8080',
+      DATA_DIR: '/var/lib/plants',
+      KEY_FILE: '/run/secrets/key.json',
+      JWKS_URL: 'https://id.example/jwks?v=2',
+      ...provider,
+      CORS_ORIGINS: 'https://app.example,http://localhost:5173',
+      SKIP_EVENTS: '0199-a,0199-b',
+      LOG_LEVEL: 'debug',
+    }),
+  ).toEqual({
+    host: '::',
+    port: 8080,
+    dataDir: '/var/lib/plants',
+    keyFile: '/run/secrets/key.json',
+    jwksUrl: new URL('https://id.example/jwks?v=2'),
+    issuer: 'https://id.example',
+    audience: 'https://plants.example',
+    corsOrigins: ['https://app.example', 'http://localhost:5173'],
+    skipEvents: new Set(['0199-a', '0199-b']),
+    logLevel: 'debug',
+  });
+});
+
+test('the key lies in the data directory unless it is put elsewhere', () => {
+  expect(readConfig({ DATA_DIR: '/plants' }).keyFile).toBe('/plants/key.json');
+});
+
+test('what others have put into the environment is left alone', () => {
+  expect(readConfig({ PATH: '/bin', NODE_ENV: 'production' })).toEqual(readConfig({}));
+});
+
+test('the configuration cannot be changed', () => {
+  const config = readConfig({});
+  expect(() => Object.assign(config, { port: 1 })).toThrow(TypeError);
+  expect(config.port).toBe(3000);
+});
+
+describe('a value is refused', () => {
+  test.each([
+    ['HOST', ['', 'two words']],
+    ['PORT', ['', 'http', '-1', '65536', '80.5', 'true']],
+    ['DATA_DIR', ['']],
+    ['KEY_FILE', ['']],
+    ['JWT_ISSUER', ['']],
+    ['JWT_AUDIENCE', ['']],
+    [
+      'CORS_ORIGINS',
+      ['', '*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example'],
+    ],
+    ['SKIP_EVENTS', ['', 'a,,b', 'a, b', ',']],
+    ['LOG_LEVEL', ['', 'loud', 'INFO']],
+  ])('of %s', (name, values) => {
+    for (const value of values) {
+      expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name} must be `)]);
+    }
+  });
+});
+
+test('PORT goes from 0, a free one, to 65535', () => {
+  expect([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535' }).port]).toEqual([0, 65535]);
+});
+
+test('all faults are named at once, and no value is quoted', () => {
+  const named = faults({
+    HOST: 'hunter2 hunter2',
+    PORT: 'hunter2',
+    DATA_DIR: '',
+    KEY_FILE: '',
+    JWKS_URL: 'http://alice:hunter2@id.example',
+    JWT_ISSUER: '',
+    CORS_ORIGINS: 'hunter2',
+    SKIP_EVENTS: 'hunter2 hunter2',
+    LOG_LEVEL: 'hunter2',
+  });
+  expect(named.map((fault) => fault.split(' ')[0]).sort()).toEqual([
+    'CORS_ORIGINS',
+    'DATA_DIR',
+    'HOST',
+    'JWKS_URL',
+    'JWT_AUDIENCE',
+    'JWT_ISSUER',
+    'KEY_FILE',
+    'LOG_LEVEL',
+    'PORT',
+    'SKIP_EVENTS',
+  ]);
+  expect(named.join()).not.toContain('hunter2');
+});
+
+test('a URL that cannot be parsed is named with the other faults', () => {
+  expect(faults({ ...provider, JWKS_URL: 'https://[hunter2', PORT: 'http' }).sort()).toEqual([
+    expect.stringMatching('^JWKS_URL must be an https URL'),
+    expect.stringMatching('^PORT must be a port'),
+  ]);
+});
+
+describe('JWKS_URL', () => {
+  test('needs the issuer and the audience', () => {
+    const JWKS_URL = 'https://id.example/jwks';
+    const issuer = 'JWT_ISSUER is required where JWKS_URL is set';
+    const audience = 'JWT_AUDIENCE is required where JWKS_URL is set';
+    expect(faults({ JWKS_URL }).sort()).toEqual([audience, issuer]);
+    expect(faults({ JWKS_URL, JWT_ISSUER: provider.JWT_ISSUER })).toEqual([audience]);
+    expect(faults({ JWKS_URL, JWT_AUDIENCE: provider.JWT_AUDIENCE })).toEqual([issuer]);
+    expect(faults({ JWKS_URL, ...provider })).toEqual([]);
+  });
+
+  test.each([
+    'https://id.example',
+    'https://id.example:8443/realms/plants/jwks',
+    'http://localhost/jwks',
+    'http://localhost:8080/jwks',
+    'http://127.0.0.1:8080/jwks',
+    'http://127.9.9.9/jwks',
+    'http://[::1]:8080/jwks',
+  ])('may be %s', (JWKS_URL) => {
+    expect(readConfig({ ...provider, JWKS_URL }).jwksUrl).toEqual(new URL(JWKS_URL));
+  });
+
+  test.each([
+    '',
+    'id.example/jwks',
+    'file:///etc/jwks.json',
+    'https://',
+    'https://[id.example',
+    'https://id.example/the keys',
+    'https://alice:secret@id.example/jwks',
+    'http://id.example/jwks',
+    'http://0.0.0.0/jwks',
+    'http://10.0.0.1/jwks',
+    'http://[::2]/jwks',
+    'http://127.0.0.1@evil.example/jwks',
+    'http://127.0.0.1:80@evil.example/jwks',
+    'http://localhost@evil.example/jwks',
+    'http://localhost.evil.example/jwks',
+    'http://localhost:8080.evil.example/jwks',
+    'http://127.0.0.1.evil.example/jwks',
+    'http://127.0.0.1\\@evil.example/jwks',
+    'http://127.0.0.300/jwks',
+    'http://127../jwks',
+    'http://evil.example/http://localhost/jwks',
+    'http://evil.example#http://localhost/jwks',
+    'http://evil.example\nhttp://localhost/jwks',
+  ])('may not be %j', (JWKS_URL) => {
+    expect(faults({ ...provider, JWKS_URL })).toEqual([
+      expect.stringMatching('^JWKS_URL must be an https URL'),
+    ]);
+  });
+});
+
+describe('the file .env', () => {
+  test('is read where it is', () => {
+    writeFileSync('.env', 'PORT=8080\n# a comment\nJWT_ISSUER="https://id.example"\n');
+    expect(readConfig({})).toMatchObject({ port: 8080, issuer: 'https://id.example' });
+  });
+
+  test('is below the environment', () => {
+    writeFileSync('.env', 'HOST=0.0.0.0\nPORT=8080\n');
+    expect(readConfig({ PORT: '9090' })).toMatchObject({ host: '0.0.0.0', port: 9090 });
+  });
+
+  test('is checked like the environment', () => {
+    writeFileSync('.env', 'LOG_LEVEL=hunter2\n');
+    expect(faults({ PORT: 'hunter2' }).sort()).toEqual([
+      expect.stringMatching('^LOG_LEVEL must be '),
+      expect.stringMatching('^PORT must be '),
+    ]);
+  });
+
+  test('leaves the environment as it was', () => {
+    writeFileSync('.env', 'JWT_ISSUER=https://id.example\n');
+    const env = { PORT: '9090' };
+    readConfig(env);
+    expect(env).toEqual({ PORT: '9090' });
+    expect(process.env).not.toHaveProperty('JWT_ISSUER');
+  });
+
+  test('that cannot be read is a fault', () => {
+    mkdirSync('.env');
+    expect(faults({})).toEqual([expect.stringMatching(/^\.env: /)]);
+  });
+});

@@ -1,0 +1,92 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair } from 'jose';
+import { type Adapter, Provider } from 'oidc-provider';
+import { onTestFinished } from 'vitest';
+
+/** A private key for an identity provider to sign with. */
+export async function signingKey(alg: 'RS256' | 'ES256') {
+  const { privateKey } = await generateKeyPair(alg, { extractable: true });
+  return { ...(await exportJWK(privateKey)), alg, use: 'sig' };
+}
+type SigningKey = Awaited<ReturnType<typeof signingKey>>;
+
+/** An HTTP server on the loopback interface, closed with the test at the latest. */
+export async function listen(answer: RequestListener, port = 0) {
+  const server = createServer(answer).listen(port, '127.0.0.1');
+  server.maxRequestsPerSocket = 1; // so that no client goes on with a connection to what was closed
+  await once(server, 'listening');
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  };
+  onTestFinished(close);
+  return { port: (server.address() as AddressInfo).port, close };
+}
+
+/**
+ * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749 section
+ * 4.4) and for an audience of their choice (RFC 8707).
+ */
+export async function startIdentityProvider(key: SigningKey, atPort = 0) {
+  const { alg } = key;
+  let answer: RequestListener = () => {};
+  const { port, close } = await listen((request, response) => answer(request, response), atPort);
+  const issuer = `http://127.0.0.1:${port}`;
+  answer = new Provider(issuer, {
+    jwks: { keys: [key] },
+    clients: ['alice', 'bob'].map((client_id) => ({
+      client_id,
+      client_secret: `the secret of ${client_id}`,
+      token_endpoint_auth_method: 'client_secret_post',
+      grant_types: ['client_credentials'],
+      redirect_uris: [],
+      response_types: [],
+    })),
+    clientDefaults: { id_token_signed_response_alg: alg },
+    adapter: KeepsNothing,
+    ttl: { ClientCredentials: 3600 },
+    features: {
+      clientCredentials: { enabled: true },
+      devInteractions: { enabled: false },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_context, audience) => ({
+          audience,
+          scope: '',
+          accessTokenFormat: 'jwt',
+          jwt: { sign: { alg } },
+        }),
+      },
+    },
+  }).callback();
+
+  const token = async (client: 'alice' | 'bob', audience: string): Promise<string> => {
+    const response = await fetch(`${issuer}/token`, {
+      method: 'POST',
+      body: new URLSearchParams({
+        grant_type: 'client_credentials',
+        client_id: client,
+        client_secret: `the secret of ${client}`,
+        resource: audience,
+      }),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    return ((await response.json()) as { access_token: string }).access_token;
+  };
+  return { issuer, port, token, close };
+}
+
+/** Clients stand in the configuration, and JWTs speak for themselves: there is nothing to keep. */
+class KeepsNothing implements Adapter {
+  async upsert(): Promise<undefined> {}
+  async find(): Promise<undefined> {}
+  async findByUserCode(): Promise<undefined> {}
+  async findByUid(): Promise<undefined> {}
+  async consume(): Promise<undefined> {}
+  async destroy(): Promise<undefined> {}
+  async revokeByGrantId(): Promise<undefined> {}
+}

@@ -1,0 +1,45 @@
+import { connect } from 'node:net';
+
+/**
+ * Sends bytes over a socket of their own; gives all that came back until the server closed it. A server that is silent
+ * for so many milliseconds is told that nothing more will come.
+ */
+export function exchange(url: string, bytes: string | Buffer, silence = 200): Promise<Buffer> {
+  const { hostname: host, port } = new URL(url);
+  return new Promise((resolve) => {
+    const received: Buffer[] = [];
+    const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+    socket.on('data', (piece: Buffer) => received.push(piece));
+    socket.on('error', () => {}); // a reset is a way to close
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => resolve(Buffer.concat(received)));
+    socket.setTimeout(silence, () => socket.end());
+    socket.write(bytes);
+  });
+}
+
+/** The answers in a stream of bytes, one after the other, interim ones (1xx) left out. @throws Error when it is none */
+export function answersIn(bytes: Buffer): Response[] {
+  const answers: Response[] = [];
+  for (let rest = bytes; rest.length > 0; ) {
+    const end = rest.indexOf('\r\n\r\n');
+    const [first = '', ...lines] = rest.toString('latin1', 0, Math.max(end, 0)).split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]);
+    if (end === -1 || Number.isNaN(status)) throw new Error(`no HTTP answer: ${rest.toString('latin1')}`);
+    rest = rest.subarray(end + 4);
+    if (status < 200) continue;
+    const headers = new Headers(lines.map((line) => line.split(/: ?(.*)/s, 2) as [string, string]));
+    const length = Number(headers.get('content-length') ?? 0);
+    if (headers.has('transfer-encoding') || rest.length < length) throw new Error(`not whole: ${first}`);
+    answers.push(new Response(status === 204 ? null : rest.subarray(0, length), { status, headers }));
+    rest = rest.subarray(length);
+  }
+  return answers;
+}
+
+/** The one answer to these bytes. */
+export async function answerTo(url: string, bytes: string | Buffer): Promise<Response> {
+  const [answer, ...others] = answersIn(await exchange(url, bytes));
+  if (!answer || others.length > 0) throw new Error(`${others.length + (answer ? 1 : 0)} answers, not one`);
+  return answer;
+}

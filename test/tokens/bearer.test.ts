@@ -1,0 +1,157 @@
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { signedJwt } from '../support/jwt.ts';
+import { exchange } from '../support/rawHttp.ts';
+import { startService } from '../support/service.ts';
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
+
+/** The service, with a good token for alice and one that has expired. */
+async function start() {
+  const service = await startService();
+  const { privateKey } = loadOrCreateKey(join(service.dir, 'key.json'));
+  const token = await issueToken(privateKey, { user: 'alice', expires: '1h' });
+  const expired = signedJwt(privateKey, { sub: 'alice', exp: Date.parse('2026-01-01') / 1000 });
+  const call = (path: string, authorization?: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers);
+    if (authorization !== undefined) headers.set('authorization', authorization);
+    return fetch(`${service.url}${path}`, { ...init, headers });
+  };
+  return { ...service, call, token, expired };
+}
+
+test.each([
+  ['GET /plants', 'GET'],
+  ['POST /plants', 'POST'],
+])('%s asks for a bearer token, and says no more', async (_operation, method) => {
+  const { call } = await start();
+  const response = await call('/plants', undefined, { method });
+  expect(response.status).toBe(401);
+  expect(response.headers.get('www-authenticate')).toBe('Bearer realm="plants"');
+  expect(response.headers.get('request-id')).toMatch(UUID);
+  expect(response.headers.get('cache-control')).toBe('no-store');
+  expect(await response.json()).toEqual({ error: 40101, message: expect.stringContaining('bearer token') });
+});
+
+test('a HEAD asks for a bearer token too', async () => {
+  const { call, token } = await start();
+  expect((await call('/plants', undefined, { method: 'HEAD' })).status).toBe(401);
+  expect((await call('/plants', `Bearer ${token}`, { method: 'HEAD' })).status).toBe(200);
+});
+
+test('another scheme is no bearer token', async () => {
+  const { call, token } = await start();
+  for (const authorization of [
+    'Basic YWxpY2U6c2VjcmV0',
+    `Token ${token}`,
+    `Bearer${token}`,
+    token,
+    'Bearer',
+  ]) {
+    const response = await call('/plants', authorization);
+    expect(response.status).toBe(401);
+    expect(response.headers.get('www-authenticate')).toBe('Bearer realm="plants"');
+    expect(await response.json()).toMatchObject({ error: 40101 });
+  }
+});
+
+test('a token in the query is no bearer token', async () => {
+  const { call, token } = await start();
+  const response = await call(`/plants?access_token=${token}`);
+  expect(response.status).toBe(401);
+  expect(await response.json()).toMatchObject({ error: 40101 });
+});
+
+test('a token that is garbage or has expired is an invalid one', async () => {
+  const { call, token, expired } = await start();
+  for (const [bad, why] of [
+    ['garbage', 'not valid'],
+    [`${token}x`, 'not valid'],
+    [`${token} ${token}`, 'not valid'],
+    [expired, 'expired'],
+  ] as const) {
+    const response = await call('/plants', `Bearer ${bad}`);
+    expect(response.status).toBe(401);
+    expect(response.headers.get('www-authenticate')).toMatch(
+      /^Bearer realm="plants", error="invalid_token"(,|$)/,
+    );
+    expect(response.headers.get('request-id')).toMatch(UUID);
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(await response.json()).toEqual({ error: 40102, message: expect.stringContaining(why) });
+  }
+});
+
+test('a key made elsewhere signs no token for this service', async () => {
+  const here = await start();
+  const elsewhere = await start();
+  const response = await here.call('/plants', `Bearer ${elsewhere.token}`);
+  expect(response.status).toBe(401);
+  expect(await response.json()).toMatchObject({ error: 40102 });
+});
+
+test('the scheme may be written in any case', async () => {
+  const { call, token } = await start();
+  for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
+    expect((await call('/plants', `${scheme} ${token}`)).status, scheme).toBe(200);
+  }
+});
+
+test('health, the description, and what is not there need no token', async () => {
+  const { call } = await start();
+  await vi.waitFor(async () => expect((await call('/health/ready')).status).toBe(200));
+  for (const [method, path, status] of [
+    ['GET', '/health/live', 200],
+    ['GET', '/health/ready', 200],
+    ['GET', '/openapi.json', 200],
+    ['GET', '/nothing', 404],
+    ['POST', '/nothing', 404],
+    ['DELETE', '/plants', 405],
+    ['OPTIONS', '/plants', 405],
+  ] as const) {
+    expect((await call(path, undefined, { method })).status, `${method} ${path}`).toBe(status);
+    expect((await call(path, 'Bearer garbage', { method })).status, `${method} ${path}`).toBe(status);
+  }
+});
+
+test('a request without a token is told so before anything else that is wrong with it', async () => {
+  const { call, token } = await start();
+  const json = { 'content-type': 'application/json' };
+  const wrong: [number, string, RequestInit][] = [
+    [40001, '', { method: 'POST', headers: json, body: '{' }],
+    [40002, '', { method: 'POST', headers: json, body: '{"id":"1"}' }],
+    [41301, '', { method: 'POST', headers: json, body: ' '.repeat(65_537) }],
+    [41501, '', { method: 'POST', body: 'Fern' }],
+    [40004, '?limit=-1', {}],
+    [40005, '', { headers: { 'log-position': 'garbage' } }],
+  ];
+  for (const [error, query, init] of wrong) {
+    const answer = async (authorization?: string): Promise<unknown> =>
+      (await call(`/plants${query}`, authorization, init)).json();
+    expect(await answer()).toMatchObject({ error: 40101 });
+    expect(await answer('Bearer garbage')).toMatchObject({ error: 40102 });
+    expect(await answer(`Bearer ${token}`)).toMatchObject({ error });
+  }
+});
+
+test('no token reaches the log, good or bad, wherever it was put', async () => {
+  const { call, url, log, token, expired } = await start();
+  for (const bearer of [token, expired, `${token}x`]) {
+    for (const path of ['/plants', '/nothing', '/plants?limit=-1', '/%zz']) {
+      await call(path, `Bearer ${bearer}`);
+      await call(`${path}${path.includes('?') ? '&' : '?'}access_token=${bearer}`);
+    }
+    await call('/plants', `Basic ${bearer}`);
+  }
+  await exchange(
+    url,
+    `GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nno header\r\n\r\n`,
+  );
+
+  const requests = () => log().filter(({ msg }) => msg === 'request');
+  await vi.waitFor(() => expect(requests()).toHaveLength(27));
+  expect(log().filter(({ msg }) => msg === 'not a request')).toHaveLength(1);
+  const text = JSON.stringify(log());
+  for (const part of [...token.split('.'), ...expired.split('.')]) expect(text).not.toContain(part);
+});

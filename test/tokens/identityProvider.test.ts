@@ -1,0 +1,164 @@
+import { existsSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { listen, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
+import { startService } from '../support/service.ts';
+
+const AUDIENCE = 'https://plants.example';
+const MINUTE = 60_000;
+
+const firstKey = await signingKey('RS256');
+const nextKey = await signingKey('ES256');
+
+// The tests move the time of day on; timers and sockets keep their pace.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
+afterEach(() => void vi.useRealTimers());
+const pass = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
+
+/** The service that trusts this provider. */
+async function serviceTrusting(issuer: string) {
+  const { url, dir, log } = await startService({
+    JWKS_URL: `${issuer}/jwks`,
+    JWT_ISSUER: issuer,
+    JWT_AUDIENCE: AUDIENCE,
+  });
+  const list = (token: string): Promise<Response> =>
+    fetch(`${url}/plants`, { headers: { authorization: `Bearer ${token}` } });
+  const create = (token: string, plant: object): Promise<Response> =>
+    fetch(`${url}/plants`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(plant),
+    });
+  return { dir, log, list, create };
+}
+
+async function expectRefused(response: Response): Promise<void> {
+  expect(response.status).toBe(401);
+  expect(await response.json()).toMatchObject({ error: 40102 });
+}
+
+async function expectUndecided(response: Response): Promise<void> {
+  expect(response.status).toBe(503);
+  expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+  expect(response.headers.get('www-authenticate')).toBeNull();
+  expect(await response.json()).toMatchObject({ error: 50303 });
+}
+
+test('its tokens let each of its users see their own plants', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  const alice = await provider.token('alice', AUDIENCE);
+  const bob = await provider.token('bob', AUDIENCE);
+  expect((await service.create(alice, { id: 1, name: 'Fern' })).status).toBe(200);
+  expect((await service.create(bob, { id: 1, name: 'Oak' })).status).toBe(200);
+  expect(await (await service.list(alice)).json()).toEqual([{ name: 'Fern' }]);
+  expect(await (await service.list(bob)).json()).toEqual([{ name: 'Oak' }]);
+});
+
+test('its tokens for another audience are refused', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  await expectRefused(await service.list(await provider.token('alice', 'https://shop.example')));
+});
+
+test('another issuer’s tokens are refused, even where the keys are the same', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const impostor = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  await expectRefused(await service.list(await impostor.token('alice', AUDIENCE)));
+});
+
+test('tokens with a key that is not the provider’s are refused', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  const { port } = provider;
+  await provider.close();
+  const thief = await startIdentityProvider(await signingKey('RS256'), port);
+  const stolen = await thief.token('alice', AUDIENCE);
+  await thief.close();
+  await startIdentityProvider(firstKey, port);
+  await expectRefused(await service.list(stolen));
+});
+
+test('the service neither makes a key of its own nor believes in one', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  const file = join(service.dir, 'key.json');
+  expect(existsSync(file)).toBe(false);
+  const { privateKey } = loadOrCreateKey(file);
+  const grant = { user: 'alice', expires: '1h', issuer: provider.issuer, audience: AUDIENCE };
+  await expectRefused(await service.list(await issueToken(privateKey, grant)));
+});
+
+test('when it changes its key, new tokens work at once and the old ones for ten minutes', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  const old = await provider.token('alice', AUDIENCE);
+  expect((await service.list(old)).status).toBe(200);
+
+  await provider.close();
+  const rotated = await startIdentityProvider(nextKey, provider.port);
+  expect((await service.list(await rotated.token('alice', AUDIENCE))).status).toBe(200);
+  expect((await service.list(old)).status).toBe(200);
+  pass(10 * MINUTE);
+  await expectRefused(await service.list(old));
+});
+
+test('while it has never been reached, no token is refused for it', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const token = await provider.token('alice', AUDIENCE);
+  await provider.close();
+  const service = await serviceTrusting(provider.issuer);
+  await expectUndecided(await service.list(token));
+  await startIdentityProvider(firstKey, provider.port);
+  expect((await service.list(token)).status).toBe(200);
+});
+
+test('while it is away, a token whose key has not been seen waits for it', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  expect((await service.list(await provider.token('alice', AUDIENCE))).status).toBe(200);
+
+  await provider.close();
+  const rotated = await startIdentityProvider(nextKey, provider.port);
+  const token = await rotated.token('alice', AUDIENCE);
+  await rotated.close();
+  pass(2_000);
+  await expectUndecided(await service.list(token));
+  await startIdentityProvider(nextKey, provider.port);
+  expect((await service.list(token)).status).toBe(200);
+});
+
+test.each<[string, RequestListener | undefined]>([
+  ['refuses connections', undefined],
+  ['cuts connections', (_request, response) => response.destroy()],
+  ['answers 500', (_request, response) => response.writeHead(500).end('{"keys":[]}')],
+  ['sends elsewhere', (_request, response) => response.writeHead(302, { location: '/login' }).end()],
+  ['answers with a page', (_request, response) => response.end('<p>Down for maintenance</p>')],
+  ['answers with no key set', (_request, response) => response.end('{"keys":"none"}')],
+  ['never answers', () => {}],
+])('while it %s, known tokens go on working and others wait for it', async (_what, outage) => {
+  const provider = await startIdentityProvider(firstKey);
+  const service = await serviceTrusting(provider.issuer);
+  const known = await provider.token('alice', AUDIENCE);
+  const unknown = await provider.token('bob', AUDIENCE);
+  expect((await service.list(known)).status).toBe(200);
+
+  await provider.close();
+  const away = outage && (await listen(outage, provider.port));
+  pass(9 * MINUTE);
+  const unanswered = service.list(unknown);
+  expect((await service.list(known)).status).toBe(200);
+  await expectUndecided(await unanswered);
+  await expectRefused(await service.list('garbage'));
+  expect(JSON.stringify(service.log())).not.toContain(unknown);
+
+  await away?.close();
+  await startIdentityProvider(firstKey, provider.port);
+  expect((await service.list(unknown)).status).toBe(200);
+  expect((await service.list(known)).status).toBe(200);
+});

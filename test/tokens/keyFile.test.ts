@@ -1,0 +1,171 @@
+import { generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { loadOrCreateKey, UnusableKey } from '../../src/tokens/keyFile.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
+
+/** How loading this file is refused. */
+function refusal(file: string): UnusableKey {
+  try {
+    loadOrCreateKey(file);
+  } catch (error) {
+    expect(error).toBeInstanceOf(UnusableKey);
+    return error as UnusableKey;
+  }
+  throw new Error('the key was loaded');
+}
+
+/** The same to somebody whom file modes bind, which they do not with root. */
+function refusalToNobody(file: string): UnusableKey {
+  if (process.geteuid?.() !== 0) return refusal(file);
+  process.seteuid?.(65534);
+  try {
+    return refusal(file);
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+describe('where there is no key file', () => {
+  test('one is made that only its owner may read, with an Ed25519 key pair', () => {
+    const file = join(tempDir(), 'key.json');
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
+    const { privateKey, publicKey } = loadOrCreateKey(file);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(publicKey.asymmetricKeyType).toBe('ed25519');
+    const text = Buffer.from('Fern');
+    expect(verify(null, text, publicKey, sign(null, text, privateKey))).toBe(true);
+  });
+
+  test('nothing else is left in the directory', () => {
+    const dir = tempDir();
+    loadOrCreateKey(join(dir, 'key.json'));
+    expect(readdirSync(dir)).toEqual(['key.json']);
+  });
+
+  test('two that start at once end with the same key', async () => {
+    const dir = tempDir();
+    const starters = 2;
+    const rounds = 50;
+    // Both threads begin each round together: `arrived` counts them.
+    const race = `
+      const { workerData, parentPort } = require('node:worker_threads');
+      import(workerData.module).then(({ loadOrCreateKey }) => {
+        const arrived = new Int32Array(workerData.arrived);
+        const keys = [];
+        for (let round = 0; round < ${rounds}; round++) {
+          Atomics.add(arrived, round, 1);
+          while (Atomics.load(arrived, round) < ${starters});
+          const { publicKey } = loadOrCreateKey(workerData.dir + '/' + round + '.json');
+          keys.push(publicKey.export({ format: 'jwk' }).x);
+        }
+        parentPort.postMessage(keys);
+      });`;
+    const workerData = {
+      dir,
+      arrived: new SharedArrayBuffer(4 * rounds),
+      module: new URL('../../src/tokens/keyFile.ts', import.meta.url).href,
+    };
+    const results = await Promise.all(
+      Array.from({ length: starters }, () => {
+        const { promise, resolve, reject } = Promise.withResolvers<string[]>();
+        const thread = new Worker(race, { eval: true, workerData });
+        onTestFinished(async () => void (await thread.terminate()));
+        thread.once('message', resolve).once('error', reject);
+        return promise;
+      }),
+    );
+    const [first] = results;
+    expect(new Set(first).size).toBe(rounds);
+    expect(results).toEqual(results.map(() => first));
+    expect(readdirSync(dir)).toHaveLength(rounds);
+  });
+
+  test.each([
+    ['that may not be written', 0o555, 'key.json', 'EACCES'],
+    ['that may not be entered', 0o600, 'key.json', 'EACCES'],
+    ['that is not there', 0o755, 'missing/key.json', 'ENOENT'],
+  ])('a directory %s is a clear error', (_which, mode, name, code) => {
+    const dir = tempDir();
+    chmodSync(dir, mode);
+    onTestFinished(() => chmodSync(dir, 0o700));
+    const file = join(dir, name);
+    const { message } = refusalToNobody(file);
+    expect(message).toContain(`the key file ${file} cannot be used: ${code}`);
+  });
+});
+
+describe('a key file', () => {
+  test('gives the same key again, and stays as it is', () => {
+    const file = join(tempDir(), 'key.json');
+    const made = loadOrCreateKey(file);
+    const content = readFileSync(file, 'utf8');
+    const loaded = loadOrCreateKey(file);
+    expect(loaded.privateKey.equals(made.privateKey)).toBe(true);
+    expect(loaded.publicKey.equals(made.publicKey)).toBe(true);
+    expect(readFileSync(file, 'utf8')).toBe(content);
+  });
+
+  test('may be read only', () => {
+    const file = join(tempDir(), 'key.json');
+    const { publicKey } = loadOrCreateKey(file);
+    chmodSync(file, 0o400);
+    expect(loadOrCreateKey(file).publicKey.equals(publicKey)).toBe(true);
+  });
+
+  test.each([0o640, 0o604, 0o620, 0o602, 0o644, 0o666])(
+    'that others may touch (%o) is refused, with the cure',
+    (mode) => {
+      const file = join(tempDir(), 'key.json');
+      loadOrCreateKey(file);
+      chmodSync(file, mode);
+      expect(() => loadOrCreateKey(file)).toThrow(
+        new UnusableKey(`the key file ${file} cannot be used: others may read it; cure: chmod 600 ${file}`),
+      );
+    },
+  );
+
+  test('that belongs to somebody else is refused', () => {
+    const dir = tempDir();
+    const file = join(dir, 'key.json');
+    loadOrCreateKey(file);
+    chmodSync(file, 0o000);
+    chmodSync(dir, 0o755);
+    expect(refusalToNobody(file).message).toContain(`the key file ${file} cannot be used: EACCES`);
+  });
+
+  test('that is a directory is refused', () => {
+    const file = join(tempDir(), 'key.json');
+    mkdirSync(file, { mode: 0o700 });
+    expect(() => loadOrCreateKey(file)).toThrow(`the key file ${file} cannot be used: `);
+  });
+
+  const ed25519 = generateKeyPairSync('ed25519');
+  test.each([
+    ['nothing', ''],
+    ['garbage', 'hunter2: a secret of another kind'],
+    ['half of a key', jwkOf(ed25519.privateKey).slice(0, -10)],
+    ['only the public key', jwkOf(ed25519.publicKey)],
+    ['a PEM', ed25519.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string],
+    ['an RSA key', jwkOf(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey)],
+    ['a P-256 key', jwkOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey)],
+    ['an Ed448 key', jwkOf(generateKeyPairSync('ed448').privateKey)],
+    ['an X25519 key', jwkOf(generateKeyPairSync('x25519').privateKey)],
+    ['a symmetric key', JSON.stringify({ kty: 'oct', k: 'aHVudGVyMiBodW50ZXIyIGh1bnRlcjI' })],
+  ])('with %s is refused, told by its name and not by its content', (_what, content) => {
+    const file = join(tempDir(), 'key.json');
+    writeFileSync(file, content, { mode: 0o600 });
+    const error = refusal(file);
+    expect(error.message).toContain(`the key file ${file} cannot be used: it`);
+    const shown = inspect(error, { depth: null });
+    // Secrets are long or begin the file; words such as the key's type are not secret.
+    for (const secret of content.match(/hunter2|[\w-]{20,}/g) ?? []) expect(shown).not.toContain(secret);
+    expect(readFileSync(file, 'utf8')).toBe(content);
+  });
+});

@@ -1,0 +1,193 @@
+import { createHmac, generateKeyPairSync } from 'node:crypto';
+import { errors } from 'jose';
+import { describe, expect, test, vi } from 'vitest';
+import { IdentityProviderUnavailable, InvalidToken, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
+import { jwt, signedJwt } from '../support/jwt.ts';
+
+const NOON = Date.parse('2026-03-01T12:00:00Z');
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const issuer = 'https://id.example';
+const audience = 'https://plants.example';
+const claims = { sub: 'alice', iss: issuer, aud: audience, exp: NOON / SECOND + 3600 };
+
+const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+const other = generateKeyPairSync('ed25519');
+
+/** A verifier whose clock is set and whose questions for the key are counted. */
+function verifier() {
+  const clock = { now: NOON };
+  const key = vi.fn(async () => publicKey);
+  const now = () => new Date(clock.now);
+  const verify = tokenVerifier({ key, algorithms: ['EdDSA'], issuer, audience, now });
+  return { clock, key, verify: async (token: string) => verify(token) };
+}
+
+const hmac = (secret: string | Buffer) =>
+  jwt({ alg: 'HS256' }, claims, (input) => createHmac('sha256', secret).update(input).digest());
+const without = (claim: keyof typeof claims) => ({ ...claims, [claim]: undefined });
+const signed = (changed: object = {}) => signedJwt(privateKey, { ...claims, ...changed });
+const [header, payload, signature] = signed().split('.') as [string, string, string];
+
+test('a token gives its subject', async () => {
+  const { verify } = verifier();
+  expect(await verify(signed())).toBe('alice');
+  expect(await verify(signed({ sub: 'bob' }))).toBe('bob');
+});
+
+test.each([
+  ['nothing', ''],
+  ['garbage', 'garbage'],
+  ['dots', '..'],
+  ['a token without its signature', `${header}.${payload}.`],
+  ['a token whose claims were changed', `${header}.${signed({ sub: 'bob' }).split('.')[1]}.${signature}`],
+  ['claims that are no object', signedJwt(privateKey, ['alice'])],
+  ['the signature of another key', signedJwt(other.privateKey, claims)],
+  ['alg none', jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))],
+  ['alg none with a signature', `${jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))}${signature}`],
+  ['an HMAC with the public key as PEM', hmac(publicKey.export({ type: 'spki', format: 'pem' }))],
+  [
+    'an HMAC with the bytes of the public key',
+    hmac(Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url')),
+  ],
+  ['a critical header that nobody knows', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
+  ['another issuer', signed({ iss: 'https://evil.example' })],
+  ['no issuer', signedJwt(privateKey, without('iss'))],
+  ['another audience', signed({ aud: 'https://shop.example' })],
+  ['no audience', signedJwt(privateKey, without('aud'))],
+  ['no expiry', signedJwt(privateKey, without('exp'))],
+  ['an expiry that is no number', signed({ exp: '2030-01-01' })],
+  ['a day to come', signed({ nbf: NOON / SECOND + 1 })],
+  ['no subject', signedJwt(privateKey, without('sub'))],
+])('%s is refused', async (_what, token) => {
+  await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
+});
+
+test.each([
+  ['in this second', 0],
+  ['an hour ago', -3600],
+])('a token that expired %s is refused, and the client is told why', async (_when, seconds) => {
+  await expect(verifier().verify(signed({ exp: NOON / SECOND + seconds }))).rejects.toThrow(
+    new InvalidToken('The token has expired.'),
+  );
+});
+
+test('one of several audiences is enough', async () => {
+  expect(await verifier().verify(signed({ aud: ['https://shop.example', audience] }))).toBe('alice');
+});
+
+test('where no issuer and no audience are asked for, tokens need none', async () => {
+  const verify = tokenVerifier({ key: publicKey, algorithms: ['EdDSA'], now: () => new Date(NOON) });
+  expect(await verify(signedJwt(privateKey, { sub: 'alice', exp: claims.exp }))).toBe('alice');
+});
+
+describe('a subject', () => {
+  test.each([
+    ['of 255 characters', 'a'.repeat(255)],
+    ['of 255 UTF-16 code units', `${'🪴'.repeat(127)}a`],
+    ['that is an emoji', '🪴'],
+    ['with hyphens', 'auth0-alice-'],
+    ['with slashes', '/alice/1'],
+    ['with percent signs', '%2F%'],
+    ['with spaces', ' alice '],
+  ])('%s is a user', async (_what, sub) => {
+    expect(await verifier().verify(signed({ sub }))).toBe(sub);
+  });
+
+  test.each([
+    ['that is empty', ''],
+    ['of 256 characters', 'a'.repeat(256)],
+    ['of 256 UTF-16 code units', '🪴'.repeat(128)],
+    ['with half of a surrogate pair', 'alice\ud83e'],
+    ['with a NUL', 'alice\0'],
+    ['with a line feed', 'alice\nbob'],
+    ['with a DEL', 'alice\x7f'],
+    ['with a C1 control character', 'alice\x85'],
+    ['that is a number', 42],
+    ['that is null', null],
+  ])('%s is refused', async (_what, sub) => {
+    await expect(verifier().verify(signed({ sub }))).rejects.toThrow(
+      new InvalidToken('The token speaks for no valid user.'),
+    );
+  });
+});
+
+describe('a verified token', () => {
+  test('is remembered for ten minutes', async () => {
+    const { clock, key, verify } = verifier();
+    const token = signed();
+    await verify(token);
+    clock.now = NOON + 10 * MINUTE - 1;
+    expect(await verify(token)).toBe('alice');
+    expect(key).toHaveBeenCalledTimes(1);
+    clock.now = NOON + 10 * MINUTE;
+    expect(await verify(token)).toBe('alice');
+    expect(key).toHaveBeenCalledTimes(2);
+  });
+
+  test('is remembered no longer for being used', async () => {
+    const { clock, key, verify } = verifier();
+    const token = signed();
+    for (const minutes of [0, 4, 8, 12]) {
+      clock.now = NOON + minutes * MINUTE;
+      await verify(token);
+    }
+    expect(key).toHaveBeenCalledTimes(2);
+  });
+
+  test('is not remembered past its expiry', async () => {
+    const { clock, key, verify } = verifier();
+    const token = signed({ exp: (NOON + 5 * MINUTE) / SECOND });
+    await verify(token);
+    clock.now = NOON + 5 * MINUTE - 1;
+    expect(await verify(token)).toBe('alice');
+    expect(key).toHaveBeenCalledTimes(1);
+    clock.now = NOON + 5 * MINUTE;
+    await expect(verify(token)).rejects.toThrow('The token has expired.');
+  });
+
+  test('is remembered with its own user', async () => {
+    const { verify } = verifier();
+    const tokens = [signed(), signed({ sub: 'bob' })];
+    for (const token of tokens) await verify(token);
+    expect(await Promise.all(tokens.map(verify))).toEqual(['alice', 'bob']);
+  });
+
+  test('is forgotten when many others came after it', async () => {
+    const secret = Buffer.alloc(32, 'cheap');
+    const key = vi.fn(async () => secret);
+    const verify = tokenVerifier({ key, algorithms: ['HS256'], now: () => new Date(NOON) });
+    const token = (sub: string): string =>
+      jwt({ alg: 'HS256' }, { sub, exp: claims.exp }, (input) =>
+        createHmac('sha256', secret).update(input).digest(),
+      );
+    const first = token('alice');
+    await verify(first);
+    await verify(first);
+    expect(key).toHaveBeenCalledTimes(1);
+    for (let i = 0; i < 20_000; i++) await verify(token(`user ${i}`));
+    key.mockClear();
+    await verify(first);
+    expect(key).toHaveBeenCalledTimes(1);
+  });
+});
+
+test('a refused token is looked at anew', async () => {
+  const { clock, verify } = verifier();
+  const token = signed({ nbf: (NOON + MINUTE) / SECOND });
+  await expect(verify(token)).rejects.toThrow(InvalidToken);
+  clock.now = NOON + MINUTE;
+  expect(await verify(token)).toBe('alice');
+});
+
+test.each([
+  ['cannot be fetched', new TypeError('fetch failed')],
+  ['come too late', new errors.JWKSTimeout()],
+  ['are no key set', new errors.JWKSInvalid()],
+])('where the keys %s, nothing is said about the token', async (_what, fault) => {
+  const { key, verify } = verifier();
+  key.mockRejectedValueOnce(fault);
+  const token = signed();
+  await expect(verify(token)).rejects.toThrow(IdentityProviderUnavailable);
+  expect(await verify(token)).toBe('alice');
+});
