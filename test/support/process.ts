@@ -1,0 +1,118 @@
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+/** Where `npm start` is typed. */
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const NODE = process.execPath;
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export type Ended = { code: number | null; signal: NodeJS.Signals | null };
+
+type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
+  /** The whole environment besides PATH and HOME. */
+  env?: Record<string, string>;
+  /** What to run; the service itself when absent. */
+  command?: readonly string[];
+};
+
+/** A process in a group of its own, its output kept. Whoever launches it has to `kill` it. */
+export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) {
+  const [file = '', ...args] = command;
+  const child: ChildProcess = spawn(file, args, {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', ...env },
+    detached: true,
+    ...(uid === undefined ? {} : { uid }),
+    ...(gid === undefined ? {} : { gid }),
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin?.on('error', () => {}); // it may be gone before it has read what was typed
+  // 'close', not 'exit': it also waits for every descendant that still holds the output.
+  const ended: Promise<Ended> = once(child, 'close').then(([code, signal]) => ({ code, signal }));
+  ended.catch(() => {});
+
+  /** Resolves with the match once the output holds the pattern; rejects when the process ends without it. */
+  async function printed(pattern: RegExp): Promise<RegExpMatchArray> {
+    let over = false;
+    for (;;) {
+      const match = stdout.match(pattern);
+      if (match) return match;
+      if (over) throw new Error(`ended without printing ${pattern}:\n${stdout}${stderr}`);
+      const next = new AbortController();
+      over = await Promise.race([
+        ended.then(() => true),
+        once(child.stdout as NonNullable<typeof child.stdout>, 'data', next).then(() => false),
+      ]);
+      next.abort();
+    }
+  }
+
+  return {
+    pid: child.pid as number,
+    stdin: child.stdin as NonNullable<typeof child.stdin>,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    ended,
+    printed,
+    /** Where the service listens. */
+    listening: async () => (await printed(/listening at (http:\/\/[^\s"]+)/))[1] as string,
+    /** SIGKILL to all of its group that is still there. */
+    async kill(): Promise<void> {
+      signalGroup(child.pid, 'SIGKILL');
+      await ended.catch(() => {});
+    },
+  };
+}
+
+export type Process = ReturnType<typeof launch>;
+
+function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+/** A process that is killed after the test, whatever became of it. */
+export function start(options: Options): Process {
+  const started = launch(options);
+  onTestFinished(() => started.kill());
+  return started;
+}
+
+/** The service as a process on a free port, listening. */
+export async function startServer(options: Options): Promise<Process & { url: string }> {
+  const started = start(options);
+  return { ...started, url: await started.listening() };
+}
+
+/** What should end by itself is given this long, in milliseconds. */
+const PATIENCE = 20_000;
+
+/** Runs a command to its end; one that does not end is killed. */
+export async function run(options: Options): Promise<Ended & { stdout: string; stderr: string }> {
+  const started = start(options);
+  started.stdin.end();
+  const timer = setTimeout(() => void started.kill(), PATIENCE);
+  const ended = await started.ended;
+  clearTimeout(timer);
+  return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
+}
+
+/** Whether a command works here; says so, in one line, when it does not. */
+export function canRun(what: string, [file = '', ...args]: readonly string[]): boolean {
+  const works = spawnSync(file, args, { timeout: 10_000 }).status === 0;
+  if (!works)
+    console.info(`skipped: ${what} cannot be tested here, since \`${file} ${args.join(' ')}\` fails`);
+  return works;
+}
