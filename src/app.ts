@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import bearerAuth from '@fastify/bearer-auth';
 import cors from '@fastify/cors';
 import swagger from '@fastify/swagger';
@@ -16,7 +17,7 @@ import { BadRequest, ErrorBody, NUMBERS } from './http/errors.ts';
 import { jsonBody } from './http/jsonBody.ts';
 import { openapi, published } from './http/openapi.ts';
 import { refuse, refuseConnection } from './http/refuse.ts';
-import { logRequest, pathOf } from './http/requestLog.ts';
+import { logRequest } from './http/requestLog.ts';
 import { validatorCompiler } from './http/validation.ts';
 import { NewPlant, Plant, plantRoutes } from './plants/routes.ts';
 import type { VerifyToken } from './tokens/tokenVerifier.ts';
@@ -50,7 +51,7 @@ const KEEP_ALIVE_TIMEOUT = 65_000;
 export async function buildApp({ verifyToken, corsOrigins, log, follower, ...plants }: Dependencies) {
   const app = Fastify({
     loggerInstance: log,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    logController: new OnlyFaults({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
     bodyLimit: LARGEST_BODY,
     requestTimeout: REQUEST_TIMEOUT,
@@ -77,7 +78,7 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
     for (const one of [method].flat()) known.add(one);
   });
   const refuseUnknown = ({ url }: FastifyRequest): never => {
-    const allowed = methods.get(pathOf(url));
+    const allowed = methods.get(routeOf(url));
     if (!allowed) throw new BadRequest(NUMBERS.notFound, 'There is nothing here.');
     const allow = [...allowed].sort().join(', ');
     throw new BadRequest(NUMBERS.wrongMethod, `Only ${allow} can be used here.`, { allow });
@@ -87,14 +88,6 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
   app.decorateRequest('user');
   app.addHook('onRequest', (request, reply, done) => {
     setCommonHeaders(request, reply);
-    const { host, expect } = request.headers;
-    // RFC 9112 section 3.2
-    if (host === undefined) throw new BadRequest(NUMBERS.malformedHttp, 'The Host field is missing.');
-    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      throw new BadRequest(NUMBERS.expectation, 'Of the Expect field only 100-continue is known.');
-    }
-    // Before the body is looked at: what is wrong with it does not matter here.
-    if (request.is404) refuseUnknown(request);
     done();
   });
   app.addHook('onSend', (_request, reply, _payload, done) => {
@@ -127,6 +120,18 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
     });
   }
 
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { expect } = request.headers;
+    if (!hasOneHost(request.raw))
+      throw new BadRequest(NUMBERS.malformedHttp, 'There must be one Host field.');
+    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+      throw new BadRequest(NUMBERS.expectation, 'Of the Expect field only 100-continue is known.');
+    }
+    // Before the body is looked at: what is wrong with it does not matter here.
+    if (request.is404) refuseUnknown(request);
+    done();
+  });
+
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
     const reason = follower.notReady();
@@ -156,4 +161,27 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
 
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('request-id', request.id).header('cache-control', 'no-store');
+}
+
+/** The path as the router reads it, which also takes absolute and percent-encoded ones. */
+function routeOf(url: string): string {
+  try {
+    return decodeURIComponent(new URL(url, 'http://localhost').pathname);
+  } catch {
+    return url;
+  }
+}
+
+/** RFC 9112 section 3.2; HTTP/1.0 knows no Host. */
+function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === 'host') hosts++;
+  return hosts === 1 || (hosts === 0 && httpVersion === '1.0');
+}
+
+/** The request log is our own; what breaks an answer off is still told. */
+class OnlyFaults extends LogController {
+  override streamError(error: Error, _request: FastifyRequest, reply: FastifyReply): void {
+    reply.log.error({ err: error }, 'an answer broke off');
+  }
 }

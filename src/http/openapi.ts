@@ -32,12 +32,12 @@ export function json(description: string, schema: TSchema, headers: Headers = {}
   return { description, headers: { ...headers, ...EVERYWHERE }, content: { 'application/json': { schema } } };
 }
 
-/** The refusals with these statuses, all in the one shape. */
-export function failures(...statuses: number[]) {
+/** The refusals with these statuses, all in the one shape; `known` are headers that only somebody known gets. */
+export function failures(known: Headers, ...statuses: number[]) {
   return Object.fromEntries(
     statuses.map((status) => {
       const { description = '', headers } = REFUSED[status] ?? {};
-      return [status, json(description, ErrorBody, headers)];
+      return [status, json(description, ErrorBody, status === 401 ? headers : { ...headers, ...known })];
     }),
   );
 }

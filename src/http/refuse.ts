@@ -13,8 +13,13 @@ export function refuse(error: unknown, request: FastifyRequest, reply: FastifyRe
 
 /** Refuses what never became a request: malformed HTTP, or bytes that took too long. */
 export function refuseConnection(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
-  const answered = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage?.headersSent;
-  if (error.code === 'ECONNRESET' || !socket.writable || answered) {
+  const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
+  if (current?.req.complete && error.code !== 'ECONNRESET') {
+    // Sent now, it would be taken for the answer to the request before.
+    current.once('close', () => refuseConnection.call(this, error, socket));
+    return;
+  }
+  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent) {
     socket.destroy();
     return;
   }

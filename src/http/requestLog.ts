@@ -9,8 +9,7 @@ export function logRequest(
   log.info({ user, method, path: pathOf(url), status: statusCode, ms }, 'request');
 }
 
-/** The URL without its query. */
-export function pathOf(url: string): string {
+function pathOf(url: string): string {
   const query = url.indexOf('?');
   return query === -1 ? url : url.slice(0, query);
 }

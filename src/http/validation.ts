@@ -9,9 +9,6 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const compiled = Compile(schema);
   return (value: unknown) => {
     if (compiled.Check(value)) return { value };
-    // Fastify asks for no media type where there is no body at all.
-    if (value === undefined)
-      return { error: new BadRequest(NUMBERS.wrongMediaType, 'A JSON body is needed.') };
     const [fault] = compiled.Errors(value);
     const number = httpPart === 'body' ? NUMBERS.notANewPlant : NUMBERS.badQuery;
     return { error: new BadRequest(number, `${fault ? rule(fault) : 'The request is wrong'}.`) };

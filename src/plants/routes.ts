@@ -1,10 +1,12 @@
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { preValidationHookHandler } from 'fastify';
 import { Type } from 'typebox';
 import type { Follower } from '../../projections/follow.ts';
 import type { Page, PlantsByUser, Question } from '../../projections/plantsByUser.ts';
 import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
+import { BadRequest, NUMBERS } from '../http/errors.ts';
 import { formatPosition, parsePosition } from '../http/logPosition.ts';
 import { failures, json } from '../http/openapi.ts';
 import { createPlant, isInt64, PlantIdTaken } from './plant.ts';
@@ -53,7 +55,8 @@ const LogPosition = Type.String({
 });
 const Link = Type.String({ description: 'When more plants remain: the next page, rel="next" (RFC 8288).' });
 
-const REFUSALS = failures(400, 401, 408, 413, 415, 417, 431, 500, 503);
+const REFUSALS = failures({ 'Log-Position': LogPosition }, 400, 401, 408, 417, 431, 500, 503);
+const BODY_REFUSALS = failures({ 'Log-Position': LogPosition }, 413, 415);
 
 /** Rows read at a time: a longer answer is sent in pages, so that it takes no more memory than one. */
 const PAGE = 500;
@@ -74,11 +77,16 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   app.post(
     '/plants',
     {
+      preValidation: refuseNoBody,
       schema: {
         operationId: 'createPlant',
         summary: 'Create a plant; repeating the request is safe',
         body: NewPlant,
-        response: { 200: json('The plant.', Plant, { 'Log-Position': LogPosition }), ...REFUSALS },
+        response: {
+          200: json('The plant.', Plant, { 'Log-Position': LogPosition }),
+          ...REFUSALS,
+          ...BODY_REFUSALS,
+        },
       },
     },
     async ({ user, id: correlationId, body: { id, name, tag } }, reply) => {
@@ -111,11 +119,10 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     async ({ user, query, headers, method }, reply) => {
       const mark = await store.mark();
       const after = query.after === undefined ? START : parsePosition(mark, query.after, 'after');
+      const header = headers['log-position'];
+      const named = header === undefined ? START : parsePosition(mark, String(header), 'Log-Position');
       let wanted = acknowledged;
-      if (headers['log-position'] !== undefined) {
-        const named = parsePosition(mark, String(headers['log-position']), 'Log-Position');
-        if (named > wanted) wanted = named;
-      }
+      for (const position of [after, named]) if (position > wanted) wanted = position;
       await follower.reached(wanted);
 
       const range = { after, upTo: view.position };
@@ -169,4 +176,10 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     }
     yield ']';
   }
+};
+
+/** Fastify asks for no media type where there is no body at all. */
+const refuseNoBody: preValidationHookHandler = ({ body }, _reply, done) => {
+  if (body === undefined) throw new BadRequest(NUMBERS.wrongMediaType, 'A JSON body is needed.');
+  done();
 };
