@@ -1,33 +1,14 @@
-import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import bearerAuth from '@fastify/bearer-auth';
-import cors from '@fastify/cors';
 import swagger from '@fastify/swagger';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyReply,
-  type FastifyRequest,
-  LogController,
-} from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../projections/follow.ts';
 import type { PlantsByUser } from '../projections/plantsByUser.ts';
 import type { EventStore } from './eventStore/eventStore.ts';
-import { BadRequest, ErrorBody, NUMBERS } from './http/errors.ts';
-import { jsonBody } from './http/jsonBody.ts';
+import { ErrorBody, NUMBERS } from './http/errors.ts';
 import { openapi, published } from './http/openapi.ts';
-import { refuse, refuseConnection } from './http/refuse.ts';
-import { logRequest } from './http/requestLog.ts';
-import { validatorCompiler } from './http/validation.ts';
+import { httpServer } from './http/server.ts';
 import { NewPlant, Plant, plantRoutes } from './plants/routes.ts';
 import type { VerifyToken } from './tokens/tokenVerifier.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Whom the bearer token speaks for. */
-    user: string;
-  }
-}
 
 export type Dependencies = {
   store: EventStore;
@@ -40,98 +21,12 @@ export type Dependencies = {
   newId: () => string;
 };
 
-const LARGEST_BODY = 64 * 1024;
-
-/** A client has this long to send a request, and its head, in milliseconds. */
-const REQUEST_TIMEOUT = 20_000;
-const HEADERS_TIMEOUT = 10_000;
-const KEEP_ALIVE_TIMEOUT = 65_000;
-
-/** The HTTP side, whole but not listening: routes, tokens, refusals, health. */
+/** The HTTP side, whole but not listening: what needs no token, and behind the token the plants. */
 export async function buildApp({ verifyToken, corsOrigins, log, follower, ...plants }: Dependencies) {
-  const app = Fastify({
-    loggerInstance: log,
-    logController: new OnlyFaults({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
-    genReqId: () => randomUUID(),
-    bodyLimit: LARGEST_BODY,
-    requestTimeout: REQUEST_TIMEOUT,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
-    http: { headersTimeout: HEADERS_TIMEOUT, connectionsCheckingInterval: 1_000, requireHostHeader: false },
-    return503OnClosing: false,
-    clientErrorHandler: refuseConnection,
-    frameworkErrors: (error, request, reply) => {
-      setCommonHeaders(request, reply);
-      refuse(error, request, reply);
-      logRequest(request, reply);
-    },
-  }).withTypeProvider<TypeBoxTypeProvider>();
-
-  let closing = false;
-  app.addHook('preClose', async () => {
-    closing = true;
-  });
-
-  const methods = new Map<string, Set<string>>();
-  app.addHook('onRoute', ({ url, method }) => {
-    const known = methods.get(url) ?? new Set();
-    methods.set(url, known);
-    for (const one of [method].flat()) known.add(one);
-  });
-  const refuseUnknown = ({ url }: FastifyRequest): never => {
-    const allowed = methods.get(routeOf(url));
-    if (!allowed) throw new BadRequest(NUMBERS.notFound, 'There is nothing here.');
-    const allow = [...allowed].sort().join(', ');
-    throw new BadRequest(NUMBERS.wrongMethod, `Only ${allow} can be used here.`, { allow });
-  };
-  app.setNotFoundHandler(refuseUnknown);
-
-  app.decorateRequest('user');
-  app.addHook('onRequest', (request, reply, done) => {
-    setCommonHeaders(request, reply);
-    done();
-  });
-  app.addHook('onSend', (_request, reply, _payload, done) => {
-    if (closing) reply.header('connection', 'close');
-    done();
-  });
-  app.addHook('onResponse', (request, reply, done) => {
-    logRequest(request, reply);
-    done();
-  });
-  app.setErrorHandler(refuse);
-  // Node would answer an unknown Expect by itself, with an empty body.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
-
-  app.setValidatorCompiler(validatorCompiler);
-  app.setSerializerCompiler(() => JSON.stringify);
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);
+  const app = await httpServer(log, corsOrigins);
 
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, ErrorBody]) app.addSchema(published(schema));
-  if (corsOrigins.length > 0) {
-    await app.register(cors, {
-      origin: [...corsOrigins],
-      methods: ['GET', 'HEAD', 'POST'],
-      allowedHeaders: ['Authorization', 'Content-Type', 'Log-Position'],
-      exposedHeaders: ['Link', 'Log-Position', 'Request-Id', 'Retry-After'],
-      strictPreflight: false,
-      maxAge: 600,
-    });
-  }
-
-  app.addHook('onRequest', (request, _reply, done) => {
-    const { expect } = request.headers;
-    if (!hasOneHost(request.raw))
-      throw new BadRequest(NUMBERS.malformedHttp, 'There must be one Host field.');
-    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      throw new BadRequest(NUMBERS.expectation, 'Of the Expect field only 100-continue is known.');
-    }
-    // Before the body is looked at: what is wrong with it does not matter here.
-    if (request.is404) refuseUnknown(request);
-    done();
-  });
-
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
     const reason = follower.notReady();
@@ -157,31 +52,4 @@ export async function buildApp({ verifyToken, corsOrigins, log, follower, ...pla
   });
 
   return app;
-}
-
-function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  reply.header('request-id', request.id).header('cache-control', 'no-store');
-}
-
-/** The path as the router reads it, which also takes absolute and percent-encoded ones. */
-function routeOf(url: string): string {
-  try {
-    return decodeURIComponent(new URL(url, 'http://localhost').pathname);
-  } catch {
-    return url;
-  }
-}
-
-/** RFC 9112 section 3.2; HTTP/1.0 knows no Host. */
-function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
-  let hosts = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === 'host') hosts++;
-  return hosts === 1 || (hosts === 0 && httpVersion === '1.0');
-}
-
-/** The request log is our own; what breaks an answer off is still told. */
-class OnlyFaults extends LogController {
-  override streamError(error: Error, _request: FastifyRequest, reply: FastifyReply): void {
-    reply.log.error({ err: error }, 'an answer broke off');
-  }
 }
