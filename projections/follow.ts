@@ -32,7 +32,7 @@ type Options = {
 };
 
 /** Rows wait for each other so that they share pages and a transaction: up to this many, or this many milliseconds. */
-const SAVE_AFTER_EVENTS = 5_000;
+const SAVE_AFTER_EVENTS = 10_000;
 const SAVE_AFTER = 1_000;
 
 const LONGEST_PAUSE = 5_000;

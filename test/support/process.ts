@@ -67,7 +67,7 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     listening: async () => (await printed(/listening at (http:\/\/[^\s"]+)/))[1] as string,
     /** SIGKILL to all of its group that is still there. */
     async kill(): Promise<void> {
-      signalGroup(child.pid, 'SIGKILL');
+      if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
       await ended.catch(() => {});
     },
   };
@@ -75,9 +75,10 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
 
 export type Process = ReturnType<typeof launch>;
 
-function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+/** Signals a process and all its descendants that are still there. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
-    if (pid !== undefined) process.kill(-pid, signal);
+    process.kill(-pid, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
