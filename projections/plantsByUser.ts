@@ -215,7 +215,7 @@ function openTables(file: string) {
   const db = new DatabaseSync(file, { timeout: 1_000 });
   try {
     db.exec(
-      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000',
+      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
     );
     const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
     const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;

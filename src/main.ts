@@ -37,16 +37,17 @@ async function runServer(config: Config): Promise<void> {
   process.on('uncaughtException', (error) => die(error, 'a fault that nobody has caught'));
   process.on('unhandledRejection', (error) => die(error, 'a fault that nobody has caught'));
 
-  const service = await serve(config, {
+  const starting = serve(config, {
     log,
     onProgress: reportProgress(log, onTerminal),
     onFatal: (error) => die(error, 'the log can no longer be trusted to reach the disk'),
   });
-  closeOnSignals(service, log);
+  closeOnSignals(starting, log); // from the first moment that anyone can know of this process
+  const service = await starting;
   if (service.isNew && !config.jwksUrl) process.stdout.write(firstSteps(config, service.url));
 }
 
-function closeOnSignals(service: Service, log: pino.Logger): void {
+function closeOnSignals(starting: Promise<Service>, log: pino.Logger): void {
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const close = async (signal: NodeJS.Signals): Promise<void> => {
     if (first) {
@@ -56,9 +57,10 @@ function closeOnSignals(service: Service, log: pino.Logger): void {
     }
     first = { signal, at: performance.now() };
     log.info({ signal }, 'closing');
-    setTimeout(() => service.cutConnections(), GRACE).unref();
     setTimeout(() => process.exit(1), LAST).unref();
     try {
+      const service = await starting;
+      setTimeout(() => service.cutConnections(), GRACE).unref();
       await service.close();
       log.info('closed');
     } catch (error) {

@@ -51,22 +51,16 @@ export function openLogFile(file: string): DatabaseSync {
     if (!existsSync(file) && existsSync(`${file}-wal`))
       throw new Error('its write-ahead log is there without it');
     db = new DatabaseSync(file, { timeout: 5_000 });
+    // Nothing is written to a file that is not ours.
+    const isNew = applicationOf(db) === 0 && tablesOf(db) === 0;
+    if (!isNew) check(db);
     db.exec(`
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
-      PRAGMA cache_size = -65536;
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE slips past the DELETE trigger
     `);
-    if (tables(db) === 0) create(db);
-    const { application_id } = db.prepare('PRAGMA application_id').get() as { application_id: number };
-    if (application_id !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
-    const { user_version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (user_version > VERSION) {
-      throw new Error(
-        `it was made by a newer version of the plant store (format ${user_version}, known ${VERSION})`,
-      );
-    }
+    if (isNew) create(db);
     return db;
   } catch (error) {
     db?.close();
@@ -74,7 +68,21 @@ export function openLogFile(file: string): DatabaseSync {
   }
 }
 
-function tables(db: DatabaseSync): number {
+function check(db: DatabaseSync): void {
+  if (applicationOf(db) !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
+  const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
+  if (version > VERSION) {
+    throw new Error(
+      `it was made by a newer version of the plant store (format ${version}, known ${VERSION})`,
+    );
+  }
+}
+
+function applicationOf(db: DatabaseSync): number {
+  return (db.prepare('PRAGMA application_id').get() as { application_id: number }).application_id;
+}
+
+function tablesOf(db: DatabaseSync): number {
   return (db.prepare('SELECT count(*) AS n FROM sqlite_schema').get() as { n: number }).n;
 }
 

@@ -1,12 +1,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** One line a request; the query is dropped, since somebody will put a token into it. */
-export function logRequest(
+/** One line a request, once its answer is out or nobody waits for it any more. */
+export function logWhenClosed(request: FastifyRequest, reply: FastifyReply): void {
+  reply.raw.once('close', () => logRequest(request, reply));
+}
+
+/** The query is dropped, since somebody will put a token into it. */
+function logRequest(
   { user, method, url, log }: FastifyRequest,
-  { statusCode, elapsedTime }: FastifyReply,
+  { statusCode, elapsedTime, raw }: FastifyReply,
 ): void {
   const ms = Math.round(elapsedTime * 100) / 100;
-  log.info({ user, method, path: pathOf(url), status: statusCode, ms }, 'request');
+  const status = raw.headersSent ? statusCode : undefined;
+  const clientLeft = raw.writableFinished ? undefined : true;
+  log.info({ user, method, path: pathOf(url), status, ms, clientLeft }, 'request');
 }
 
 function pathOf(url: string): string {

@@ -11,7 +11,7 @@ import Fastify, {
 import { BadRequest, NUMBERS } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { refuse, refuseConnection } from './refuse.ts';
-import { logRequest } from './requestLog.ts';
+import { logWhenClosed } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
@@ -41,9 +41,8 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
     return503OnClosing: false,
     clientErrorHandler: refuseConnection,
     frameworkErrors: (error, request, reply) => {
-      setCommonHeaders(request, reply);
+      begin(request, reply);
       refuse(error, request, reply);
-      logRequest(request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
@@ -68,15 +67,11 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
 
   app.decorateRequest('user');
   app.addHook('onRequest', (request, reply, done) => {
-    setCommonHeaders(request, reply);
+    begin(request, reply);
     done();
   });
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
-    done();
-  });
-  app.addHook('onResponse', (request, reply, done) => {
-    logRequest(request, reply);
     done();
   });
   app.setErrorHandler(refuse);
@@ -114,7 +109,9 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
   return app;
 }
 
-function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+/** What every request gets, whatever becomes of it. */
+function begin(request: FastifyRequest, reply: FastifyReply): void {
+  logWhenClosed(request, reply);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 
@@ -134,9 +131,9 @@ function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0');
 }
 
-/** The request log is our own; what breaks an answer off is still told. */
+/** The request log is our own; what breaks an answer off is still told, unless it was the client. */
 class OnlyFaults extends LogController {
-  override streamError(error: Error, _request: FastifyRequest, reply: FastifyReply): void {
-    reply.log.error({ err: error }, 'an answer broke off');
+  override streamError(error: NodeJS.ErrnoException, _request: FastifyRequest, reply: FastifyReply): void {
+    if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') reply.log.error({ err: error }, 'an answer broke off');
   }
 }

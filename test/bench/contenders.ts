@@ -4,7 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { LogController } from 'fastify';
 import pino from 'pino';
 import { jsonBody } from '../../src/http/jsonBody.ts';
-import { logRequest } from '../../src/http/requestLog.ts';
+import { logWhenClosed } from '../../src/http/requestLog.ts';
 import { validatorCompiler } from '../../src/http/validation.ts';
 import { NewPlant } from '../../src/plants/routes.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
@@ -31,8 +31,8 @@ app.decorateRequest('user');
 app.setValidatorCompiler(validatorCompiler);
 app.removeAllContentTypeParsers();
 app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);
-app.addHook('onResponse', (request, reply, done) => {
-  logRequest(request, reply);
+app.addHook('onRequest', (request, reply, done) => {
+  logWhenClosed(request, reply);
   done();
 });
 await app.register(bearerAuth, {
