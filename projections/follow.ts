@@ -25,7 +25,7 @@ type Options = {
   view: PlantsByUser;
   /** Ids of events that an operator has decided to pass over. */
   skip: ReadonlySet<string>;
-  log: Pick<BaseLogger, 'warn' | 'error' | 'fatal'>;
+  log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
   /** How long `reached` waits, in milliseconds. */
   patience?: number;
@@ -34,8 +34,12 @@ type Options = {
 /** Rows wait for each other so that they share pages and a transaction: up to this many, or this many milliseconds. */
 const SAVE_AFTER_EVENTS = 10_000;
 const SAVE_AFTER = 1_000;
+/** While rows cannot be saved the view goes on in memory, up to this many. */
+const MOST_UNSAVED = 200_000;
 
 const LONGEST_PAUSE = 5_000;
+
+const backOff = (failures: number): number => Math.min(50 * 2 ** failures, LONGEST_PAUSE);
 
 /** Keeps the view up with the log: binds it to its log, then applies every event as it comes. */
 export function follow({ store, view, skip, log, onProgress, patience = 5_000 }: Options): Follower {
@@ -44,6 +48,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
   let caughtUp = false;
   let stopped: string | undefined;
   let saving: NodeJS.Timeout | undefined;
+  let failedSaves = 0;
   let restart = new AbortController();
   view.onDamage = () => {
     caughtUp = false;
@@ -56,36 +61,47 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
     const current = await store.mark();
     const known = mark === current && (eventId === '' || (await store.eventAt(position))?.id === eventId);
     if (known) return;
-    if (eventId !== '')
-      log.warn({ position: String(position), eventId }, 'the view is of another log: building it anew');
+    const reason = eventId === '' ? view.replaced : 'it is of another log';
+    if (reason) log.warn({ reason }, 'the view is built anew');
     caughtUp = false;
     view.reset(current);
   }
 
   async function catchUp(): Promise<void> {
     restart = new AbortController();
-    view.save();
+    const signal = AbortSignal.any([stopping.signal, restart.signal]);
     await bind();
     const from = view.position;
-    const signal = AbortSignal.any([stopping.signal, restart.signal]);
     for await (const batch of store.subscribe({ after: from, signal })) {
+      if (signal.aborted) break; // what was read belongs to a view that is gone
       view.apply(batch.events, skip);
+      for (const { id, position } of skip.size > 0 ? batch.events : []) {
+        if (skip.has(id))
+          log.warn({ eventId: id, position: String(position) }, 'passed over an event: SKIP_EVENTS');
+      }
       if (!caughtUp) {
         caughtUp = batch.caughtUp;
         onProgress?.({ from, position: view.position, end: await store.end() });
+        if (caughtUp && view.position > from)
+          log.info({ from: String(from), to: String(view.position) }, 'the view has caught up');
       }
       for (const look of waiting) look();
-      if (view.unsaved >= SAVE_AFTER_EVENTS) view.save();
-      else if (view.unsaved > 0) saving ??= setTimeout(saveSoon, SAVE_AFTER).unref();
+      if (view.unsaved >= SAVE_AFTER_EVENTS && failedSaves === 0) save();
+      else if (view.unsaved > 0) saving ??= setTimeout(save, SAVE_AFTER).unref();
+      while (view.unsaved >= MOST_UNSAVED && !signal.aborted) await pause(100);
     }
   }
 
-  function saveSoon(): void {
+  /** Where it fails, as on a full disk, nothing is lost: the rows stay in memory, and are saved when they can be. */
+  function save(): void {
+    clearTimeout(saving);
     saving = undefined;
     try {
       view.save();
-    } catch {
-      restart.abort(); // `run` tries again, with pauses
+      failedSaves = 0;
+    } catch (error) {
+      log.error({ err: error }, 'the view cannot be saved: trying again');
+      saving = setTimeout(save, backOff(++failedSaves)).unref();
     }
   }
 
@@ -101,7 +117,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
           return;
         }
         failures = view.position > position ? 1 : failures + 1;
-        const delay = Math.min(50 * 2 ** failures, LONGEST_PAUSE);
+        const delay = backOff(failures);
         log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
         await pause(delay, undefined, { signal: stopping.signal }).catch(() => {});
       }

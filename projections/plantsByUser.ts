@@ -7,6 +7,8 @@ import { readPlantCreated } from '../src/plants/plant.ts';
 
 /** The tables below. A file of another version is thrown away and built anew. */
 const VERSION = 1;
+/** 'PVie' in ASCII: marks a SQLite file as this view. */
+const APPLICATION_ID = 0x50566965;
 
 const SCHEMA = `
   CREATE TABLE plants (
@@ -45,6 +47,8 @@ export class ViewDamaged extends Error {
 export class PlantsByUser {
   /** The last event seen, here or in the file. */
   position: Position = START;
+  /** Why the file that was found has been replaced by an empty one; undefined where it has not. */
+  replaced: string | undefined;
   /** Called when the file turns out to be damaged and has been replaced by an empty one. */
   onDamage = () => {};
   readonly #file: string;
@@ -65,6 +69,7 @@ export class PlantsByUser {
       this.#tables = openTables(file);
     } catch (error) {
       if (!isDamage(error)) throw new Error(`the view ${file} cannot be used: ${(error as Error).message}`);
+      this.replaced = (error as Error).message;
       remove(file);
       this.#tables = openTables(file);
     }
@@ -73,6 +78,7 @@ export class PlantsByUser {
     this.#lastEventId = this.#saved.eventId;
   }
 
+  /** What the file holds. */
   get checkpoint(): Checkpoint {
     return this.#saved;
   }
@@ -143,6 +149,7 @@ export class PlantsByUser {
     return page;
   }
 
+  /** Saves what is not saved yet, and lets go of the file. */
   close(): void {
     this.save();
     this.#tables.db.close();
@@ -186,6 +193,7 @@ export class PlantsByUser {
       return question(this.#tables);
     } catch (error) {
       if (!isDamage(error)) throw error;
+      this.replaced = (error as Error).message;
       this.#tables.db.close();
       remove(this.#file);
       this.#tables = openTables(this.#file);
@@ -217,10 +225,18 @@ function openTables(file: string) {
     db.exec(
       'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
     );
-    const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
     const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
-    if (!empty && version !== VERSION) throw new WrongVersion(`it has version ${version}, not ${VERSION}`);
-    if (empty) db.exec(`BEGIN; ${SCHEMA}; PRAGMA user_version = ${VERSION}; COMMIT`);
+    const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
+    const { application_id: application } = db.prepare('PRAGMA application_id').get() as {
+      application_id: number;
+    };
+    if (!empty && application !== APPLICATION_ID) throw new NotThisView('its file is no view of plants');
+    if (!empty && version !== VERSION) throw new NotThisView(`it has version ${version}, not ${VERSION}`);
+    if (empty) {
+      db.exec(
+        `BEGIN; ${SCHEMA}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`,
+      );
+    }
     const rows = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?';
     const statements = {
       checkpoint: db.prepare('SELECT mark, position, event_id AS eventId FROM checkpoint'),
@@ -240,7 +256,7 @@ function openTables(file: string) {
   }
 }
 
-class WrongVersion extends Error {}
+class NotThisView extends Error {}
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
@@ -248,7 +264,7 @@ const SQLITE_NOTADB = 26;
 /** Whether a new file is the cure. A failing disk or a lock is none. */
 function isDamage(error: unknown): boolean {
   const code = (sqliteCode(error) ?? 0) & 0xff;
-  return error instanceof WrongVersion || code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
+  return error instanceof NotThisView || code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
 }
 
 function remove(file: string): void {

@@ -4,16 +4,13 @@ import { type Static, Type } from 'typebox';
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 
+const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
+
 /** Every setting; its description ends the sentence "NAME must be …". */
 const Settings = Type.Object(
   {
     HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
-    PORT: Type.Integer({
-      default: 3000,
-      minimum: 0,
-      maximum: 65535,
-      description: 'a port, or 0 for a free one',
-    }),
+    PORT: Type.String({ default: '3000', pattern: PORTS, description: 'a port, or 0 for a free one' }),
     DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
     KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
     JWKS_URL: Type.Optional(
@@ -73,7 +70,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const { JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
   return Object.freeze({
     host: settings.HOST,
-    port: settings.PORT,
+    port: Number(settings.PORT),
     dataDir: settings.DATA_DIR,
     keyFile: settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`,
     ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),

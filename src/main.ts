@@ -23,6 +23,7 @@ const LAST = 4_800;
 const SAME_SIGNAL = 500;
 
 async function runServer(config: Config): Promise<void> {
+  process.umask(0o077); // plants are nobody else's business, whatever the directory allows
   const onTerminal = process.stdout.isTTY === true;
   const destination = onTerminal ? pretty({ sync: true }) : pino.destination({ sync: false });
   const log = pino(
@@ -53,11 +54,11 @@ function closeOnSignals(starting: Promise<Service>, log: pino.Logger): void {
     if (first) {
       if (signal === first.signal && performance.now() - first.at < SAME_SIGNAL) return;
       log.warn({ signal }, 'ending at once');
-      process.exit(1);
+      endAtOnce();
     }
     first = { signal, at: performance.now() };
     log.info({ signal }, 'closing');
-    setTimeout(() => process.exit(1), LAST).unref();
+    setTimeout(endAtOnce, LAST).unref();
     try {
       const service = await starting;
       setTimeout(() => service.cutConnections(), GRACE).unref();
@@ -69,6 +70,11 @@ function closeOnSignals(starting: Promise<Service>, log: pino.Logger): void {
     process.exit(0);
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void close(signal));
+}
+
+/** `process.exit` would wait for a thread that waits for the disk. */
+function endAtOnce(): void {
+  process.kill(process.pid, 'SIGKILL');
 }
 
 /** A POST and a GET to paste into a shell in the project's folder; the tokens are made there, so none is printed. */

@@ -25,7 +25,10 @@ export function reportProgress(
     }
     bar?.setTotal(total);
     bar?.update(done);
-    if (position >= end) bar?.stop();
+    if (position >= end) {
+      bar?.stop();
+      bar = undefined;
+    }
     if (!bar && Date.now() - logged >= LOG_EVERY) {
       logged = Date.now();
       log.info({ position: String(position), end: String(end) }, 'the view is catching up');

@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -58,10 +59,21 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
     open.defer(() => follower.stop());
 
     const { corsOrigins } = config;
-    const app = await buildApp({ store, view, follower, verifyToken, corsOrigins, log, now, newId });
+    const app = await buildApp({
+      store,
+      view,
+      follower,
+      verifyToken,
+      corsOrigins,
+      log,
+      now,
+      newId: () => newId(now()),
+    });
     open.defer(() => app.close());
+    // One address: Fastify would give the second of a name a server of its own, without our handlers.
+    const { address: host } = await lookup(config.host);
     const url = await app.listen({
-      host: config.host,
+      host,
       port: config.port,
       listenTextResolver: (at) => `listening at ${at}`,
     });

@@ -13,7 +13,7 @@ import {
   WrongExpectedRevision,
 } from './eventStore.ts';
 import type { Append, Commit, Committed, Outcome } from './sqliteAppender.ts';
-import { openLogFile } from './sqliteFile.ts';
+import { openLogFile, settleLogFile } from './sqliteFile.ts';
 
 /** Events read from the file at a time while a subscriber catches up. */
 const BATCH = 500;
@@ -42,6 +42,7 @@ type Options = {
  */
 export async function openSqliteEventStore({ file, now, onFatal }: Options): Promise<EventStore> {
   const db = openLogFile(file);
+  settleLogFile(db);
   const columns = 'position, id, stream, revision, type, data, metadata';
   const after = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ${BATCH}`,
@@ -63,6 +64,11 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
 
   const worker = new Worker(new URL('./sqliteAppender.ts', import.meta.url), { workerData: file });
   const ended = new Promise((resolve) => worker.once('exit', resolve));
+  // Its first message says that it has opened the log; an error before that is thrown here.
+  await once(worker, 'message').catch((error) => {
+    db.close();
+    throw error;
+  });
   worker.on('error', (error) => fail(error as Error));
   worker.on('message', (committed: Committed) => {
     if ('untrusted' in committed) return fail(new Error(committed.untrusted));
@@ -76,8 +82,6 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
       for (const [i, one] of answered.entries()) settle(one, committed.outcomes[i] as Outcome);
     }
   });
-  // A worker that cannot open the log ends with an 'error' event, which `once` turns into a rejection.
-  await once(worker, 'online');
 
   function commitWaiting(): void {
     if (committing || waiting.length === 0) return;

@@ -101,6 +101,7 @@ if (parentPort) {
   const { commit, checkpoint, checkpointIfDue } = appender(db);
   port.on('message', (message: Commit | 'close') => {
     const closing = message === 'close';
+    if (closing) db.exec('PRAGMA busy_timeout = 0'); // a reader may keep the rest for the next start
     if (!closing) port.postMessage(commit(message));
     const untrusted = closing ? checkpoint('TRUNCATE') : checkpointIfDue();
     if (untrusted) port.postMessage({ untrusted } satisfies Committed);
@@ -109,4 +110,5 @@ if (parentPort) {
       port.close();
     }
   });
+  port.postMessage('ready');
 }

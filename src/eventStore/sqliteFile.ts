@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 /** 'PLog' in ASCII: marks a SQLite file as a log of ours. */
@@ -42,25 +42,23 @@ export function sqliteCode(error: unknown): number | undefined {
  * Opens the log for appending, and makes it where there is none.
  * Every commit is on disk before it returns: WAL with synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous).
  * Checkpoints are the caller's business, since SQLite would swallow a failed fsync in one of its own.
- * @throws UnusableLog
+ * @throws UnusableLog; a file that is not ours is left as it is
  */
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    // A rollback journal or WAL without its database would be replayed into the new, empty one.
-    if (!existsSync(file) && existsSync(`${file}-wal`))
-      throw new Error('its write-ahead log is there without it');
+    const isNew = sizeOf(file) === 0;
+    if (isNew && sizeOf(`${file}-wal`) > 0) throw new Error('its write-ahead log is there without it');
     db = new DatabaseSync(file, { timeout: 5_000 });
-    // Nothing is written to a file that is not ours.
-    const isNew = applicationOf(db) === 0 && tablesOf(db) === 0;
-    if (!isNew) check(db);
+    // Made before the write-ahead log, so that the file is never without its tables.
+    if (isNew) create(db);
+    check(db);
     db.exec(`
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE slips past the DELETE trigger
     `);
-    if (isNew) create(db);
     return db;
   } catch (error) {
     db?.close();
@@ -68,22 +66,37 @@ export function openLogFile(file: string): DatabaseSync {
   }
 }
 
+/**
+ * Moves what a crash has left in the write-ahead log into the database. It is committed, but perhaps never reached the
+ * disk; nothing may be built on it, or acknowledged again, before it has.
+ * @throws UnusableLog
+ */
+export function settleLogFile(db: DatabaseSync): void {
+  try {
+    const { busy } = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+    if (busy !== 0) throw new Error('another process is reading it');
+  } catch (error) {
+    const file = db.location();
+    db.close();
+    throw new UnusableLog(`the log ${file} cannot be used: ${(error as Error).message}`);
+  }
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
+
 function check(db: DatabaseSync): void {
-  if (applicationOf(db) !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
+  const { application_id: application } = db.prepare('PRAGMA application_id').get() as {
+    application_id: number;
+  };
+  if (application !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
   const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version > VERSION) {
     throw new Error(
       `it was made by a newer version of the plant store (format ${version}, known ${VERSION})`,
     );
   }
-}
-
-function applicationOf(db: DatabaseSync): number {
-  return (db.prepare('PRAGMA application_id').get() as { application_id: number }).application_id;
-}
-
-function tablesOf(db: DatabaseSync): number {
-  return (db.prepare('SELECT count(*) AS n FROM sqlite_schema').get() as { n: number }).n;
 }
 
 function create(db: DatabaseSync): void {

@@ -13,10 +13,10 @@ function logRequest(
   const ms = Math.round(elapsedTime * 100) / 100;
   const status = raw.headersSent ? statusCode : undefined;
   const clientLeft = raw.writableFinished ? undefined : true;
-  log.info({ user, method, path: pathOf(url), status, ms, clientLeft }, 'request');
+  log.info({ user: user || undefined, method, path: pathOf(url), status, ms, clientLeft }, 'request');
 }
 
-function pathOf(url: string): string {
-  const query = url.indexOf('?');
-  return query === -1 ? url : url.slice(0, query);
+/** The path of a request's target (RFC 9112 section 3.2), without query, fragment and whatever stood before the path. */
+export function pathOf(url: string): string {
+  return url.replace(/^https?:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
 }

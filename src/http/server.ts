@@ -11,12 +11,12 @@ import Fastify, {
 import { BadRequest, NUMBERS } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { refuse, refuseConnection } from './refuse.ts';
-import { logWhenClosed } from './requestLog.ts';
+import { logWhenClosed, pathOf } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Whom the bearer token speaks for. */
+    /** Whom the bearer token speaks for; '' where none was asked for or it is not known yet. */
     user: string;
   }
 }
@@ -27,6 +27,8 @@ const LARGEST_BODY = 64 * 1024;
 const REQUEST_TIMEOUT = 20_000;
 const HEADERS_TIMEOUT = 10_000;
 const KEEP_ALIVE_TIMEOUT = 65_000;
+/** A connection on which nothing moves, such as that of a client that does not read its answer. */
+const STALLED_TIMEOUT = 70_000;
 
 /** Fastify as every route here needs it: exact JSON in, one shape of refusal out, one line in the log a request. */
 export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly string[]) {
@@ -37,6 +39,7 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
     bodyLimit: LARGEST_BODY,
     requestTimeout: REQUEST_TIMEOUT,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
+    connectionTimeout: STALLED_TIMEOUT,
     http: { headersTimeout: HEADERS_TIMEOUT, connectionsCheckingInterval: 1_000, requireHostHeader: false },
     return503OnClosing: false,
     clientErrorHandler: refuseConnection,
@@ -65,9 +68,12 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
   };
   app.setNotFoundHandler(refuseUnknown);
 
-  app.decorateRequest('user');
+  app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply);
+    // Where other origins may call, only what a browser asks beforehand is no wrong method.
+    if (request.method === 'OPTIONS' && !(isPreflight(request) && methods.has(routeOf(request.url))))
+      refuseUnknown(request);
     done();
   });
   app.addHook('onSend', (_request, reply, _payload, done) => {
@@ -115,13 +121,19 @@ function begin(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 
-/** The path as the router reads it, which also takes absolute and percent-encoded ones. */
+/** The path as the router reads it. */
 function routeOf(url: string): string {
+  const path = pathOf(url);
   try {
-    return decodeURIComponent(new URL(url, 'http://localhost').pathname);
+    return decodeURIComponent(path);
   } catch {
-    return url;
+    return path;
   }
+}
+
+/** https://fetch.spec.whatwg.org/#cors-preflight-request */
+function isPreflight({ method, headers }: FastifyRequest): boolean {
+  return method === 'OPTIONS' && headers.origin !== undefined && 'access-control-request-method' in headers;
 }
 
 /** RFC 9112 section 3.2; HTTP/1.0 knows no Host. */

@@ -142,7 +142,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
 
   // Refusals say how far the log has come, too; but only to somebody known.
   app.setErrorHandler(async (error, { user }, reply) => {
-    if (user !== undefined) {
+    if (user !== '') {
       const position = error instanceof PlantIdTaken ? error.position : view.position;
       const mark = await store.mark().catch(() => undefined);
       if (mark !== undefined) reply.header('log-position', formatPosition(mark, position));

@@ -58,14 +58,22 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
     cooldownDuration: COOLDOWN,
     timeoutDuration: 5_000,
   });
+  let nextFetch: Promise<void> | undefined;
+  const fetchAgain = (): Promise<void> => {
+    nextFetch ??= pause(COOLDOWN)
+      .then(() => keys.reload())
+      .finally(() => {
+        nextFetch = undefined;
+      });
+    return nextFetch;
+  };
   return async (header, token) => {
     const { coolingDown } = keys;
     try {
       return await keys(header, token);
     } catch (error) {
       if (!coolingDown || !(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      await pause(COOLDOWN);
-      await keys.reload();
+      await fetchAgain();
       return keys(header, token);
     }
   };

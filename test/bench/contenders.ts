@@ -27,7 +27,7 @@ const app = Fastify({
   logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
   genReqId: () => crypto.randomUUID(),
 }).withTypeProvider<TypeBoxTypeProvider>();
-app.decorateRequest('user');
+app.decorateRequest('user', '');
 app.setValidatorCompiler(validatorCompiler);
 app.removeAllContentTypeParsers();
 app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);

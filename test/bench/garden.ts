@@ -7,14 +7,15 @@ export function plantGarden(file: string, events: number, users: number): void {
   const insert = db.prepare(
     'INSERT INTO events (stream, revision, id, type, data, metadata, recorded_at) VALUES (?, 0, ?, ?, ?, ?, ?)',
   );
-  const now = new Date().toISOString();
-  const metadata = JSON.stringify({ $correlationId: newId(), schemaVersion: 1, occurredAt: now });
+  const date = new Date();
+  const now = date.toISOString();
+  const metadata = JSON.stringify({ $correlationId: newId(date), schemaVersion: 1, occurredAt: now });
   db.exec('BEGIN');
   for (let i = 0; i < events; i++) {
     const id = String(i);
     const user = `user-${i % users}`;
     const data = JSON.stringify({ id, user, name: `Fern number ${i}`, tag: 'indoor' });
-    insert.run(`plant-${user}/${id}`, newId(), 'PlantCreated', data, metadata, now);
+    insert.run(`plant-${user}/${id}`, newId(date), 'PlantCreated', data, metadata, now);
   }
   db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();

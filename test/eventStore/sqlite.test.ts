@@ -1,6 +1,6 @@
-import { writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
@@ -110,5 +110,28 @@ describe('the embedded log', () => {
     const file = join(tempDir(), 'log.db');
     writeFileSync(`${file}-wal`, 'left over');
     expect(() => openLogFile(file)).toThrow(UnusableLog);
+  });
+});
+
+describe('what a crash has left', () => {
+  test('in the write-ahead log is in the database before anything is built on it', async () => {
+    const file = join(tempDir(), 'log.db');
+    const crashed = openLogFile(file);
+    onTestFinished(() => crashed.close());
+    crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
+    const wal = (): number => statSync(`${file}-wal`).size;
+    expect(wal()).toBeGreaterThan(0);
+    const store = await openSqliteEventStore({ file, now: () => new Date(), onFatal: fail });
+    onTestFinished(() => store.close());
+    expect(wal()).toBe(0);
+    expect(await everything(store)).toHaveLength(1);
+  });
+
+  test('without its tables is refused, since it is no new log', () => {
+    const file = join(tempDir(), 'log.db');
+    const db = new DatabaseSync(file);
+    db.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (a); DROP TABLE t');
+    db.close();
+    expect(() => openLogFile(file)).toThrow('not a plant store log');
   });
 });

@@ -187,6 +187,16 @@ describe('an event that', () => {
 describe('a file that', () => {
   test.each([
     ['is garbage', (file: string) => writeFileSync(file, 'garbage'.repeat(1_000))],
+    [
+      'is another database',
+      (file: string) => {
+        const db = new DatabaseSync(file);
+        db.exec(
+          'DROP TABLE plants; DROP TABLE checkpoint; CREATE TABLE other (a); PRAGMA application_id = 7',
+        );
+        db.close();
+      },
+    ],
     ['is cut short', (file: string) => truncateSync(file, 5_000)],
     [
       'has another version',
@@ -203,6 +213,7 @@ describe('a file that', () => {
     first.close();
     damage(file);
     const again = view(file);
+    expect(again.replaced).toBeTruthy();
     expect(again.position).toBe(START);
     again.apply(GARDEN, NONE);
     expect(listOf(again, 'alice')).toHaveLength(3);
