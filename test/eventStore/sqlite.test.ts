@@ -1,6 +1,7 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
@@ -104,6 +105,23 @@ describe('the embedded log', () => {
     });
     onTestFinished(() => store.close());
     expect((await store.eventAt(9n))?.data).toBe('no json');
+  });
+
+  test('is closed without waiting for somebody who reads it, and loses nothing', async () => {
+    const store = await open();
+    const file = files.get(store) as string;
+    await store.append('plant-alice/1', event('first'), NO_STREAM);
+    const reader = new DatabaseSync(file, { readOnly: true });
+    reader.exec('BEGIN');
+    expect(reader.prepare('SELECT count(*) AS n FROM events').get()).toEqual({ n: 1 });
+    await store.append('plant-alice/2', event('second'), NO_STREAM);
+    const BUSY_TIMEOUT = 5_000;
+    const late = pause(BUSY_TIMEOUT, 'late');
+    expect(await Promise.race([store.close(), late])).toBeUndefined();
+    reader.close();
+    const again = await open(store);
+    onTestFinished(() => again.close());
+    expect(await everything(again)).toHaveLength(2);
   });
 
   test('is not made where only its write-ahead log is left', () => {

@@ -144,4 +144,13 @@ describe('with CORS_ORIGINS', () => {
     expect((await refusalIn(answer)).error).toBe(40002);
     expect(answer.headers.get('access-control-allow-origin')).toBe(APP);
   });
+
+  test.each<[number, string, RequestInit]>([
+    [40501, '/plants', { method: 'OPTIONS' }],
+    [40501, '/plants', { method: 'OPTIONS', headers: { origin: APP } }],
+    [40401, '/nothing', preflight('/nothing', APP).init],
+  ])('%i is the answer to OPTIONS %s that asks for no known thing', async (error, path, init) => {
+    const answer = await fetch(`${open.url}${path}`, init);
+    expect((await refusalIn(answer)).error).toBe(error);
+  });
 });

@@ -162,3 +162,20 @@ test.each<[string, RequestListener | undefined]>([
   expect((await service.list(unknown)).status).toBe(200);
   expect((await service.list(known)).status).toBe(200);
 });
+
+test('however many tokens name keys that nobody knows, its keys are fetched once a second', async () => {
+  vi.useRealTimers();
+  let fetches = 0;
+  const provider = await listen((_request, response) => {
+    fetches++;
+    response.end('{"keys":[]}');
+  });
+  const service = await serviceTrusting(`http://127.0.0.1:${provider.port}`);
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const madeUp = (kid: number): string =>
+    `${part({ alg: 'RS256', kid: `key-${kid}` })}.${part({ sub: 'mallory', exp: 4_000_000_000 })}.AAAA`;
+  const answers = [await service.list(madeUp(0))];
+  answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => service.list(madeUp(i + 1))))));
+  for (const answer of answers) await expectRefused(answer);
+  expect(fetches).toBe(2);
+});
