@@ -97,7 +97,7 @@ function isFailedFsync(error: unknown): boolean {
 if (parentPort) {
   const port = parentPort;
   const db = openLogFile(workerData as string);
-  db.exec('PRAGMA cache_size = -65536'); // KiB: the indexes are touched everywhere
+  db.exec('PRAGMA cache_size = -16384'); // KiB: the pages of the indexes that are written again and again
   const { commit, checkpoint, checkpointIfDue } = appender(db);
   port.on('message', (message: Commit | 'close') => {
     const closing = message === 'close';
