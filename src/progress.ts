@@ -28,6 +28,7 @@ export function reportProgress(
     if (position >= end) {
       bar?.stop();
       bar = undefined;
+      return;
     }
     if (!bar && Date.now() - logged >= LOG_EVERY) {
       logged = Date.now();
