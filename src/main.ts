@@ -1,8 +1,8 @@
-import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 import { type Config, readConfig } from './config.ts';
+import { makeDataDir } from './dataDir.ts';
 import { reportProgress } from './progress.ts';
 import { type Service, serve } from './serve.ts';
 import { issueToken } from './tokens/issueToken.ts';
@@ -105,7 +105,7 @@ async function printToken(args: string[], config: Config): Promise<void> {
   if (user === undefined || others.length > 0) throw new Error('name one user: npm run -s token -- alice');
   if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   const { issuer, audience } = config;
-  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+  makeDataDir(config.dataDir);
   const { privateKey } = loadOrCreateKey(config.keyFile);
   const token = await issueToken(privateKey, {
     user,

@@ -1,15 +1,13 @@
 import { lookup } from 'node:dns/promises';
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import type { FastifyBaseLogger } from 'fastify';
 import { follow, type Progress } from '../projections/follow.ts';
 import { PlantsByUser } from '../projections/plantsByUser.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
+import { takeDataDir } from './dataDir.ts';
 import { START } from './eventStore/eventStore.ts';
 import { openSqliteEventStore } from './eventStore/sqlite.ts';
-import { sqliteCode } from './eventStore/sqliteFile.ts';
 import { newId } from './newId.ts';
 import { loadOrCreateKey } from './tokens/keyFile.ts';
 import {
@@ -45,7 +43,7 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
   const now = () => new Date();
   const open = new AsyncDisposableStack();
   try {
-    const lock = takeDirectory(config.dataDir);
+    const lock = takeDataDir(config.dataDir);
     open.defer(() => lock.close());
     const verifyToken = trust(config, now);
 
@@ -86,23 +84,6 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
   } catch (error) {
     await open.disposeAsync();
     throw error;
-  }
-}
-
-/** One server a directory: the lock is an open transaction, and dies with the process. */
-function takeDirectory(dir: string): DatabaseSync {
-  let lock: DatabaseSync | undefined;
-  try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    lock = new DatabaseSync(join(dir, 'lock.db'), { timeout: 0 });
-    lock.exec('BEGIN EXCLUSIVE');
-    return lock;
-  } catch (error) {
-    lock?.close();
-    const SQLITE_BUSY = 5;
-    const reason =
-      sqliteCode(error) === SQLITE_BUSY ? 'another server is using it' : (error as Error).message;
-    throw new Error(`the data directory ${dir} cannot be used: ${reason}`);
   }
 }
 
