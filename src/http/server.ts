@@ -27,7 +27,7 @@ const LARGEST_BODY = 64 * 1024;
 const REQUEST_TIMEOUT = 20_000;
 const HEADERS_TIMEOUT = 10_000;
 const KEEP_ALIVE_TIMEOUT = 65_000;
-/** A connection on which nothing moves, such as that of a client that does not read its answer. */
+/** A connection on which nothing moves, as when a client does not read its answer, is cut after one or two of these. */
 const STALLED_TIMEOUT = 70_000;
 
 /** Fastify as every route here needs it: exact JSON in, one shape of refusal out, one line in the log a request. */
