@@ -152,7 +152,7 @@ export class PlantsByUser {
   /** Saves what is not saved yet, and lets go of the file. */
   close(): void {
     this.save();
-    this.#tables.db.close();
+    if (this.#tables.db.isOpen) this.#tables.db.close();
   }
 
   #page(user: string, { after, upTo, limit }: Question): Page {
@@ -189,6 +189,7 @@ export class PlantsByUser {
   }
 
   #ask<T>(question: (tables: Tables) => T): T {
+    if (!this.#tables.db.isOpen) this.#tables = openTables(this.#file);
     try {
       return question(this.#tables);
     } catch (error) {
@@ -196,7 +197,6 @@ export class PlantsByUser {
       this.replaced = (error as Error).message;
       this.#tables.db.close();
       remove(this.#file);
-      this.#tables = openTables(this.#file);
       this.#forget('');
       this.onDamage();
       throw new ViewDamaged(
@@ -249,6 +249,7 @@ function openTables(file: string) {
       next: db.prepare(`SELECT 1 ${rows}`),
     };
     for (const statement of Object.values(statements)) statement.setReadBigInts(true);
+    db.exec('PRAGMA busy_timeout = 0'); // from here on a lock is waited for elsewhere: requests are served on this thread
     return { db, ...statements, empty: () => db.exec('DELETE FROM plants') };
   } catch (error) {
     db.close();

@@ -41,8 +41,8 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteEventStore({ file, now, onFatal }: Options): Promise<EventStore> {
+  settleLogFile(file);
   const db = openLogFile(file);
-  settleLogFile(db);
   const columns = 'position, id, stream, revision, type, data, metadata';
   const after = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ${BATCH}`,
@@ -104,7 +104,9 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
     }
     const newest = events.at(-1);
     if (!newest) return;
-    tail = { after: end, events };
+    // Somebody else may have written in between: then subscribers read the file.
+    const isConsecutive = events[0]?.position === end + 1n;
+    tail = isConsecutive ? { after: end, events } : { after: newest.position, events: [] };
     end = newest.position;
     for (const wake of subscribers) wake();
   }

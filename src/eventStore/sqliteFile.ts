@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 /** 'PLog' in ASCII: marks a SQLite file as a log of ours. */
@@ -47,11 +47,13 @@ export function sqliteCode(error: unknown): number | undefined {
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    const isNew = sizeOf(file) === 0;
-    if (isNew && sizeOf(`${file}-wal`) > 0) throw new Error('its write-ahead log is there without it');
+    if (sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0)
+      throw new Error('its write-ahead log is there without it');
     db = new DatabaseSync(file, { timeout: 5_000 });
-    // Made before the write-ahead log, so that the file is never without its tables.
-    if (isNew) create(db);
+    // This first look also undoes a creation that was cut short. A log is made whole before it gets a write-ahead log,
+    // so that a file with something in it always has its tables.
+    const isEmpty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
+    if (isEmpty && sizeOf(file) === 0) create(db);
     check(db);
     db.exec(`
       PRAGMA journal_mode = WAL;
@@ -67,18 +69,26 @@ export function openLogFile(file: string): DatabaseSync {
 }
 
 /**
- * Moves what a crash has left in the write-ahead log into the database. It is committed, but perhaps never reached the
- * disk; nothing may be built on it, or acknowledged again, before it has.
+ * Puts on the disk what a crash has left in the write-ahead log, before SQLite takes it for committed. It may never have
+ * got there, and after a failed fsync the system would not try again by itself: the same bytes are written once more.
  * @throws UnusableLog
  */
-export function settleLogFile(db: DatabaseSync): void {
+export function settleLogFile(file: string): void {
+  const wal = `${file}-wal`;
+  if (sizeOf(wal) === 0) return;
+  let fd: number | undefined;
   try {
-    const { busy } = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
-    if (busy !== 0) throw new Error('another process is reading it');
+    fd = openSync(wal, 'r+');
+    const bytes = Buffer.alloc(1024 * 1024);
+    for (let at = 0, read = -1; read !== 0; at += read) {
+      read = readSync(fd, bytes, 0, bytes.length, at);
+      writeSync(fd, bytes, 0, read, at);
+    }
+    fsyncSync(fd);
   } catch (error) {
-    const file = db.location();
-    db.close();
     throw new UnusableLog(`the log ${file} cannot be used: ${(error as Error).message}`);
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
 }
 

@@ -1,11 +1,12 @@
-import { statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { type EventStore, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { openLogFile, UnusableLog } from '../../src/eventStore/sqliteFile.ts';
+import { canRun, NODE, run } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { event, eventStoreContract, everything } from './contract.ts';
 
@@ -95,6 +96,26 @@ describe('the embedded log', () => {
     expect(await everything(store)).toHaveLength(2);
   });
 
+  test('gives subscribers also what another writer has appended in between', async () => {
+    const store = await open();
+    onTestFinished(() => store.close());
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const following = (async () => {
+      for await (const { events } of store.subscribe({ after: START, signal: stop.signal })) {
+        seen.push(...events.map(({ stream }) => stream));
+        if (seen.length >= 3) stop.abort();
+      }
+    })();
+    await store.append('plant-alice/1', event('first'), NO_STREAM);
+    const other = openLogFile(files.get(store) as string);
+    other.exec("INSERT INTO events VALUES (2, 'i', 'plant-alice/2', 0, 'Other', '{}', '{}', 'now')");
+    other.close();
+    await store.append('plant-alice/3', event('third'), NO_STREAM);
+    await following;
+    expect(seen).toEqual(['plant-alice/1', 'plant-alice/2', 'plant-alice/3']);
+  });
+
   test('gives data that is no JSON as the text it is', async () => {
     const db = await logWithTwoEvents();
     db.exec("INSERT INTO events VALUES (9, 'i', 'plant-x/1', 0, 'Other', 'no json', '{}', 'now')");
@@ -132,17 +153,50 @@ describe('the embedded log', () => {
 });
 
 describe('what a crash has left', () => {
-  test('in the write-ahead log is in the database before anything is built on it', async () => {
+  const canTrace = canRun('what a restart does to the disk', ['strace', '-V']);
+  test.runIf(canTrace)('in the write-ahead log is on the disk before SQLite looks at it', async () => {
     const file = join(tempDir(), 'log.db');
     const crashed = openLogFile(file);
     onTestFinished(() => crashed.close());
     crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
-    const wal = (): number => statSync(`${file}-wal`).size;
-    expect(wal()).toBeGreaterThan(0);
-    const store = await openSqliteEventStore({ file, now: () => new Date(), onFatal: fail });
-    onTestFinished(() => store.close());
-    expect(wal()).toBe(0);
-    expect(await everything(store)).toHaveLength(1);
+    const before = readFileSync(`${file}-wal`);
+    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
+    const script = `import { settleLogFile } from '${sqliteFile}'; settleLogFile(${JSON.stringify(file)})`;
+    const trace = ['strace', '-f', '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync', NODE];
+    const { code, stderr } = await run({ command: [...trace, '--input-type=module', '-e', script] });
+    expect(code).toBe(0);
+    const calls = [...stderr.matchAll(/(pwrite64|fsync)\(\d+<[^>]*log\.db-wal>/g)].map(([, call]) => call);
+    expect(calls.at(0)).toBe('pwrite64');
+    expect(calls.at(-1)).toBe('fsync');
+    expect(readFileSync(`${file}-wal`)).toEqual(before);
+  });
+
+  test.runIf(canTrace)('of its creation is undone, and the log made anew', async () => {
+    const file = join(tempDir(), 'log.db');
+    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
+    const script = `import { openLogFile } from '${sqliteFile}'; openLogFile(${JSON.stringify(file)})`;
+    // Killed when the rollback journal would be removed, which is the commit of the creation.
+    const trace = ['strace', '-f', '-e', 'inject=unlink:signal=KILL:when=1', NODE];
+    await run({ command: [...trace, '--input-type=module', '-e', script] });
+    expect(statSync(`${file}-journal`).size).toBeGreaterThan(0);
+    const made = openLogFile(file);
+    expect(made.prepare('SELECT * FROM events').all()).toEqual([]);
+    made.close();
+  });
+
+  test('does not keep a log from being opened while somebody reads it', async () => {
+    const store = await open();
+    const file = files.get(store) as string;
+    await store.append('plant-alice/1', event('first'), NO_STREAM);
+    const reader = new DatabaseSync(file, { readOnly: true });
+    onTestFinished(() => reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT * FROM events').all();
+    await store.append('plant-alice/2', event('second'), NO_STREAM);
+    await store.close();
+    const again = await open(store);
+    onTestFinished(() => again.close());
+    expect(await everything(again)).toHaveLength(2);
   });
 
   test('without its tables is refused, since it is no new log', () => {
