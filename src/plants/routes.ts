@@ -134,7 +134,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       if (next !== undefined)
         reply.header('link', `</plants?limit=${limit}&after=${formatPosition(mark, next)}>; rel="next"`);
       if (limit <= PAGE || !first.more) return `[${first.plants}]`;
-      return Readable.from(method === 'HEAD' ? [] : pages(user, first, { ...range, limit }), {
+      return Readable.from(method === 'HEAD' ? [] : inPieces(user, first, { ...range, limit }), {
         highWaterMark: 1,
       });
     },
@@ -150,30 +150,28 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     throw error;
   });
 
-  /** Where an answer of `limit` plants ends, if others follow it: the header comes before the body. */
-  async function nextAfter(
-    user: string,
-    first: Page,
-    { upTo, limit }: Question,
-  ): Promise<Position | undefined> {
-    if (limit === Number.POSITIVE_INFINITY) return undefined;
-    let page = first;
-    for (let left = limit - first.count; page.more && left > 0; left -= page.count) {
-      await nextTurn();
-      page = view.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE) });
-    }
-    return page.more ? page.last : undefined;
-  }
-
-  /** A JSON array in pieces. No transaction is held between them, and an error cuts the answer short. */
-  async function* pages(user: string, first: Page, { upTo, limit }: Question): AsyncGenerator<string> {
-    yield `[${first.plants}`;
+  /** The pages that follow the first one, as far as `limit` goes. No transaction is held between them. */
+  async function* pagesAfter(user: string, first: Page, { upTo, limit }: Question): AsyncGenerator<Page> {
     let page = first;
     for (let left = limit - page.count; page.more && left > 0; left -= page.count) {
       await nextTurn();
       page = view.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE) });
-      yield `,${page.plants}`;
+      yield page;
     }
+  }
+
+  /** Where an answer of `limit` plants ends, if others follow it: the header comes before the body. */
+  async function nextAfter(user: string, first: Page, question: Question): Promise<Position | undefined> {
+    if (question.limit === Number.POSITIVE_INFINITY) return undefined;
+    let end = first;
+    for await (const page of pagesAfter(user, first, question)) end = page;
+    return end.more ? end.last : undefined;
+  }
+
+  /** A JSON array in pieces; an error cuts it short. */
+  async function* inPieces(user: string, first: Page, question: Question): AsyncGenerator<string> {
+    yield `[${first.plants}`;
+    for await (const { plants } of pagesAfter(user, first, question)) yield `,${plants}`;
     yield ']';
   }
 };

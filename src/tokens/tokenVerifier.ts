@@ -4,7 +4,7 @@ import { createRemoteJWKSet, errors, type JWTVerifyGetKey, type JWTVerifyOptions
 import { LRUCache } from 'lru-cache';
 import { isUser } from '../user.ts';
 
-/** The token is not to be trusted. `reason` is for the client and holds nothing of the token. */
+/** The token is not to be trusted. The message is for the client and holds nothing of the token. */
 export class InvalidToken extends Error {
   override readonly name = 'InvalidToken';
 }

@@ -43,6 +43,13 @@ function followIn(
   return { follower, view, logged, close };
 }
 
+/** A view that has followed its log so far, and is closed again. */
+async function followUpTo(dir: string, store: EventStore, position: bigint): Promise<void> {
+  const { follower, close } = followIn(dir, store);
+  await follower.reached(position);
+  await close();
+}
+
 function plant(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
   const surroundings = { now: () => new Date(0), newId: () => crypto.randomUUID(), correlationId: 'c' };
   return createPlant(store, { user, id: BigInt(id), name }, surroundings);
@@ -93,9 +100,7 @@ test('a view goes on from its checkpoint', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
   await plant(store, 'alice', 1, 'Fern');
-  const before = followIn(dir, store);
-  await before.follower.reached(1n);
-  await before.close();
+  await followUpTo(dir, store, 1n);
   await plant(store, 'alice', 2, 'Moss');
   const starts: bigint[] = [];
   const spied: EventStore = {
@@ -115,9 +120,7 @@ test('a view whose file is missing is built anew', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
   await plant(store, 'alice', 1, 'Fern');
-  const before = followIn(dir, store);
-  await before.follower.reached(1n);
-  await before.close();
+  await followUpTo(dir, store, 1n);
   rmSync(join(dir, 'view.db'));
   const { follower, view } = followIn(dir, store);
   await follower.reached(1n);
@@ -128,9 +131,7 @@ test('a view of another log is built anew', async () => {
   const [dir, other] = [tempDir(), tempDir()];
   const store = await openStore(dir);
   await plant(store, 'alice', 1, 'Fern');
-  const before = followIn(dir, store);
-  await before.follower.reached(1n);
-  await before.close();
+  await followUpTo(dir, store, 1n);
   const replaced = await openStore(other);
   await plant(replaced, 'alice', 1, 'Palm');
   const { follower, view, logged } = followIn(dir, replaced);
@@ -149,9 +150,7 @@ test('a view that has seen more than an older backup of its log is built anew', 
   const second = await openStore(dir);
   await plant(second, 'alice', 2, 'Lost');
   await plant(second, 'bob', 1, 'Lost too');
-  const before = followIn(dir, second);
-  await before.follower.reached(3n);
-  await before.close();
+  await followUpTo(dir, second, 3n);
   await second.close();
   copyFileSync(join(dir, 'backup.db'), join(dir, 'log.db'));
 
