@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { LRUCache } from 'lru-cache';
 import { type Position, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
-import { sqliteCode } from '../src/eventStore/sqliteFile.ts';
 import { readPlantCreated } from '../src/plants/plant.ts';
+import { failedWith, marksOf, SQLITE } from '../src/sqliteDatabase.ts';
 
 /** The tables below. A file of another version is thrown away and built anew. */
 const VERSION = 1;
@@ -226,10 +226,7 @@ function openTables(file: string) {
       'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
     );
     const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
-    const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
-    const { application_id: application } = db.prepare('PRAGMA application_id').get() as {
-      application_id: number;
-    };
+    const { application, version } = marksOf(db);
     if (!empty && application !== APPLICATION_ID) throw new NotThisView('its file is no view of plants');
     if (!empty && version !== VERSION) throw new NotThisView(`it has version ${version}, not ${VERSION}`);
     if (empty) {
@@ -259,13 +256,9 @@ function openTables(file: string) {
 
 class NotThisView extends Error {}
 
-const SQLITE_CORRUPT = 11;
-const SQLITE_NOTADB = 26;
-
 /** Whether a new file is the cure. A failing disk or a lock is none. */
 function isDamage(error: unknown): boolean {
-  const code = (sqliteCode(error) ?? 0) & 0xff;
-  return error instanceof NotThisView || code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
+  return error instanceof NotThisView || failedWith(error, SQLITE.CORRUPT, SQLITE.NOTADB);
 }
 
 function remove(file: string): void {

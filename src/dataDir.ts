@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { sqliteCode } from './eventStore/sqliteFile.ts';
+import { failedWith, SQLITE } from './sqliteDatabase.ts';
 
 /** Makes the data directory, for its owner only, where there is none. */
 export function makeDataDir(dir: string): void {
@@ -27,9 +27,7 @@ export function takeDataDir(dir: string): DatabaseSync {
     return lock;
   } catch (error) {
     lock?.close();
-    const SQLITE_BUSY = 5;
-    const reason =
-      sqliteCode(error) === SQLITE_BUSY ? 'another server is using it' : (error as Error).message;
+    const reason = failedWith(error, SQLITE.BUSY) ? 'another server is using it' : (error as Error).message;
     throw new Error(`the data directory ${dir} cannot be used: ${reason}`);
   }
 }

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { openLogFile, sqliteCode } from './sqliteFile.ts';
+import { failedWith, SQLITE } from '../sqliteDatabase.ts';
+import { openLogFile } from './sqliteFile.ts';
 
 // The one writer of the embedded log, on a thread of its own, so that no request ever waits behind an fsync.
 
@@ -17,10 +18,6 @@ export type Commit = { appends: Append[]; recordedAt: string };
 
 /** `lost`: nothing of the transaction is in the log. `untrusted`: no fsync after this one can be believed. */
 export type Committed = { outcomes: Outcome[] } | { lost: string } | { untrusted: string };
-
-const SQLITE_CONSTRAINT = 19;
-const SQLITE_IOERR_FSYNC = 1034;
-const SQLITE_IOERR_DIR_FSYNC = 1290;
 
 /** Bytes written between checkpoints: pages that are hot are then copied back once, not once per commit. */
 const CHECKPOINT_AFTER = 64 * 1024 * 1024;
@@ -47,7 +44,7 @@ function appender(db: DatabaseSync) {
       sinceCheckpoint += data.length + metadata.length + 2 * PAGE;
       return { position: BigInt(lastInsertRowid), revision, repeated: false };
     } catch (error) {
-      if (((sqliteCode(error) ?? 0) & 0xff) !== SQLITE_CONSTRAINT) throw error;
+      if (!failedWith(error, SQLITE.CONSTRAINT)) throw error;
       const found = at.get(stream, revision) as { id: string; position: bigint } | undefined;
       if (!found) return { refused: (error as Error).message };
       return found.id === id
@@ -89,10 +86,8 @@ function appender(db: DatabaseSync) {
   return { commit, checkpoint, checkpointIfDue };
 }
 
-function isFailedFsync(error: unknown): boolean {
-  const code = sqliteCode(error);
-  return code === SQLITE_IOERR_FSYNC || code === SQLITE_IOERR_DIR_FSYNC;
-}
+const isFailedFsync = (error: unknown): boolean =>
+  failedWith(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC);
 
 if (parentPort) {
   const port = parentPort;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { marksOf } from '../sqliteDatabase.ts';
 
 /** 'PLog' in ASCII: marks a SQLite file as a log of ours. */
 const APPLICATION_ID = 0x504c6f67;
@@ -31,11 +32,6 @@ const SCHEMA = `
 /** The file is no log, or one that this version cannot use. The message is for an operator. */
 export class UnusableLog extends Error {
   override readonly name = 'UnusableLog';
-}
-
-/** SQLite's extended result code (https://sqlite.org/rescode.html), or undefined for any other error. */
-export function sqliteCode(error: unknown): number | undefined {
-  return error instanceof Error && 'errcode' in error ? Number(error.errcode) : undefined;
 }
 
 /**
@@ -97,11 +93,8 @@ function sizeOf(file: string): number {
 }
 
 function check(db: DatabaseSync): void {
-  const { application_id: application } = db.prepare('PRAGMA application_id').get() as {
-    application_id: number;
-  };
+  const { application, version } = marksOf(db);
   if (application !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
-  const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version > VERSION) {
     throw new Error(
       `it was made by a newer version of the plant store (format ${version}, known ${VERSION})`,
