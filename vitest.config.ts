@@ -1,5 +1,28 @@
 import { defineConfig } from 'vitest/config';
 
+const patience = { testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' as const };
+
 export default defineConfig({
-  test: { include: ['test/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' },
+  test: {
+    projects: [
+      {
+        test: {
+          ...patience,
+          name: 'service',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/containers/**', 'test/soak/**'],
+        },
+      },
+      { test: { ...patience, name: 'soak', include: ['test/soak/*.test.ts'], testTimeout: 600_000 } },
+      {
+        test: {
+          ...patience,
+          name: 'containers',
+          include: ['test/containers/*.test.ts'],
+          globalSetup: 'test/containers/server.ts',
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
 });

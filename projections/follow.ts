@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
-import type { EventStore, Position } from '../src/eventStore/eventStore.ts';
+import { type EventStore, type Position, StoreUnavailable } from '../src/eventStore/eventStore.ts';
 import { MalformedPlantCreated } from '../src/plants/plant.ts';
 import type { PlantsByUser } from './plantsByUser.ts';
 
@@ -37,7 +37,7 @@ const SAVE_AFTER = 1_000;
 /** While rows cannot be saved the view goes on in memory, up to this many. */
 const MOST_UNSAVED = 200_000;
 
-const LONGEST_PAUSE = 5_000;
+const LONGEST_PAUSE = 2_000;
 
 const backOff = (failures: number): number => Math.min(50 * 2 ** failures, LONGEST_PAUSE);
 
@@ -47,6 +47,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
   const waiting = new Set<() => void>();
   let caughtUp = false;
   let stopped: string | undefined;
+  let away: string | undefined;
   let saving: NodeJS.Timeout | undefined;
   let failedSaves = 0;
   let restart = new AbortController();
@@ -72,6 +73,9 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
     const signal = AbortSignal.any([stopping.signal, restart.signal]);
     await bind();
     const from = view.position;
+    const end = await store.end();
+    if (away !== undefined) log.info('the log is back');
+    away = undefined;
     for await (const batch of store.subscribe({ after: from, signal })) {
       if (signal.aborted) break; // what was read belongs to a view that is gone
       view.apply(batch.events, skip);
@@ -81,7 +85,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
       }
       if (!caughtUp) {
         caughtUp = batch.caughtUp;
-        onProgress?.({ from, position: view.position, end: await store.end() });
+        onProgress?.({ from, position: view.position, end: caughtUp ? view.position : end });
         if (caughtUp && view.position > from)
           log.info({ from: String(from), to: String(view.position) }, 'the view has caught up');
       }
@@ -118,7 +122,13 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
         }
         failures = view.position > position ? 1 : failures + 1;
         const delay = backOff(failures);
-        log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
+        if (error instanceof StoreUnavailable) {
+          if (away === undefined)
+            log.warn({ reason: error.message }, 'the log is away: the view waits for it');
+          away = error.message;
+        } else {
+          log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
+        }
         await pause(delay, undefined, { signal: stopping.signal }).catch(() => {});
       }
     }
@@ -128,7 +138,10 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
 
   function notReady(): string | undefined {
     if (stopped) return stopped;
-    return caughtUp ? undefined : `the view is catching up with the log, at position ${view.position}`;
+    if (caughtUp) return undefined;
+    return away === undefined
+      ? `the view is catching up with the log, at position ${view.position}`
+      : `the log is away: ${away}`;
   }
 
   const isReached = (position: Position): boolean => caughtUp && !stopped && view.position >= position;

@@ -1,5 +1,6 @@
 import { envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
+import { asEsdb, connectionStringFault } from './eventStore/eventStoreDbUrl.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
@@ -12,6 +13,14 @@ const Settings = Type.Object(
     HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
     PORT: Type.String({ default: '3000', pattern: PORTS, description: 'a port, or 0 for a free one' }),
     DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
+    EVENTSTOREDB_URL: Type.Optional(
+      Type.String({ format: 'connection-string', description: 'an EventStoreDB connection string' }),
+    ),
+    EVENTSTOREDB_TIMEOUT: Type.String({
+      default: '10',
+      pattern: '^([1-9]|[1-5]\\d|60)$',
+      description: 'a number of seconds from 1 to 60',
+    }),
     KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
     JWKS_URL: Type.Optional(
       Type.String({
@@ -44,6 +53,8 @@ export type Config = Readonly<{
   host: string;
   port: number;
   dataDir: string;
+  /** The log; the embedded one where absent. */
+  eventStoreDb?: Readonly<{ url: string; patience: number }>;
   keyFile: string;
   jwksUrl?: URL;
   issuer?: string;
@@ -67,11 +78,14 @@ export class BadConfig extends Error {
  */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = read(env);
-  const { JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
+  const { EVENTSTOREDB_URL: url, JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
   return Object.freeze({
     host: settings.HOST,
     port: Number(settings.PORT),
     dataDir: settings.DATA_DIR,
+    ...(url === undefined
+      ? {}
+      : { eventStoreDb: { url: asEsdb(url), patience: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000 } }),
     keyFile: settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`,
     ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),
     ...(issuer === undefined ? {} : { issuer }),
@@ -85,22 +99,32 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 type Fault = { instancePath: string; message?: string; params: { missingProperty?: string } };
 
 function read(env: NodeJS.ProcessEnv): Settings {
+  let urlFault: string | undefined;
+  const isConnectionString = (text: string): boolean => {
+    urlFault = connectionStringFault(text);
+    return urlFault === undefined;
+  };
   try {
     return envSchema<Settings>({
       schema: Settings,
       env: false,
       data: env,
       dotenv: true,
-      ajv: { customOptions: (ajv) => ajv.addFormat('https-or-loopback', isHttpsOrLoopback) },
+      ajv: {
+        customOptions: (ajv) =>
+          ajv
+            .addFormat('https-or-loopback', isHttpsOrLoopback)
+            .addFormat('connection-string', isConnectionString),
+      },
     });
   } catch (error) {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
-    const faults = (error.errors as Fault[]).map(({ instancePath, params }) =>
-      params.missingProperty
-        ? `${params.missingProperty} is required where JWKS_URL is set`
-        : mustBe(instancePath.slice(1)),
-    );
+    const faults = (error.errors as Fault[]).map(({ instancePath, params }) => {
+      if (params.missingProperty) return `${params.missingProperty} is required where JWKS_URL is set`;
+      const name = instancePath.slice(1);
+      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlFault}` : mustBe(name);
+    });
     throw new BadConfig([...new Set(faults)]);
   }
 }

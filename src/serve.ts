@@ -6,9 +6,11 @@ import { PlantsByUser } from '../projections/plantsByUser.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { takeDataDir } from './dataDir.ts';
-import { START } from './eventStore/eventStore.ts';
+import { type EventStore, START } from './eventStore/eventStore.ts';
+import { openEventStoreDb, Refused } from './eventStore/eventStoreDb.ts';
 import { openSqliteEventStore } from './eventStore/sqlite.ts';
 import { newId } from './newId.ts';
+import { PLANT_STREAMS } from './plants/plant.ts';
 import { loadOrCreateKey } from './tokens/keyFile.ts';
 import {
   PROVIDER_ALGORITHMS,
@@ -20,7 +22,7 @@ import {
 export type Service = {
   /** Where it listens. */
   url: string;
-  /** Whether nobody has created a plant yet. */
+  /** Whether the embedded log is one in which nobody has created a plant yet. */
   isNew: boolean;
   /** Cuts the connections that are still open. */
   cutConnections(): void;
@@ -47,9 +49,11 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
     open.defer(() => lock.close());
     const verifyToken = trust(config, now);
 
-    const store = await openSqliteEventStore({ file: join(config.dataDir, 'log.db'), now, onFatal });
+    const store = config.eventStoreDb
+      ? await connect(config.eventStoreDb, log)
+      : await openSqliteEventStore({ file: join(config.dataDir, 'log.db'), now, onFatal });
     open.defer(() => store.close());
-    const isNew = (await store.end()) === START;
+    const isNew = !config.eventStoreDb && (await store.end()) === START;
 
     const view = new PlantsByUser(join(config.dataDir, 'view.db'));
     open.defer(() => view.close());
@@ -84,6 +88,14 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
   } catch (error) {
     await open.disposeAsync();
     throw error;
+  }
+}
+
+async function connect(to: NonNullable<Config['eventStoreDb']>, log: FastifyBaseLogger): Promise<EventStore> {
+  try {
+    return await openEventStoreDb({ ...to, prefix: PLANT_STREAMS, log });
+  } catch (error) {
+    throw error instanceof Refused ? new Error(`EVENTSTOREDB_URL cannot be used: ${error.message}`) : error;
   }
 }
 

@@ -40,6 +40,8 @@ test('every setting is read', () => {
       HOST: '::',
       PORT: '8080',
       DATA_DIR: '/var/lib/plants',
+      EVENTSTOREDB_URL: 'kurrentdb://service:secret@a.example,b.example:2114?tls=false',
+      EVENTSTOREDB_TIMEOUT: '20',
       KEY_FILE: '/run/secrets/key.json',
       JWKS_URL: 'https://id.example/jwks?v=2',
       ...provider,
@@ -51,6 +53,7 @@ test('every setting is read', () => {
     host: '::',
     port: 8080,
     dataDir: '/var/lib/plants',
+    eventStoreDb: { url: 'esdb://service:secret@a.example,b.example:2114?tls=false', patience: 20_000 },
     keyFile: '/run/secrets/key.json',
     jwksUrl: new URL('https://id.example/jwks?v=2'),
     issuer: 'https://id.example',
@@ -80,6 +83,8 @@ describe('a value is refused', () => {
     ['HOST', ['', 'two words']],
     ['PORT', ['', 'http', '-1', '65536', '80.5', 'true']],
     ['DATA_DIR', ['']],
+    ['EVENTSTOREDB_URL', ['', 'localhost:2113', 'http://localhost:2113', 'esdb://', 'esdb://a:b@c@d']],
+    ['EVENTSTOREDB_TIMEOUT', ['', '0', '61', '1.5', '10s']],
     ['KEY_FILE', ['']],
     ['JWT_ISSUER', ['']],
     ['JWT_AUDIENCE', ['']],
@@ -91,7 +96,7 @@ describe('a value is refused', () => {
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
   ])('of %s', (name, values) => {
     for (const value of values) {
-      expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name} must be `)]);
+      expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name} must (be|begin) `)]);
     }
   });
 });
@@ -105,6 +110,7 @@ test('all faults are named at once, and no value is quoted', () => {
     HOST: 'hunter2 hunter2',
     PORT: 'hunter2',
     DATA_DIR: '',
+    EVENTSTOREDB_URL: 'esdb://alice:hunter2@store.example?tls=hunter2',
     KEY_FILE: '',
     JWKS_URL: 'http://alice:hunter2@id.example',
     JWT_ISSUER: '',
@@ -115,6 +121,7 @@ test('all faults are named at once, and no value is quoted', () => {
   expect(named.map((fault) => fault.split(' ')[0]).sort()).toEqual([
     'CORS_ORIGINS',
     'DATA_DIR',
+    'EVENTSTOREDB_URL',
     'HOST',
     'JWKS_URL',
     'JWT_AUDIENCE',

@@ -41,7 +41,7 @@ export type EventStore = {
   /**
    * Appends one event, durably, if the stream's last revision is `expectedRevision` (`NO_STREAM`: no event yet).
    * The same event appended again gives its first result.
-   * @throws WrongExpectedRevision
+   * @throws WrongExpectedRevision; TypeError where the name of the stream or the event is not what JSON can carry
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 

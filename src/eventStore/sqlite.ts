@@ -150,10 +150,10 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
 
   return {
     mark: async () => mark,
-    append(stream, event, expectedRevision) {
-      if (broken || closing.signal.aborted) {
-        return Promise.reject(new StoreUnavailable(broken?.message ?? 'the log is closed'));
-      }
+    async append(stream, event, expectedRevision) {
+      if (broken || closing.signal.aborted)
+        throw new StoreUnavailable(broken?.message ?? 'the log is closed');
+      if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
       const { id, type, data, metadata } = event;
       const append: Append = [
         id,

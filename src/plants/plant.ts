@@ -6,6 +6,7 @@ import {
   NO_STREAM,
   type Position,
   type RecordedEvent,
+  StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore/eventStore.ts';
 import { isUser } from '../user.ts';
@@ -48,8 +49,11 @@ export class MalformedPlantCreated extends Error {
   }
 }
 
+/** How the names of the streams of plants begin. */
+export const PLANT_STREAMS = 'plant-';
+
 export function plantStream(user: string, id: bigint): string {
-  return `plant-${user}/${id}`;
+  return `${PLANT_STREAMS}${user}/${id}`;
 }
 
 /**
@@ -70,7 +74,7 @@ export async function createPlant(
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
     const [first] = await store.readStream(stream, 1);
-    if (!first) throw error;
+    if (!first) throw new StoreUnavailable(`the first event of ${stream} cannot be read yet`);
     if (!isSame(command, first)) throw new PlantIdTaken(command.id, first.position);
     return first.position;
   }
@@ -104,7 +108,7 @@ function isSame({ name, tag }: CreatePlant, { type, data }: RecordedEvent): bool
 export function readPlantCreated(event: RecordedEvent): PlantCreated | undefined {
   if (event.type !== 'PlantCreated' || event.revision !== 0n) return undefined;
   const { data } = event;
-  if (isPlantCreated.Check(data) && event.stream === `plant-${data.user}/${data.id}`) return data;
+  if (isPlantCreated.Check(data) && event.stream === `${PLANT_STREAMS}${data.user}/${data.id}`) return data;
   if (!isPlantStream(event.stream)) return undefined;
   throw new MalformedPlantCreated(event);
 }
@@ -112,8 +116,8 @@ export function readPlantCreated(event: RecordedEvent): PlantCreated | undefined
 function isPlantStream(stream: string): boolean {
   const slash = stream.lastIndexOf('/');
   return (
-    stream.startsWith('plant-') &&
-    isUser(stream.slice('plant-'.length, slash)) &&
+    stream.startsWith(PLANT_STREAMS) &&
+    isUser(stream.slice(PLANT_STREAMS.length, slash)) &&
     isInt64Text(stream.slice(slash + 1))
   );
 }

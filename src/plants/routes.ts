@@ -72,7 +72,8 @@ type Dependencies = {
 /** The two operations. Whoever registers them sees to it that `request.user` is known. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, view, follower, now, newId } = deps;
-  let acknowledged = START;
+  /** The last that this instance has answered for, in the log with this mark. */
+  let acknowledged = { mark: '', position: START };
 
   app.post(
     '/plants',
@@ -96,8 +97,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         { user, id: BigInt(id), ...plant },
         { now, newId, correlationId },
       );
-      if (position > acknowledged) acknowledged = position;
-      reply.header('log-position', formatPosition(await store.mark(), position));
+      const mark = await store.mark();
+      if (mark !== acknowledged.mark || position > acknowledged.position) acknowledged = { mark, position };
+      reply.header('log-position', formatPosition(mark, position));
       return plant;
     },
   );
@@ -117,11 +119,13 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       },
     },
     async ({ user, query, headers, method }, reply) => {
+      // Until the view has caught up once, nothing may be known of the log.
+      if (follower.notReady() !== undefined) await follower.reached(START);
       const mark = await store.mark();
       const after = query.after === undefined ? START : parsePosition(mark, query.after, 'after');
       const header = headers['log-position'];
       const named = header === undefined ? START : parsePosition(mark, String(header), 'Log-Position');
-      let wanted = acknowledged;
+      let wanted = acknowledged.mark === mark ? acknowledged.position : START;
       for (const position of [after, named]) if (position > wanted) wanted = position;
       await follower.reached(wanted);
 
@@ -144,8 +148,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   app.setErrorHandler(async (error, { user }, reply) => {
     if (user !== '') {
       const position = error instanceof PlantIdTaken ? error.position : view.position;
-      const mark = await store.mark().catch(() => undefined);
-      if (mark !== undefined) reply.header('log-position', formatPosition(mark, position));
+      const { mark } = view.checkpoint;
+      if (mark !== '') reply.header('log-position', formatPosition(mark, position));
     }
     throw error;
   });

@@ -93,6 +93,23 @@ export function eventStoreContract(name: string, open: Open): void {
         expect(names(await everything(store))).toEqual(['first', 'second', 'third']);
       });
 
+      test('of what text or JSON cannot carry is refused, alone', async () => {
+        const store = await opened();
+        const number = { ...event('number'), data: { number: 1n as never } };
+        const circle = event('circle');
+        circle.metadata.circle = circle.metadata;
+        const outcomes = await Promise.allSettled([
+          store.append('plant-alice/1', number, NO_STREAM),
+          store.append('plant-alice/2', circle, NO_STREAM),
+          store.append('plant-\ud800/3', event('name'), NO_STREAM),
+          store.append('plant-alice/4', event('sound'), NO_STREAM),
+        ]);
+        expect(outcomes.slice(0, 3)).toEqual(
+          Array(3).fill({ status: 'rejected', reason: expect.any(TypeError) }),
+        );
+        expect(names(await everything(store))).toEqual(['sound']);
+      });
+
       test('keeps positions in the order in which the appends of a caller were answered', async () => {
         const store = await opened();
         const positions: Position[] = [];
@@ -168,7 +185,8 @@ export function eventStoreContract(name: string, open: Open): void {
 
       test('from anywhere, while others append, misses and repeats nothing', async () => {
         const store = await opened();
-        const [, middle] = await fill(store, 2);
+        await fill(store, 2);
+        const middle = await store.end();
         const following = collect(store, 301, middle);
         const fromStart = collect(store, 302);
         const appends = Array.from({ length: 300 }, (_, i) =>

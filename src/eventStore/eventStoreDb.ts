@@ -1,0 +1,273 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { BaseLogger } from 'pino';
+import {
+  type Appended,
+  type Batch,
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from './eventStore.ts';
+import type { Operations } from './eventStoreDbClient.ts';
+import { CallFailed, Connection } from './eventStoreDbConnection.ts';
+
+type Options = {
+  /** An EventStoreDB connection string, `esdb://…`. */
+  url: string;
+  /** Subscribers get the events of the streams whose names begin so. */
+  prefix: string;
+  log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'debug'>;
+  /** What a request may wait for the log in all, in milliseconds: four fifths to append, the rest to read. */
+  patience?: number;
+};
+
+/** The server refuses the user or the certificate: no repeating will help, only another connection string. */
+export class Refused extends StoreUnavailable {}
+
+/** The log is not the one that was followed until now: another server, or an older backup of it. */
+class LogReplaced extends Error {}
+
+/** An attempt without an answer is repeated after this, in milliseconds. A server gives up a write after 2 000. */
+const ATTEMPT = 3_000;
+const LONGEST_PAUSE = 1_000;
+const LONGEST_PAUSE_FOLLOWING = 5_000;
+/** A subscription that has held for so long begins again at once, in milliseconds. */
+const STEADY = 1_000;
+/** After a start the accounts may take this long to be there, in milliseconds. */
+const ACCOUNTS = 5_000;
+/** Calls in flight at the close have this long to be answered, in milliseconds. */
+const FAREWELL = 500;
+/** The last event of these streams is looked for among so many of the whole log. */
+const PAGE = 512;
+const MOST_PAGES = 8;
+
+/** Where a log without any event gets its first one. */
+const OWN_STREAM = 'plantstore';
+
+/**
+ * The port over EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. A server that is away is waited for by
+ * every call, within its limit, and by a subscription for as long as it takes.
+ * @throws Refused when the server is there and does not take the user, or its certificate is not to be trusted
+ */
+export async function openEventStoreDb({
+  url,
+  prefix,
+  log,
+  patience = 10_000,
+}: Options): Promise<EventStore> {
+  const closing = new AbortController();
+  const inFlight = new Set<Promise<unknown>>();
+  let connection = new Connection({ url, prefix });
+  /** Of the log as it was when it was subscribed to last. */
+  let mark: string | undefined;
+  let subscriptions = 0;
+
+  function connected(): Connection {
+    if (connection.ended !== undefined && !closing.signal.aborted)
+      connection = new Connection({ url, prefix });
+    return connection;
+  }
+
+  /** Repeats a call that may be repeated until its time is up. @throws StoreUnavailable */
+  async function persist<O extends keyof Operations>(
+    time: number,
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+  ): Promise<ReturnType<Operations[O]>> {
+    const until = performance.now() + time;
+    let reason = '';
+    for (let failures = 0; ; failures++) {
+      if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
+      const left = until - performance.now();
+      try {
+        return await connected().call(operation, argument, Math.min(ATTEMPT, left));
+      } catch (error) {
+        const { kind, message } = error as CallFailed;
+        if (kind === 'wrongRevision') throw error;
+        if (kind === 'impossible') throw new Error(`EventStoreDB refuses this for good: ${message}`);
+        if (kind !== 'unanswered' || reason === '') reason = message;
+        const delay = backOff(failures, LONGEST_PAUSE);
+        if (performance.now() + delay >= until) {
+          throw kind === 'refused' ? new Refused(reason) : new StoreUnavailable(reason);
+        }
+        await pause(delay, undefined, { signal: closing.signal }).catch(() => {});
+      }
+    }
+  }
+
+  function read<O extends 'readStream' | 'readAll'>(
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+  ): Promise<ReturnType<Operations[O]>> {
+    return persist(patience / 5, operation, argument);
+  }
+
+  async function append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+    // The client would replace lone surrogates in a name, and never settle an append that it cannot serialise.
+    if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
+    const { id, type } = event;
+    const data = JSON.stringify(event.data);
+    const metadata = JSON.stringify(event.metadata);
+    try {
+      return await persist((patience * 4) / 5, 'append', {
+        stream,
+        id,
+        type,
+        data,
+        metadata,
+        expectedRevision,
+      });
+    } catch (error) {
+      if (error instanceof CallFailed) throw new WrongExpectedRevision(stream, expectedRevision);
+      throw error;
+    }
+  }
+
+  /** The first event of the log tells it from all others; an empty log gets one. */
+  async function readMark(): Promise<string> {
+    let [first] = await read('readAll', { from: 'start', maxCount: 1 });
+    if (!first) {
+      const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
+      await append(OWN_STREAM, begun, NO_STREAM).catch((error) => {
+        if (!(error instanceof WrongExpectedRevision)) throw error;
+      });
+      [first] = await read('readAll', { from: 'start', maxCount: 1 });
+    }
+    if (!first) throw new StoreUnavailable('the log gives no first event');
+    mark = `e${first.id.replaceAll('-', '').slice(0, 12)}`;
+    return mark;
+  }
+
+  async function eventAt(position: Position) {
+    const [event] = await read('readAll', { from: position, maxCount: 1 });
+    return event?.position === position ? event : undefined;
+  }
+
+  /** Of these streams, when it is among the last few thousand events of all. */
+  async function end(): Promise<Position> {
+    let from: Position | 'end' = 'end';
+    let last: Position | undefined;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const events: RecordedEvent[] = await read('readAll', { from, backwards: true, maxCount: PAGE });
+      last ??= events[0]?.position ?? START;
+      const own = events.find(({ stream }) => stream.startsWith(prefix));
+      if (own) return own.position;
+      const oldest = events.at(-1);
+      if (!oldest || oldest.position === from) break;
+      from = oldest.position;
+    }
+    return last ?? START;
+  }
+
+  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+    const signal = AbortSignal.any([options.signal, closing.signal]);
+    let seen: { position: Position; id?: string } = { position: options.after };
+    let of = mark;
+    let failures = 0;
+    while (!signal.aborted) {
+      const subscription = subscriptions++;
+      const over = connected();
+      const leave = (): void => void over.call('unsubscribe', subscription).catch(() => {});
+      let begun: number | undefined;
+      signal.addEventListener('abort', leave);
+      try {
+        const current = await readMark();
+        of ??= current;
+        const isSame = seen.id === undefined || (await eventAt(seen.position))?.id === seen.id;
+        if (of !== current || !isSame)
+          throw new LogReplaced('the log is not the one that was followed until now');
+        await over.call('subscribe', { subscription, after: seen.position }, ATTEMPT);
+        begun = performance.now();
+        if (failures > 1) log.info({ position: String(seen.position) }, 'following EventStoreDB again');
+        for (let next = over.call('next', subscription); ; ) {
+          const batch = await next;
+          if (signal.aborted) return;
+          next = over.call('next', subscription); // fetched while this one is worked on
+          next.catch(() => {});
+          const last = batch.events.at(-1);
+          if (last) [seen, failures] = [last, 0];
+          yield batch;
+        }
+      } catch (error) {
+        if (error instanceof LogReplaced) throw error;
+        if (signal.aborted) return;
+        // What began and has ended is a drop; what could not even begin belongs to the drop before it.
+        if (failures === 0 || begun !== undefined) logDrop(error as Error, seen.position);
+        if (begun !== undefined && performance.now() - begun > STEADY) failures = 0;
+      } finally {
+        signal.removeEventListener('abort', leave);
+        leave();
+      }
+      await pause(failures === 0 ? 0 : backOff(failures, LONGEST_PAUSE_FOLLOWING), undefined, {
+        signal,
+      }).catch(() => {});
+      failures++;
+    }
+  }
+
+  function logDrop(error: Error, position: Position): void {
+    const kind = error instanceof CallFailed ? error.kind : undefined;
+    const level = kind === 'passing' ? 'info' : kind === 'refused' ? 'error' : 'warn';
+    log[level](
+      { reason: error.message, position: String(position) },
+      'EventStoreDB has dropped the subscription: subscribing again',
+    );
+  }
+
+  /** Asks once whether the settings are right. A server that has just started may not know its users yet. */
+  async function introduce(): Promise<void> {
+    const until = performance.now() + ACCOUNTS;
+    for (;;) {
+      try {
+        await connected().call('readAll', { from: 'start', maxCount: 1 }, ATTEMPT);
+        return;
+      } catch (error) {
+        const { kind, message } = error as CallFailed;
+        if (kind !== 'refused') return;
+        if (performance.now() > until) {
+          connection.end(message);
+          throw new Refused(message);
+        }
+        await pause(LONGEST_PAUSE / 2);
+      }
+    }
+  }
+
+  /** Until it is settled, a close waits for it. */
+  function settled<T>(promise: Promise<T>): Promise<T> {
+    inFlight.add(promise);
+    const done = () => void inFlight.delete(promise);
+    promise.then(done, done);
+    return promise;
+  }
+
+  await introduce();
+  return {
+    mark: async () => mark ?? readMark(),
+    append: (stream, event, expectedRevision) => settled(append(stream, event, expectedRevision)),
+    readStream: (stream, maxCount) => read('readStream', { stream, maxCount }),
+    eventAt,
+    end,
+    subscribe,
+    async close() {
+      if (closing.signal.aborted) return;
+      const late = new AbortController();
+      closing.abort();
+      await Promise.race([
+        Promise.allSettled(inFlight),
+        pause(FAREWELL, undefined, { signal: late.signal }).catch(() => {}),
+      ]);
+      late.abort();
+      connection.end('the log is closed');
+    },
+  };
+}
+
+/** Milliseconds to wait after so many failures, with jitter so that not all come back at once. */
+function backOff(failures: number, longest: number): number {
+  return Math.min(50 * 2 ** failures, longest) * (0.5 + Math.random());
+}

@@ -1,0 +1,134 @@
+import { Worker } from 'node:worker_threads';
+import type { Answer, Call, Operations, Work } from './eventStoreDbClient.ts';
+import type { Failure } from './eventStoreDbFailures.ts';
+
+/** A call has failed, in one of the ways that `Failure` names. */
+export class CallFailed extends Error {
+  readonly kind: Failure['kind'];
+  constructor({ kind, message }: Failure) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+type Pending = {
+  operation: keyof Operations;
+  at: number;
+  until: number;
+  resolve: (value: never) => void;
+  reject: (failed: CallFailed) => void;
+};
+
+/** Silence shorter than this says nothing of a connection, in milliseconds. */
+const TELLING = 1_000;
+/** How often calls without an answer are looked for, in milliseconds. */
+const SWEEP = 100;
+
+/**
+ * One thread with one client of EventStoreDB, from its first call until it ends. The client neither repeats nor gives
+ * up, and can be poisoned for good, so a connection that is not certainly sound is thrown away, with all its calls.
+ */
+export class Connection {
+  /** Why it has ended. */
+  ended: string | undefined;
+  #worker: Worker;
+  #pending = new Map<number, Pending>();
+  #calls = 0;
+  #posting: Call[] = [];
+  /** When an answer to an operation came last. */
+  #heardAt = new Map<keyof Operations, number>();
+  #hasWorked = false;
+  #sweep = setInterval(() => this.#giveUp(), SWEEP).unref();
+
+  constructor(work: Work) {
+    this.#worker = new Worker(new URL('./eventStoreDbClient.ts', import.meta.url), {
+      workerData: work,
+      // What the client prints may hold the connection string with its password: DEBUG=esdb:*, an unknown option.
+      env: {},
+      stdout: true,
+      stderr: true,
+    });
+    this.#worker.stdout.resume();
+    this.#worker.stderr.resume();
+    this.#worker.on('message', (answers: Answer[]) => this.#settle(answers));
+    this.#worker.on('error', (error) => this.end(`its client has failed: ${(error as Error).message}`));
+    this.#worker.on('exit', () => this.end('its thread has ended'));
+  }
+
+  /**
+   * Asks the client; without an answer within `patience` milliseconds the call fails, and if nothing has been heard
+   * meanwhile the connection ends.
+   * @throws CallFailed
+   */
+  call<O extends keyof Operations>(
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+    patience = Number.POSITIVE_INFINITY,
+  ): Promise<ReturnType<Operations[O]>> {
+    if (this.ended !== undefined) return Promise.reject(lost(this.ended));
+    const call = this.#calls++;
+    // Calls of one event loop turn share one message.
+    if (this.#posting.length === 0) setImmediate(() => this.#post());
+    this.#posting.push({ call, operation, argument });
+    const at = performance.now();
+    return new Promise((resolve, reject) => {
+      this.#pending.set(call, { operation, at, until: at + patience, resolve, reject });
+    });
+  }
+
+  /** Lets go of the client and of whatever it waits for; calls without an answer fail. */
+  end(reason: string): void {
+    if (this.ended !== undefined) return;
+    this.ended = reason;
+    clearInterval(this.#sweep);
+    void this.#worker.terminate();
+    for (const { reject } of this.#pending.values()) reject(lost(reason));
+    this.#pending.clear();
+  }
+
+  #post(): void {
+    const calls = this.#posting;
+    this.#posting = [];
+    if (this.ended === undefined) this.#worker.postMessage(calls);
+  }
+
+  #settle(answers: Answer[]): void {
+    const now = performance.now();
+    for (const { call, value, failure } of answers) {
+      const pending = this.#pending.get(call);
+      if (!pending) continue; // given up
+      this.#pending.delete(call);
+      this.#heardAt.set(pending.operation, now);
+      if (!failure) {
+        this.#hasWorked = true;
+        pending.resolve(value as never);
+        continue;
+      }
+      pending.reject(new CallFailed(failure));
+      this.#judge(failure);
+    }
+  }
+
+  /** After these the client is about to change its channel, or may be poisoned. A server that is away is neither. */
+  #judge({ kind, message }: Failure): void {
+    if (kind === 'unsound' || (kind === 'unreachable' && this.#hasWorked)) this.end(message);
+  }
+
+  #giveUp(): void {
+    const now = performance.now();
+    for (const [call, { operation, at, until, reject }] of this.#pending) {
+      if (now < until) continue;
+      const message = `no answer for ${Math.round(now - at)} ms`;
+      this.#pending.delete(call);
+      reject(new CallFailed({ kind: 'unanswered', message }));
+      if (now - at >= TELLING && (this.#heardAt.get(operation) ?? 0) < at) {
+        this.end(message);
+        return;
+      }
+    }
+  }
+}
+
+function lost(message: string): CallFailed {
+  return new CallFailed({ kind: 'unreachable', message });
+}

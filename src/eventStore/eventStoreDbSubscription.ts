@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import {
+  type AllStreamResolvedEvent,
+  type AllStreamSubscription,
+  type EventStoreDBClient,
+  START as START_IN_CLIENT,
+  streamNameFilter,
+} from '@eventstore/db-client';
+import { type Batch, type Position, type RecordedEvent, START } from './eventStore.ts';
+import { Failed, type Failure, failureOf } from './eventStoreDbFailures.ts';
+import { readAll, recorded } from './eventStoreDbReading.ts';
+
+/** Events that the client holds ready at most, and the most in a batch. */
+const READY = 512;
+/** Considered events, in units of 32, after which a server tells that it is alive though nothing matches. */
+const CHECKPOINT_INTERVAL = 32;
+/** A subscription that has been silent for so long is looked after, in milliseconds. */
+const SILENCE = 2_000;
+/** Events looked at for one that a silent subscription should have brought. */
+const NEWEST = 32;
+
+const ENDED: Failure = { kind: 'passing', message: 'the server ended it' };
+
+/** A filtered subscription to $all whose events are fetched in batches of what has arrived. */
+export class Subscription {
+  readonly confirmed: Promise<unknown>;
+  readonly #client: EventStoreDBClient;
+  readonly #prefix: string;
+  #stream: AllStreamSubscription;
+  #position: Position;
+  #caughtUp = false;
+  /** The caller has been told that it has caught up. */
+  #told = false;
+  #failure: Failure | undefined;
+  #waiting: { resolve: (batch: Batch) => void; reject: (failure: Failed) => void } | undefined;
+  #heardAt = performance.now();
+  #missing = false;
+  #watch = setInterval(() => void this.#lookAfter(), SILENCE);
+
+  constructor(client: EventStoreDBClient, prefix: string, after: Position) {
+    this.#client = client;
+    this.#prefix = prefix;
+    this.#position = after;
+    this.#stream = client.subscribeToAll(
+      {
+        fromPosition: after === START ? START_IN_CLIENT : { commit: after, prepare: after },
+        filter: streamNameFilter({
+          prefixes: [prefix],
+          checkpointInterval: CHECKPOINT_INTERVAL,
+          checkpointReached: async () => this.#heard(),
+        }),
+      },
+      { highWaterMark: READY },
+    );
+    this.confirmed = Promise.race([
+      once(this.#stream, 'confirmation'),
+      once(this.#stream, 'end').then(() => Promise.reject(new Failed(ENDED))),
+    ]);
+    this.confirmed.catch(() => {});
+    this.#stream
+      .on('readable', () => this.#heard())
+      .on('caughtUp', () => {
+        this.#caughtUp = true;
+        this.#heard();
+      })
+      .on('end', () => this.end(ENDED))
+      .on('error', (error: Error) => this.end(failureOf(error)));
+  }
+
+  next(): Promise<Batch> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#heardAt = performance.now();
+      this.#give();
+    });
+  }
+
+  end(failure: Failure): void {
+    if (this.#failure) return;
+    this.#failure = failure;
+    clearInterval(this.#watch);
+    this.#give();
+    void this.#stream.unsubscribe().catch(() => {});
+  }
+
+  #heard(): void {
+    this.#heardAt = performance.now();
+    this.#missing = false;
+    this.#give();
+  }
+
+  /** Answers whoever waits, once there is something to say. */
+  #give(): void {
+    if (!this.#waiting) return;
+    const events: RecordedEvent[] = [];
+    for (let next = this.#read(); next; next = events.length < READY ? this.#read() : null) {
+      if (next.event) events.push(recorded(next.event));
+    }
+    this.#position = events.at(-1)?.position ?? this.#position;
+    const caughtUp = this.#caughtUp && this.#stream.readableLength === 0;
+    if (events.length > 0 || (caughtUp && !this.#told)) {
+      this.#told = caughtUp;
+      this.#waiting.resolve({ events, caughtUp });
+    } else if (this.#failure) {
+      this.#waiting.reject(new Failed(this.#failure));
+    } else {
+      return;
+    }
+    this.#waiting = undefined;
+  }
+
+  #read(): AllStreamResolvedEvent | null {
+    return this.#stream.read() as AllStreamResolvedEvent | null;
+  }
+
+  /** Servers send no heartbeat on a subscription: one that is silent is compared with the log, and ended when it lags twice. */
+  async #lookAfter(): Promise<void> {
+    if (!this.#waiting || performance.now() - this.#heardAt < SILENCE) return;
+    try {
+      const isMissing = !this.#caughtUp || (await this.#isBehind());
+      if (isMissing && this.#missing)
+        this.end({ kind: 'passing', message: 'silent, though there is more in the log' });
+      this.#missing = isMissing;
+    } catch (error) {
+      this.end(failureOf(error as Error));
+    }
+  }
+
+  async #isBehind(): Promise<boolean> {
+    const newest = await readAll(this.#client, 'end', true, NEWEST);
+    return newest.some(
+      ({ stream, position }) => stream.startsWith(this.#prefix) && position > this.#position,
+    );
+  }
+}
