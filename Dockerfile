@@ -1,0 +1,28 @@
+# Debian, not Alpine: Node supports glibc in full, musl as an experiment.
+ARG NODE_IMAGE=node:26-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --ignore-scripts
+COPY projections projections
+COPY src src
+# Readable for the user below, whatever the umask of the checkout was.
+RUN chmod -R a+rX .
+
+FROM ${NODE_IMAGE}
+WORKDIR /app
+# A new volume takes owner and mode from the image's directory. /key is for a KEY_FILE that instances share.
+RUN install -d -m 700 -o node -g node /data /key
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/package.json ./
+COPY --from=build /app/projections projections
+COPY --from=build /app/src src
+ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+VOLUME /data
+EXPOSE 3000
+USER node
+# Live, not ready: an orchestrator replaces what is unhealthy, and that brings no store back.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then((answer) => process.exit(answer.ok ? 0 : 1))"]
+CMD ["node", "src/main.ts"]
