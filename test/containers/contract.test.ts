@@ -1,0 +1,9 @@
+import { describe, inject } from 'vitest';
+import { eventStoreContract } from '../eventStore/contract.ts';
+import { openOn } from '../support/sharedServer.ts';
+
+const server = inject('eventStoreDb');
+
+describe.skipIf(!server)('in a container', () => {
+  eventStoreContract('the event store over EventStoreDB', openOn(server?.url ?? ''));
+});

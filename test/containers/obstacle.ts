@@ -1,0 +1,83 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { get, type RequestOptions } from 'node:http';
+import { homedir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const { DOCKER_HOST, XDG_RUNTIME_DIR, TESTCONTAINERS_RYUK_DISABLED } = process.env;
+
+const SOCKET = '/var/run/docker.sock';
+/** Where testcontainers looks for an engine that no variable names. */
+const SOCKETS = [
+  SOCKET,
+  ...(XDG_RUNTIME_DIR === undefined ? [] : [join(XDG_RUNTIME_DIR, 'docker.sock')]),
+  join(homedir(), '.docker/run/docker.sock'),
+  join(homedir(), '.docker/desktop/docker.sock'),
+  `/run/user/${userInfo().uid}/docker.sock`,
+];
+/** Testcontainers' own settings, which may name an engine, too. */
+const SETTINGS = join(homedir(), '.testcontainers.properties');
+
+const PULL = fileURLToPath(new URL('pull.ts', import.meta.url));
+
+/**
+ * Why no container of this image can be started here; undefined where nothing is in the way. What is missing is
+ * pulled, within `patience` milliseconds an image.
+ */
+export async function obstacle(image: string, patience: number): Promise<string | undefined> {
+  if (!existsSync(SETTINGS) && !(await Promise.all(engines().map(answers))).includes(true))
+    return `no Docker engine answers at ${DOCKER_HOST || SOCKET}`;
+  const { getContainerRuntimeClient, ImageName } = await import('testcontainers'); // takes its time
+  try {
+    const { image: images } = await getContainerRuntimeClient();
+    for (const { name, hint } of [{ name: image, hint: '' }, ...(await helpers())]) {
+      if (await images.exists(ImageName.fromString(name))) continue;
+      const failure = await pull(name, patience);
+      if (failure !== undefined)
+        return `the image ${name} is not here and cannot be pulled: ${failure}${hint}`;
+    }
+  } catch (error) {
+    return firstLineOf((error as Error).message);
+  }
+  return undefined;
+}
+
+function engines(): RequestOptions[] {
+  if (!DOCKER_HOST) return SOCKETS.filter(existsSync).map((socketPath) => ({ socketPath }));
+  const { hostname, port, pathname } = URL.parse(DOCKER_HOST) ?? {};
+  return [hostname ? { host: hostname, port } : { socketPath: pathname }];
+}
+
+/** Whether an engine is there. One that wants TLS answers as well: it says so. */
+function answers(engine: RequestOptions): Promise<boolean> {
+  return new Promise((resolve) => {
+    get({ ...engine, path: '/_ping', signal: AbortSignal.timeout(2_000) }, (answer) => {
+      answer.resume();
+      resolve(true);
+    }).on('error', () => resolve(false));
+  });
+}
+
+/** Ryuk removes what a killed run leaves behind. */
+async function helpers() {
+  if (TESTCONTAINERS_RYUK_DISABLED === 'true') return [];
+  const { getReaperImage } = await import('testcontainers/build/reaper/reaper.js');
+  return [{ name: getReaperImage(), hint: '; TESTCONTAINERS_RYUK_DISABLED=true does without it' }];
+}
+
+/** Why an image cannot be pulled. In a process of its own, since testcontainers cannot be told to give up. */
+async function pull(image: string, patience: number): Promise<string | undefined> {
+  try {
+    await promisify(execFile)(process.execPath, [PULL, image], { timeout: patience });
+    return undefined;
+  } catch (error) {
+    const { killed, stderr } = error as { killed: boolean; stderr: string };
+    return killed ? `not within ${patience / 1_000} s` : firstLineOf(stderr);
+  }
+}
+
+function firstLineOf(text: string): string {
+  return text.trim().split('\n', 1)[0] as string;
+}

@@ -1,0 +1,72 @@
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { TestProject } from 'vitest/node';
+import { obstacle } from './obstacle.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Absent where no container can be started. */
+    eventStoreDb?: { url: string; containerId: string; inMemory: boolean };
+  }
+}
+
+const image = process.env.EVENTSTOREDB_IMAGE || 'eventstore/eventstore:23.10.7-bookworm-slim';
+const inMemory = process.env.EVENTSTOREDB_MEMORY === 'true';
+const required = Boolean(process.env.REQUIRE_CONTAINERS);
+
+/** How long an image may take to be pulled, in milliseconds. */
+const PULLING = required ? 300_000 : 60_000;
+/** How long a server may take to be healthy, in milliseconds. */
+const STARTING = 120_000;
+
+const PORT = 2113;
+
+/** One EventStoreDB in a container for all tests; removed when they have ended, whatever their result. */
+export default async function setup(project: TestProject): Promise<(() => Promise<unknown>) | undefined> {
+  const why = await obstacle(image, PULLING);
+  if (why !== undefined) {
+    const outcome = required ? 'failed' : 'skipped';
+    console.info(`${outcome}: EventStoreDB in a container cannot be tested here, since ${why}`);
+    if (required) process.exitCode = 1;
+    return undefined;
+  }
+  const container = await start();
+  const url = `esdb://${container.getHost()}:${container.getMappedPort(PORT)}?tls=false`;
+  project.provide('eventStoreDb', { url, containerId: container.getId(), inMemory });
+  return () => container.stop();
+}
+
+async function start() {
+  const { GenericContainer, Wait } = await import('testcontainers');
+  return new GenericContainer(image)
+    .withEnvironment(environment())
+    .withExposedPorts({ container: PORT, host: await freePort() })
+    .withWaitStrategy(Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204))
+    .withStartupTimeout(STARTING)
+    .start();
+}
+
+/** One that Docker chooses would be another one after a restart, and in its range a client's connection may take it. */
+async function freePort(): Promise<number> {
+  const port = randomInt(20_000, 30_000);
+  const probe = createServer().listen(port);
+  try {
+    await once(probe, 'listening');
+    return port;
+  } catch {
+    return freePort();
+  } finally {
+    probe.close();
+  }
+}
+
+/** For EventStoreDB and for KurrentDB: each prefers its own prefix, or knows no other. */
+function environment(): Record<string, string> {
+  const settings = { INSECURE: 'true', CLUSTER_SIZE: '1', RUN_PROJECTIONS: 'None', MEM_DB: `${inMemory}` };
+  return Object.fromEntries(
+    ['EVENTSTORE', 'KURRENTDB'].flatMap((prefix) =>
+      Object.entries(settings).map(([name, value]) => [`${prefix}_${name}`, value]),
+    ),
+  );
+}

@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { describe, expect, inject, test } from 'vitest';
+import { twoInstances } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { client, type Plant, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const server = inject('eventStoreDb');
+const EVENTSTOREDB_URL = server?.url ?? '';
+
+const fern = { name: 'Fern', tag: 'indoor' };
+
+/** Two users whom the log does not know yet: it is there for all tests. */
+function strangers() {
+  const run = randomUUID();
+  return { alice: `alice of ${run}`, bob: `bob of ${run}` };
+}
+
+async function served() {
+  const { as } = await startService({ EVENTSTOREDB_URL });
+  const { alice, bob } = strangers();
+  return { alice: as(alice), bob: as(bob) };
+}
+
+const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
+
+describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
+  test('lists the plants that a user has created, oldest first, whatever their ids', async () => {
+    const { alice, bob } = await served();
+    for (const [id, name] of [
+      [3, 'Fern'],
+      [-1, 'Ivy'],
+      [2, 'Moss'],
+    ] as const) {
+      const answer = await alice.create(id, { name });
+      expect([answer.status, await answer.json()]).toEqual([200, { name }]);
+      await bob.create(id, { name: `${name} of Bob`, tag: '' });
+    }
+    expect(await alice.list()).toEqual([{ name: 'Fern' }, { name: 'Ivy' }, { name: 'Moss' }]);
+    expect(await bob.list()).toEqual([
+      { name: 'Fern of Bob', tag: '' },
+      { name: 'Ivy of Bob', tag: '' },
+      { name: 'Moss of Bob', tag: '' },
+    ]);
+  });
+
+  test('gives a list in pages of a limit, each with a Link to the next', async () => {
+    const { alice, bob } = await served();
+    for (let id = 1; id <= 5; id++) {
+      await alice.create(id, { name: `Fern ${id}` });
+      await bob.create(id, { name: `Oak ${id}` });
+    }
+    const pages: string[][] = [];
+    for (let query: string | undefined = '?limit=2'; query !== undefined; ) {
+      const answer = await alice.get(query);
+      pages.push(((await answer.json()) as Plant[]).map(({ name }) => name));
+      query = /^<\/plants(\?[^>]*)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
+    }
+    expect(pages).toEqual([['Fern 1', 'Fern 2'], ['Fern 3', 'Fern 4'], ['Fern 5']]);
+  });
+
+  test('answers a repeated request as the first one, also when both come at once, and keeps one plant', async () => {
+    const { alice, bob } = await served();
+    await bob.create(7, { name: 'Oak' });
+    const answers = [
+      ...(await Promise.all([alice.create(7, fern), alice.create(7, fern)])),
+      await alice.create(7, fern),
+    ];
+    for (const answer of answers) expect([answer.status, await answer.json()]).toEqual([200, fern]);
+    expect(new Set(answers.map(positionIn)).size).toBe(1);
+    expect(await alice.list()).toEqual([fern]);
+  });
+
+  test('refuses another plant with the id of one that is there; other users may use the id', async () => {
+    const { alice, bob } = await served();
+    const first = await alice.create(7, fern);
+    const refused = await alice.create(7, { name: 'Fern' });
+    expect(positionIn(refused)).toBe(positionIn(first));
+    await refusedWith(40003, refused);
+    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
+    expect([await alice.list(), await bob.list()]).toEqual([[fern], [{ name: 'Oak' }]]);
+  });
+
+  test('tells ids of 64 bits apart to the last digit', async () => {
+    const { alice, bob } = await served();
+    await bob.create(9_007_199_254_740_993n, { name: 'Oak' });
+    const ids = [
+      -9_223_372_036_854_775_808n,
+      -9_223_372_036_854_775_807n,
+      9_007_199_254_740_992n,
+      9_007_199_254_740_993n,
+      9_223_372_036_854_775_806n,
+      9_223_372_036_854_775_807n,
+    ];
+    for (const id of ids) expect((await alice.create(id, { name: `Fern ${id}` })).status).toBe(200);
+    for (const id of ids) await refusedWith(40003, await alice.create(id, fern));
+    expect((await alice.list()).map(({ name }) => name)).toEqual(ids.map((id) => `Fern ${id}`));
+  });
+
+  test('gives odd text back as it came, in names, tags and the names of users', async () => {
+    const { as } = await startService({ EVENTSTOREDB_URL });
+    const { alice, bob } = strangers();
+    const odd: Plant[] = [
+      { name: '', tag: '' },
+      { name: 'nul \0, quote ", backslash \\, line\u2028, \u007f', tag: '$all' },
+      { name: 'F\u00e9rn, Fe\u0301rn, 🌱, \u{10ffff}', tag: '%00 %2F +' },
+      { name: 'x'.repeat(20_000), tag: '{"$maxCount":1}' },
+    ];
+    const users = [`${alice}/1`, `${alice} 🌱 %2F`, `$${bob}`, `${bob} e\u0301`, `${bob} \u00e9`];
+    for (const user of users)
+      for (const [id, plant] of odd.entries()) await as(user).create(id, { ...plant, tag: user });
+    for (const user of users) {
+      expect(await as(user).list()).toEqual(odd.map(({ name }) => ({ name, tag: user })));
+    }
+    for (const [id, plant] of odd.entries()) await as(alice).create(id, plant);
+    expect(await as(alice).list()).toEqual(odd);
+  });
+
+  test('names the position of what was created, and refuses one of another log', async () => {
+    const { alice, bob } = await served();
+    const position = positionIn(await alice.create(1, fern));
+    await bob.create(1, { name: 'Oak' });
+    const answer = await alice.get('', { 'log-position': position });
+    expect(await answer.json()).toEqual([fern]);
+    const [mark, place] = position.split('.') as [string, string];
+    expect(BigInt(positionIn(answer).split('.')[1] ?? '')).toBeGreaterThanOrEqual(BigInt(place));
+    await refusedWith(40005, await alice.get('', { 'log-position': `${mark}x.${place}` }));
+  });
+});
+
+describe.skipIf(!server)('two instances over EventStoreDB in a container', () => {
+  test('honour each other’s tokens and Log-Positions', async () => {
+    const instances = await twoInstances(EVENTSTOREDB_URL);
+    const { alice, bob } = strangers();
+    for (let id = 1; id <= 20; id++) {
+      const [here, there] = id % 2 === 0 ? instances : instances.toReversed();
+      await here?.as(bob).create(id, { name: `Oak ${id}` });
+      const created = await here?.as(alice).create(id, { name: `Fern ${id}` });
+      const answer = await there?.as(alice).get('', { 'log-position': positionIn(created as Response) });
+      expect(answer?.status).toBe(200);
+      expect(await answer?.json()).toEqual(Array.from({ length: id }, (_, i) => ({ name: `Fern ${i + 1}` })));
+    }
+  });
+
+  test('of which both are asked to create a plant at once make one, and refuse another one', async () => {
+    const [first, second] = await twoInstances(EVENTSTOREDB_URL);
+    const { alice, bob } = strangers();
+    for (let id = 1; id <= 20; id++) {
+      const same = await Promise.all([first, second].map(({ as }) => as(alice).create(id, fern)));
+      expect(same.map(({ status }) => status)).toEqual([200, 200]);
+      expect(new Set(same.map(positionIn)).size).toBe(1);
+      const others = await Promise.all([
+        first.as(bob).create(id, { name: 'Oak' }),
+        second.as(bob).create(id, { name: 'Elm' }),
+      ]);
+      expect(others.map(({ status }) => status).sort()).toEqual([200, 400]);
+    }
+    expect(await first.as(alice).list()).toHaveLength(20);
+    expect(await second.as(bob).list()).toHaveLength(20);
+  });
+});
+
+describe.skipIf(!server)('an instance that starts again', () => {
+  test('goes on from its view, with what was created at another one meanwhile', async () => {
+    const keys = tempDir();
+    const env = { EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') };
+    const { alice, bob } = strangers();
+    const before = await startService(env);
+    const other = await startService(env);
+    await client(before.url, keys)(bob).create(1, { name: 'Oak' });
+    const last = await client(before.url, keys)(alice).create(1, fern);
+    await client(before.url, keys)(alice).list();
+    await before.close();
+
+    const meanwhile = await client(other.url, keys)(alice).create(2, { name: 'Moss' });
+    const again = await startService({ ...env, DATA_DIR: before.dir });
+    const answer = await client(again.url, keys)(alice).get('', { 'log-position': positionIn(meanwhile) });
+    expect(await answer.json()).toEqual([fern, { name: 'Moss' }]);
+    expect(await client(again.url, keys)(bob).list()).toEqual([{ name: 'Oak' }]);
+    const caughtUp = again.log().find(({ msg }) => msg === 'the view has caught up');
+    expect(caughtUp).toMatchObject({ from: positionIn(last).split('.')[1] });
+  });
+});
