@@ -10,6 +10,7 @@ import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { startContender, stopContender } from './contender.ts';
+import { appendAlone, followFromStart, plantThere, startOver, visibility } from './eventStoreDb.ts';
 import { plantGarden } from './garden.ts';
 import { listPlants, postPlants, type Rate } from './load.ts';
 
@@ -26,7 +27,8 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log('npm run bench -- [--rounds 5] [--seconds 4] [--events 1000000] [--out bench-results.json]');
+  console.log(`npm run bench -- [--rounds 5] [--seconds 4] [--events 1000000] [--out bench-results.json]
+EVENTSTOREDB_URL adds what is measured on EventStoreDB; it writes 1000000 plants there: take a server of its own.`);
   process.exit();
 }
 const [ROUNDS, SECONDS, EVENTS] = [Number(values.rounds), Number(values.seconds), Number(values.events)];
@@ -37,6 +39,8 @@ type Ratio = { name: string; goal: string; median: number; least: number; most: 
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 const ratios: Ratio[] = [];
 const rates: Record<string, Rate[]> = {};
+const notes: Record<string, number> = {};
+const { EVENTSTOREDB_URL } = process.env;
 try {
   await measure();
 } finally {
@@ -57,6 +61,7 @@ async function measure(): Promise<void> {
 
   await measureRebuild(full);
   await measureStart(empty, full, keyFile);
+  if (EVENTSTOREDB_URL) await measureFollowing(EVENTSTOREDB_URL);
 
   const env = { KEY_FILE: keyFile };
   const contenders = 'test/bench/contenders.ts';
@@ -65,11 +70,24 @@ async function measure(): Promise<void> {
   const service = await startContender('src/main.ts', [], { ...env, DATA_DIR: empty });
   const grown = await startContender('src/main.ts', [], { ...env, DATA_DIR: full });
   const all = [bare, crud, service, grown];
+  const over = EVENTSTOREDB_URL ? await startOver(EVENTSTOREDB_URL, join(dir, 'over'), keyFile) : undefined;
+  const beside = EVENTSTOREDB_URL
+    ? await startOver(EVENTSTOREDB_URL, join(dir, 'beside'), keyFile)
+    : undefined;
 
   console.log('warming up');
   for (const one of all) await postPlants(one, thousand, 3);
   for (const one of [bare, grown]) await listPlants(one, everyone, 4);
 
+  if (over && beside) {
+    await postPlants(over, thousand, 3);
+    const taken = await visibility(over, beside, keyFile, 300);
+    notes['ms from a POST here to the plant there, median'] = median(taken);
+    notes['ms from a POST here to the plant there, 99th percentile'] =
+      taken[Math.floor(taken.length * 0.99)] ?? 0;
+    await stopContender(beside);
+    await listPlants(over, everyone, 4);
+  }
   const note = async (name: string, rate: Promise<Rate>): Promise<void> => {
     const known = rates[name] ?? [];
     rates[name] = known;
@@ -84,8 +102,12 @@ async function measure(): Promise<void> {
     await note('GET, bare Fastify', listPlants(bare, everyone, SECONDS));
     await note('GET, service, all users', listPlants(grown, everyone, SECONDS));
     await note('GET, service, one user', listPlants(grown, everyone.slice(0, 1), SECONDS));
+    if (!EVENTSTOREDB_URL || !over) continue;
+    await note('append, client alone', appendAlone(EVENTSTOREDB_URL, thousand.length, SECONDS));
+    await note('POST, service on EventStoreDB', postPlants(over, thousand, SECONDS));
+    await note('GET, service on EventStoreDB', listPlants(over, everyone, SECONDS));
   }
-  for (const one of all) await stopContender(one);
+  for (const one of over ? [...all, over] : all) await stopContender(one);
 
   ratioOf('POST: service / bare Fastify', '≥ 0.8', 'POST, service', 'POST, bare Fastify');
   ratioOf('POST: service / CRUD', '≥ 4', 'POST, service', 'POST, CRUD');
@@ -102,7 +124,38 @@ async function measure(): Promise<void> {
     'GET, bare Fastify',
   );
   ratioOf('GET, one user: service / bare Fastify', '≥ 1.0', 'GET, service, one user', 'GET, bare Fastify');
+  if (over) {
+    ratioOf(
+      'EventStoreDB: POST / append by the client alone',
+      '≥ 0.85',
+      'POST, service on EventStoreDB',
+      'append, client alone',
+    );
+    ratioOf(
+      'EventStoreDB: GET / GET on the embedded log',
+      '≥ 0.9',
+      'GET, service on EventStoreDB',
+      'GET, service, all users',
+    );
+  }
   report();
+}
+
+/** The view that follows EventStoreDB from its start, beside the client's own subscription with an empty loop. */
+async function measureFollowing(url: string): Promise<void> {
+  await plantThere(url, EVENTS, USERS);
+  const pairs: number[] = [];
+  const growth: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    const { client, view, memory } = await followFromStart(url, dir);
+    console.log(
+      `view ${view.toFixed(1)} s, empty loop ${client.toFixed(1)} s; MiB ${memory.map(Math.round).join(' ')}`,
+    );
+    pairs.push(client / view);
+    growth.push((memory[9] ?? Number.NaN) / (memory[3] ?? Number.NaN));
+  }
+  addRatio('EventStoreDB: following / subscription with an empty loop', '≥ 0.8', pairs);
+  addRatio('EventStoreDB: memory at nine tenths of the log / at three', 'flat', growth);
 }
 
 /** Building the view from the log, beside a bare loop that inserts the same rows into the same table. */
@@ -216,10 +269,11 @@ function report(): void {
       spread: `${of.least.toFixed(2)} to ${of.most.toFixed(2)}`,
     })),
   );
+  if (Object.keys(notes).length > 0) console.table(notes);
   const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
   writeFileSync(
     values.out,
-    `${JSON.stringify({ machine, rounds: ROUNDS, seconds: SECONDS, rates, ratios }, null, 2)}\n`,
+    `${JSON.stringify({ machine, rounds: ROUNDS, seconds: SECONDS, rates, ratios, notes }, null, 2)}\n`,
   );
   console.log(`written to ${values.out}`);
 }

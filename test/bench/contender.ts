@@ -13,8 +13,9 @@ export async function startContender(
   env: Record<string, string>,
 ): Promise<Contender> {
   const port = await freePort();
+  const { EVENTSTOREDB_URL: _, ...inherited } = process.env; // for those only that are told to use it
   const child = spawn(process.execPath, [script, ...args], {
-    env: { ...process.env, ...env, PORT: String(port) },
+    env: { ...inherited, ...env, PORT: String(port) },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const url = `http://127.0.0.1:${port}`;

@@ -1,0 +1,111 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { EventStoreDBClient, START, streamNameFilter } from '@eventstore/db-client';
+import pino from 'pino';
+import { follow } from '../../projections/follow.ts';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
+import { PLANT_STREAMS } from '../../src/plants/plant.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { type Contender, startContender } from './contender.ts';
+import type { Rate } from './load.ts';
+
+// What is measured on EventStoreDB besides the embedded log.
+
+const run = promisify(execFile);
+
+/** What the client alone reaches, in a process of its own. */
+export async function appendAlone(url: string, users: number, seconds: number): Promise<Rate> {
+  const { stdout } = await run(process.execPath, [
+    'test/bench/appendAlone.ts',
+    url,
+    `${users}`,
+    '0',
+    `${seconds}`,
+  ]);
+  return { p50: Number.NaN, p99: Number.NaN, ...JSON.parse(stdout) };
+}
+
+/** Sees to it that the server holds so many plants of `user-0`, `user-1` … in turn. */
+export async function plantThere(url: string, events: number, users: number): Promise<void> {
+  const { stdout } = await run(process.execPath, ['test/bench/appendAlone.ts', url, `${users}`, `${events}`]);
+  console.log(`planted there, ${Math.round(JSON.parse(stdout).perSecond)} a second`);
+}
+
+export type Following = { client: number; view: number; memory: number[] };
+
+/** Seconds to go through all plants: the client's own subscription with an empty loop, and the view; with the view's memory in MiB at each tenth. */
+export async function followFromStart(url: string, dir: string): Promise<Following> {
+  const client = await emptyLoop(url);
+  const view = new PlantsByUser(join(dir, `following-${performance.now()}.db`));
+  const log = pino({ level: 'warn' });
+  const store = await openEventStoreDb({ url, prefix: PLANT_STREAMS, log });
+  const end = await store.end();
+  const memory: number[] = [];
+  const started = performance.now();
+  const patience = 3_600_000;
+  const follower = follow({ store, view, skip: new Set(), log, patience });
+  const done = follower.reached(end).then(() => true);
+  while (!(await Promise.race([done, pause(50, false)]))) {
+    const tenth = Math.floor((10 * Number(view.position)) / Number(end));
+    memory[tenth] ??= process.memoryUsage.rss() / 2 ** 20;
+  }
+  view.save();
+  const took = (performance.now() - started) / 1_000;
+  await follower.stop();
+  view.close();
+  await store.close();
+  return { client, view: took, memory };
+}
+
+async function emptyLoop(url: string): Promise<number> {
+  const client = EventStoreDBClient.connectionString(url);
+  const started = performance.now();
+  const subscription = client.subscribeToAll(
+    { fromPosition: START, filter: streamNameFilter({ prefixes: [PLANT_STREAMS] }) },
+    { highWaterMark: 512 },
+  );
+  let caughtUp = false;
+  subscription.on('caughtUp', () => {
+    caughtUp = true;
+    if (subscription.readableLength === 0) void subscription.unsubscribe();
+  });
+  for await (const _ of subscription) if (caughtUp && subscription.readableLength === 0) break;
+  const took = (performance.now() - started) / 1_000;
+  await subscription.unsubscribe();
+  await client.dispose();
+  return took;
+}
+
+/** Milliseconds from the answer of a POST on one instance until a GET on another shows the plant, many times. */
+export async function visibility(
+  from: Contender,
+  to: Contender,
+  keyFile: string,
+  times: number,
+): Promise<number[]> {
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const taken: number[] = [];
+  for (let i = 0; i < times; i++) {
+    const token = await issueToken(privateKey, { user: `visitor-${performance.now()}-${i}`, expires: '1h' });
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const look = async (): Promise<unknown[]> =>
+      (await fetch(`${to.url}/plants`, { headers })).json() as Promise<unknown[]>;
+    await look(); // the token's signature is checked before the clock runs
+    await fetch(`${from.url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' });
+    const answered = performance.now();
+    while ((await look()).length === 0);
+    taken.push(performance.now() - answered);
+  }
+  return taken.sort((a, b) => a - b);
+}
+
+/** The service on EventStoreDB, its view in `dir`. */
+export function startOver(url: string, dir: string, keyFile: string): Promise<Contender> {
+  mkdirSync(dir, { recursive: true });
+  return startContender('src/main.ts', [], { DATA_DIR: dir, KEY_FILE: keyFile, EVENTSTOREDB_URL: url });
+}
