@@ -258,7 +258,7 @@ export class EventStoreDbDouble {
   /** Ends every open subscription, by `reset` with every connection; gives how many there were. */
   dropSubscriptions(how: Drop): number {
     const dropped = [...this.#subscriptions];
-    if (how === 'reset') this.#door.reset();
+    if (how === 'reset') this.#door.breakConnections();
     else for (const feed of dropped) this.#drop(feed, how);
     return dropped.length;
   }

@@ -28,16 +28,17 @@ export class EventStoreDbPort {
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** Refuses new connections and resets the open ones. */
+  /** Refuses new connections and breaks the open ones. */
   async close(): Promise<void> {
     this.#frozen = false;
     if (!this.#server.listening) return;
     this.#server.close();
-    this.reset();
+    this.breakConnections();
     await once(this.#server, 'close');
   }
 
-  reset(): void {
+  /** Breaks every connection. Not with `resetAndDestroy`: where a client closes too, Node 26 may then never exit. */
+  breakConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
