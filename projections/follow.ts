@@ -12,8 +12,10 @@ export class ViewBehind extends Error {
 export type Progress = { from: Position; position: Position; end: Position };
 
 export type Follower = {
-  /** Resolves once the view has caught up since the start and has seen `position`. @throws ViewBehind */
-  reached(position: Position): Promise<void>;
+  /** Resolves once the view, of the log with this mark, has caught up since the start and has seen `position`. @throws ViewBehind */
+  reached(position: Position, mark?: string): Promise<void>;
+  /** How often the view has begun anew: positions from before then may be lost. */
+  readonly rebuilds: number;
   /** Why the view cannot be asked just now; undefined when it can. */
   notReady(): string | undefined;
   /** Ends following; what has been seen is in the view, but perhaps not saved yet. */
@@ -38,6 +40,8 @@ const SAVE_AFTER = 1_000;
 const MOST_UNSAVED = 200_000;
 
 const LONGEST_PAUSE = 2_000;
+/** A log that is away is not waited for at the end, in milliseconds. */
+const FAREWELL = 500;
 
 const backOff = (failures: number): number => Math.min(50 * 2 ** failures, LONGEST_PAUSE);
 
@@ -46,6 +50,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
   const stopping = new AbortController();
   const waiting = new Set<() => void>();
   let caughtUp = false;
+  let rebuilds = 0;
   let stopped: string | undefined;
   let away: string | undefined;
   let saving: NodeJS.Timeout | undefined;
@@ -58,13 +63,15 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
 
   /** A view of another log, or of a log that has lost what the view has seen, starts anew. */
   async function bind(): Promise<void> {
-    const { mark, position, eventId } = view.checkpoint;
+    const { mark, position, eventId } = view.seen;
     const current = await store.mark();
     const known = mark === current && (eventId === '' || (await store.eventAt(position))?.id === eventId);
     if (known) return;
     const reason = eventId === '' ? view.replaced : 'it is of another log';
     if (reason) log.warn({ reason }, 'the view is built anew');
+    if (stopping.signal.aborted) return;
     caughtUp = false;
+    rebuilds++;
     view.reset(current);
   }
 
@@ -120,6 +127,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
           log.fatal({ err: error }, `${stopped}; SKIP_EVENTS=${error.eventId} passes over it`);
           return;
         }
+        if (stopping.signal.aborted) return;
         failures = view.position > position ? 1 : failures + 1;
         const delay = backOff(failures);
         if (error instanceof StoreUnavailable) {
@@ -144,16 +152,20 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
       : `the log is away: ${away}`;
   }
 
-  const isReached = (position: Position): boolean => caughtUp && !stopped && view.position >= position;
+  const isReached = (position: Position, mark = view.mark): boolean =>
+    caughtUp && !stopped && view.mark === mark && view.position >= position;
 
   return {
     notReady,
-    async reached(position) {
-      if (isReached(position)) return;
+    get rebuilds() {
+      return rebuilds;
+    },
+    async reached(position, mark) {
+      if (isReached(position, mark)) return;
       if (stopped) throw new ViewBehind('The list of plants is out of order; we have been told.');
       await new Promise<void>((resolve, reject) => {
         const look = () => {
-          if (!isReached(position)) return;
+          if (!isReached(position, mark)) return;
           done();
           resolve();
         };
@@ -171,7 +183,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
     async stop() {
       clearTimeout(saving);
       stopping.abort();
-      await running;
+      await Promise.race([running, pause(FAREWELL, undefined, { ref: false })]);
     },
   };
 }

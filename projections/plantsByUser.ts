@@ -83,6 +83,16 @@ export class PlantsByUser {
     return this.#saved;
   }
 
+  /** Of the log that this is the view of. */
+  get mark(): string {
+    return this.#saved.mark;
+  }
+
+  /** What has been seen, whether the file holds it already or not. */
+  get seen(): Checkpoint {
+    return { mark: this.mark, position: this.position, eventId: this.#lastEventId };
+  }
+
   /** How many events have been seen since the last `save`. */
   get unsaved(): number {
     return this.#unsaved;
@@ -112,7 +122,7 @@ export class PlantsByUser {
   /** Writes what has been applied, and the checkpoint with it. */
   save(): void {
     if (this.#unsaved === 0) return;
-    const next = { mark: this.#saved.mark, position: this.position, eventId: this.#lastEventId };
+    const next = this.seen;
     this.#transaction(({ insert, move }) => {
       for (const user of [...this.#recent.keys()].sort()) {
         for (const { position, plant } of this.#recent.get(user) ?? []) insert.run(user, position, plant);

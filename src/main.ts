@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 import { type Config, readConfig } from './config.ts';
+import { copy } from './copy/copy.ts';
 import { makeDataDir } from './dataDir.ts';
 import { reportProgress } from './progress.ts';
 import { type Service, serve } from './serve.ts';
@@ -12,11 +13,12 @@ import { loadOrCreateKey } from './tokens/keyFile.ts';
 
 const HELP = `Usage: npm start                                              runs the service
        npm run -s token -- USER [--expires 30d] [--scope S]   prints a token for USER
+       npm run copy -- --from <url|dir> --to <url|dir>        copies the log between EventStoreDB and a data directory
 Settings come from the environment and from .env; README.md lists them.
 `;
 
 /** Time for everything in flight to end after a signal, in milliseconds. */
-const GRACE = 4_000;
+const GRACE = 3_500;
 /** Then connections are cut, and by this time the process has ended, whatever the disk does. */
 const LAST = 4_800;
 /** A terminal's Ctrl-C reaches this process twice, from the terminal and from npm: within this time it is one signal. */
@@ -117,10 +119,22 @@ async function printToken(args: string[], config: Config): Promise<void> {
   process.stdout.write(`${token}\n`);
 }
 
+async function runCopy(args: string[]): Promise<void> {
+  process.umask(0o077);
+  const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const onFatal = ({ message }: Error): void => {
+    say(`the log can no longer be trusted to reach the disk: ${message}`);
+    process.exit(1);
+  };
+  const result = await copy(args, { say, onTerminal: process.stderr.isTTY === true, onFatal });
+  process.stdout.write(`${result}\n`);
+}
+
 async function main([command, ...args]: string[]): Promise<void> {
   if (command === '--help' || args.includes('--help')) process.stdout.write(HELP);
   else if (command === undefined) await runServer(readConfig(process.env));
   else if (command === 'token') await printToken(args, readConfig(process.env));
+  else if (command === 'copy') await runCopy(args);
   else throw new Error(`there is no command ${command}\n${HELP}`);
 }
 

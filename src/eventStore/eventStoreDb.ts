@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
 import {
@@ -62,8 +63,8 @@ export async function openEventStoreDb({
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   let connection = new Connection({ url, prefix });
-  /** Of the log as it was when it was subscribed to last. */
-  let mark: string | undefined;
+  /** Of the log behind a connection: over the next one it may be another log. */
+  let marked: { over: Connection; mark: string } | undefined;
   let subscriptions = 0;
 
   function connected(): Connection {
@@ -128,7 +129,9 @@ export async function openEventStoreDb({
   }
 
   /** The first event of the log tells it from all others; an empty log gets one. */
-  async function readMark(): Promise<string> {
+  async function mark(): Promise<string> {
+    const over = connected();
+    if (marked?.over === over) return marked.mark;
     let [first] = await read('readAll', { from: 'start', maxCount: 1 });
     if (!first) {
       const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
@@ -138,8 +141,8 @@ export async function openEventStoreDb({
       [first] = await read('readAll', { from: 'start', maxCount: 1 });
     }
     if (!first) throw new StoreUnavailable('the log gives no first event');
-    mark = `e${first.id.replaceAll('-', '').slice(0, 12)}`;
-    return mark;
+    marked = { over, mark: `e${first.id.replaceAll('-', '').slice(0, 12)}` };
+    return marked.mark;
   }
 
   async function eventAt(position: Position) {
@@ -166,7 +169,9 @@ export async function openEventStoreDb({
   async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const signal = AbortSignal.any([options.signal, closing.signal]);
     let seen: { position: Position; id?: string } = { position: options.after };
-    let of = mark;
+    const aborted = once(signal, 'abort').then(() => Promise.reject(new StoreUnavailable('aborted')));
+    aborted.catch(() => {});
+    let of = marked?.mark;
     let failures = 0;
     while (!signal.aborted) {
       const subscription = subscriptions++;
@@ -175,9 +180,10 @@ export async function openEventStoreDb({
       let begun: number | undefined;
       signal.addEventListener('abort', leave);
       try {
-        const current = await readMark();
+        const current = await Promise.race([mark(), aborted]);
         of ??= current;
-        const isSame = seen.id === undefined || (await eventAt(seen.position))?.id === seen.id;
+        const isSame =
+          seen.id === undefined || (await Promise.race([eventAt(seen.position), aborted]))?.id === seen.id;
         if (of !== current || !isSame)
           throw new LogReplaced('the log is not the one that was followed until now');
         await over.call('subscribe', { subscription, after: seen.position }, ATTEMPT);
@@ -211,7 +217,7 @@ export async function openEventStoreDb({
 
   function logDrop(error: Error, position: Position): void {
     const kind = error instanceof CallFailed ? error.kind : undefined;
-    const level = kind === 'passing' ? 'info' : kind === 'refused' ? 'error' : 'warn';
+    const level = kind === 'passing' || kind === 'elsewhere' ? 'info' : kind === 'refused' ? 'error' : 'warn';
     log[level](
       { reason: error.message, position: String(position) },
       'EventStoreDB has dropped the subscription: subscribing again',
@@ -247,7 +253,7 @@ export async function openEventStoreDb({
 
   await introduce();
   return {
-    mark: async () => mark ?? readMark(),
+    mark,
     append: (stream, event, expectedRevision) => settled(append(stream, event, expectedRevision)),
     readStream: (stream, maxCount) => read('readStream', { stream, maxCount }),
     eventAt,

@@ -129,7 +129,12 @@ parentPort?.on('message', (calls: Call[]) => {
     const operate = operations[operation] as (argument: unknown) => Promise<unknown>;
     operate(argument).then(
       (value) => answer({ call, value }),
-      (error: Error) => answer({ call, failure: failureOf(error) }),
+      (error: Error) => {
+        const failure = failureOf(error);
+        // What is still open on the channel to the follower would stay there for good.
+        if (failure.kind === 'elsewhere') void client.dispose();
+        answer({ call, failure });
+      },
     );
   }
 });

@@ -4,11 +4,20 @@ import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
 
 /**
  * Why a call failed. `wrongRevision`: as the port says. `impossible`: repeating will not help. `refused`: the settings
- * are wrong, as far as the server says. `passing`: repeat it. `unreachable`: repeat it; the client makes a new channel.
+ * are wrong, as far as the server says. `passing`: repeat it. `elsewhere`: repeat it; the client now asks the leader.
+ * `unreachable`: repeat it; the client makes a new channel.
  * `unsound`: repeat it, over a new connection. `unanswered`: so far.
  */
 export type Failure = {
-  kind: 'wrongRevision' | 'impossible' | 'refused' | 'passing' | 'unreachable' | 'unsound' | 'unanswered';
+  kind:
+    | 'wrongRevision'
+    | 'impossible'
+    | 'refused'
+    | 'passing'
+    | 'elsewhere'
+    | 'unreachable'
+    | 'unsound'
+    | 'unanswered';
   message: string;
 };
 
@@ -75,8 +84,9 @@ function kindOf(error: Error & { code?: number }): Failure['kind'] {
       return 'refused';
     case ErrorType.TIMEOUT:
     case ErrorType.DEADLINE_EXCEEDED:
-    case ErrorType.NOT_LEADER:
       return 'passing';
+    case ErrorType.NOT_LEADER:
+      return 'elsewhere';
     case ErrorType.UNAVAILABLE:
     case ErrorType.CANCELLED:
       return 'unreachable';

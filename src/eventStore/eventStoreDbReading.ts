@@ -46,6 +46,26 @@ export function recorded(
   event: NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>,
 ): RecordedEvent {
   const { position, streamId: stream, revision, id, type, data, metadata } = event;
-  if (!position) throw new Error('the server gives no positions: it has to be EventStoreDB 23.10 or later');
-  return { position: position.commit, stream, revision, id, type, data, metadata };
+  if (!position) throw new Error('the server gives no positions: it has to be 23.10 or later');
+  return {
+    position: position.commit,
+    stream,
+    revision,
+    id,
+    type,
+    data: portable(data),
+    metadata: portable(metadata),
+  };
+}
+
+/** What is nested deeper cannot be sent from one thread to the other; it is nothing that anybody here has written. */
+const LEVELS = 500;
+
+function portable<T>(value: T): T | undefined {
+  return isDeeperThan(LEVELS, value) ? undefined : value;
+}
+
+function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return false;
+  return levels === 0 || Object.values(value).some((part) => isDeeperThan(levels - 1, part));
 }

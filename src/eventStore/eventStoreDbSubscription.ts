@@ -35,6 +35,7 @@ export class Subscription {
   #waiting: { resolve: (batch: Batch) => void; reject: (failure: Failed) => void } | undefined;
   #heardAt = performance.now();
   #missing = false;
+  #giving: NodeJS.Immediate | undefined;
   #watch = setInterval(() => void this.#lookAfter(), SILENCE);
 
   constructor(client: EventStoreDBClient, prefix: string, after: Position) {
@@ -71,7 +72,7 @@ export class Subscription {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       this.#heardAt = performance.now();
-      this.#give();
+      this.#giveSoon();
     });
   }
 
@@ -79,24 +80,28 @@ export class Subscription {
     if (this.#failure) return;
     this.#failure = failure;
     clearInterval(this.#watch);
-    this.#give();
+    this.#giveSoon();
     void this.#stream.unsubscribe().catch(() => {});
   }
 
   #heard(): void {
     this.#heardAt = performance.now();
     this.#missing = false;
-    this.#give();
+    this.#giveSoon();
+  }
+
+  /** In the next turn: more may have arrived by then, and reading, which lets in more, is not interrupted by itself. */
+  #giveSoon(): void {
+    this.#giving ??= setImmediate(() => {
+      this.#giving = undefined;
+      this.#give();
+    });
   }
 
   /** Answers whoever waits, once there is something to say. */
   #give(): void {
     if (!this.#waiting) return;
-    const events: RecordedEvent[] = [];
-    for (let next = this.#read(); next; next = events.length < READY ? this.#read() : null) {
-      if (next.event) events.push(recorded(next.event));
-    }
-    this.#position = events.at(-1)?.position ?? this.#position;
+    const events = this.#read();
     const caughtUp = this.#caughtUp && this.#stream.readableLength === 0;
     if (events.length > 0 || (caughtUp && !this.#told)) {
       this.#told = caughtUp;
@@ -109,8 +114,16 @@ export class Subscription {
     this.#waiting = undefined;
   }
 
-  #read(): AllStreamResolvedEvent | null {
-    return this.#stream.read() as AllStreamResolvedEvent | null;
+  /** What has arrived. */
+  #read(): RecordedEvent[] {
+    const events: RecordedEvent[] = [];
+    while (events.length < READY) {
+      const next = this.#stream.read() as AllStreamResolvedEvent | null;
+      if (!next) break;
+      if (next.event) events.push(recorded(next.event));
+    }
+    this.#position = events.at(-1)?.position ?? this.#position;
+    return events;
   }
 
   /** Servers send no heartbeat on a subscription: one that is silent is compared with the log, and ended when it lags twice. */

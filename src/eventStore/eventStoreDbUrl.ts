@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 
 // Connection strings as @eventstore/db-client 6.2.1 reads them. It would quote a bad one, with its password.
 
@@ -23,38 +23,46 @@ const integer =
       : `must be an integer of at least ${least}`;
 const anything: Check = () => undefined;
 const file: Check = (value) => {
+  const path = decodeURIComponent(value);
   try {
-    accessSync(decodeURIComponent(value), constants.R_OK);
-    return undefined;
-  } catch {
-    return 'must name a file that is there and can be read';
-  }
+    accessSync(path, constants.R_OK);
+    if (statSync(path).isFile()) return undefined;
+  } catch {}
+  return 'must name a file that is there and can be read';
 };
 
-/** By their names in lower case: the client overlooks case, `-` and `_`. */
-const OPTIONS: Record<string, Check> = {
-  tls: oneOf('true', 'false'),
-  tlsverifycert: (value) =>
-    value === 'false'
-      ? 'cannot be false: name the authority’s certificate with tlsCAFile'
-      : oneOf('true')(value),
-  tlscafile: file,
-  usercertfile: file,
-  userkeyfile: file,
-  nodepreference: oneOf('leader', 'follower', 'random', 'readOnlyReplica', 'read_only_replica'),
-  maxdiscoverattempts: integer(1),
-  discoveryinterval: integer(0),
-  gossiptimeout: integer(1),
-  keepaliveinterval: integer(-1),
-  keepalivetimeout: integer(-1),
-  defaultdeadline: integer(1),
-  throwonappendfailure: oneOf('true', 'false'),
-  connectionname: anything,
-};
+/** By their canonical names. */
+const OPTIONS = new Map<string, Check>(
+  Object.entries({
+    tls: oneOf('true', 'false'),
+    tlsverifycert: (value) =>
+      value === 'false'
+        ? 'cannot be false: name the authority’s certificate with tlsCAFile'
+        : oneOf('true')(value),
+    tlscafile: file,
+    usercertfile: file,
+    userkeyfile: file,
+    nodepreference: oneOf('leader', 'follower', 'random', 'readOnlyReplica', 'read_only_replica'),
+    maxdiscoverattempts: integer(1),
+    discoveryinterval: integer(0),
+    gossiptimeout: integer(1),
+    keepaliveinterval: integer(-1),
+    keepalivetimeout: integer(-1),
+    defaultdeadline: integer(1),
+    throwonappendfailure: oneOf('true', 'false'),
+    connectionname: anything,
+  }),
+);
 
 /** What keeps a text from being a connection string, to be read after its name; it quotes nothing that may be secret. */
 export function connectionStringFault(text: string): string | undefined {
-  const { scheme = '', hosts = '', user, password, options } = SHAPE.exec(text)?.groups ?? {};
+  const {
+    scheme = '',
+    hosts = '',
+    user = '',
+    password = '',
+    options,
+  } = SHAPE.exec(text.replace(/\/+$/, ''))?.groups ?? {};
   if (hosts === '') {
     return `must be a connection string such as ${EXAMPLE}; in a password, : @ and % are written as %3A %40 %25`;
   }
@@ -64,7 +72,7 @@ export function connectionStringFault(text: string): string | undefined {
     if (!port || Number(port[2] ?? 1) > 65_535)
       return 'must name hosts as host or host:port, separated by commas';
   }
-  if (!isEncoded(`${user}${password}`)) return 'must have user and password in percent-encoding';
+  if (!isEncoded(user) || !isEncoded(password)) return 'must have user and password in percent-encoding';
   return options === undefined ? undefined : optionsFault(options);
 }
 
@@ -72,14 +80,14 @@ function optionsFault(text: string): string | undefined {
   const options = new Map<string, string>();
   for (const pair of text.split('&')) {
     const [name = '', value = '', ...rest] = pair.split('=');
-    const check = OPTIONS[name.toLowerCase().replaceAll(/[-_]/g, '')];
+    const check = OPTIONS.get(canonical(name));
     if (!check)
       return 'has an option that is unknown: tls, tlsCAFile, nodePreference and others are listed in README.md';
-    if (rest.length > 0 || value === '' || !isEncoded(value))
+    if (rest.length > 0 || !/^[^?@\s]+$/.test(value) || !isEncoded(value))
       return `has an option without a proper value: ${name}=…`;
     const fault = check(value);
     if (fault !== undefined) return `has an option that cannot be: ${name} ${fault}`;
-    options.set(name.toLowerCase().replaceAll(/[-_]/g, ''), value);
+    options.set(canonical(name), value);
   }
   if (options.get('tls') === 'false' && options.has('tlscafile')) {
     return 'says tls=false and yet names a tlsCAFile: take one of them out';
@@ -88,6 +96,11 @@ function optionsFault(text: string): string | undefined {
     return 'must have userCertFile and userKeyFile, or neither';
   }
   return undefined;
+}
+
+/** The client overlooks case, `-` and `_` in the names of options. */
+function canonical(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_]/g, '');
 }
 
 function isEncoded(text: string): boolean {

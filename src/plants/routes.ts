@@ -72,8 +72,9 @@ type Dependencies = {
 /** The two operations. Whoever registers them sees to it that `request.user` is known. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, view, follower, now, newId } = deps;
-  /** The last that this instance has answered for, in the log with this mark. */
-  let acknowledged = { mark: '', position: START };
+  /** The last that this instance has answered for; worth nothing once the view has begun anew. */
+  let acknowledged: { mark: string; position: Position; rebuilds: number } | undefined;
+  const valid = (known: typeof acknowledged) => (known?.rebuilds === follower.rebuilds ? known : undefined);
 
   app.post(
     '/plants',
@@ -98,7 +99,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         { now, newId, correlationId },
       );
       const mark = await store.mark();
-      if (mark !== acknowledged.mark || position > acknowledged.position) acknowledged = { mark, position };
+      const last = valid(acknowledged);
+      if (last?.mark !== mark || position > last.position)
+        acknowledged = { mark, position, rebuilds: follower.rebuilds };
       reply.header('log-position', formatPosition(mark, position));
       return plant;
     },
@@ -119,13 +122,15 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       },
     },
     async ({ user, query, headers, method }, reply) => {
-      // Until the view has caught up once, nothing may be known of the log.
-      if (follower.notReady() !== undefined) await follower.reached(START);
-      const mark = await store.mark();
+      // Until the view has caught up once, and with the log that this instance writes to, it says nothing.
+      const newest = valid(acknowledged)?.mark ?? view.mark;
+      if (newest !== view.mark) await follower.reached(START, newest);
+      else if (follower.notReady() !== undefined) await follower.reached(START);
+      const { mark } = view;
       const after = query.after === undefined ? START : parsePosition(mark, query.after, 'after');
       const header = headers['log-position'];
       const named = header === undefined ? START : parsePosition(mark, String(header), 'Log-Position');
-      let wanted = acknowledged.mark === mark ? acknowledged.position : START;
+      let wanted = valid(acknowledged)?.position ?? START;
       for (const position of [after, named]) if (position > wanted) wanted = position;
       await follower.reached(wanted);
 
@@ -148,8 +153,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   app.setErrorHandler(async (error, { user }, reply) => {
     if (user !== '') {
       const position = error instanceof PlantIdTaken ? error.position : view.position;
-      const { mark } = view.checkpoint;
-      if (mark !== '') reply.header('log-position', formatPosition(mark, position));
+      if (view.mark !== '') reply.header('log-position', formatPosition(view.mark, position));
     }
     throw error;
   });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
+import { EventStoreDBClient, jsonEvent, NO_STREAM, WrongExpectedVersionError } from '@eventstore/db-client';
 import { newId } from '../../src/newId.ts';
 import { plantStream } from '../../src/plants/plant.ts';
 
@@ -21,7 +21,11 @@ async function append(): Promise<void> {
   const data = { id: String(i), user, name: `Fern number ${i}`, tag: 'indoor' };
   const metadata = { $correlationId: randomUUID(), schemaVersion: 1, occurredAt: now.toISOString() };
   const event = jsonEvent({ id: newId(now), type: 'PlantCreated', data, metadata });
-  await client.appendToStream(plantStream(user, BigInt(i)), event, { expectedRevision: NO_STREAM });
+  try {
+    await client.appendToStream(plantStream(user, BigInt(i)), event, { expectedRevision: NO_STREAM });
+  } catch (error) {
+    if (!(error instanceof WrongExpectedVersionError)) throw error; // planted by an earlier run
+  }
 }
 
 async function appendWhile(goOn: () => boolean): Promise<void> {

@@ -9,7 +9,8 @@ type Setup = NonNullable<NonNullable<Requests>[number]['setupRequest']>;
 
 const CONNECTIONS = 64;
 
-let nextId = 10_000_000;
+/** Above those of earlier runs against the same server. */
+let nextId = Date.now() * 1_000;
 
 /** Creates plants with ids never used before, for one user after the other. */
 export function postPlants(contender: Contender, tokens: string[], seconds: number): Promise<Rate> {

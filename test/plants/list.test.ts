@@ -197,6 +197,7 @@ describe('Log-Position', () => {
         follower: {
           reached: async (at) => void waited.push(at),
           notReady: () => undefined,
+          rebuilds: 0,
           stop: async () => {},
         },
       },

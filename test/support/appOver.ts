@@ -9,13 +9,14 @@ import { tempDir } from './tempDir.ts';
 /** The HTTP side over a store that fails as told, and its log. */
 export async function appOver(fault: Partial<EventStore>, given: Partial<Dependencies> = {}) {
   const view = new PlantsByUser(join(tempDir(), 'view.db'));
+  view.reset('m');
   onTestFinished(() => view.close());
   const lines: string[] = [];
   const store = { mark: async () => 'm', append: async () => ({ position: 1n, revision: 0n }), ...fault };
   const app = await buildApp({
     store: store as EventStore,
     view,
-    follower: { reached: async () => {}, notReady: () => undefined, stop: async () => {} },
+    follower: { reached: async () => {}, notReady: () => undefined, rebuilds: 0, stop: async () => {} },
     verifyToken: (token) => token,
     corsOrigins: [],
     log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),

@@ -1,0 +1,71 @@
+import { parseArgs } from 'node:util';
+import pino from 'pino';
+import { copyLog } from './copyLog.ts';
+import { isSame, openLog, type Place, placeOf } from './openLog.ts';
+import { showCopy } from './showCopy.ts';
+
+const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
+
+type Surroundings = {
+  say: (line: string) => void;
+  onTerminal: boolean;
+  /** The disk can no longer be trusted; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * The whole log from one place to another, as the command line names them. Gives the result, in one line.
+ * @throws Error with a message for an operator, which never holds a password
+ */
+export async function copy(args: string[], { say, onTerminal, onFatal }: Surroundings): Promise<string> {
+  const places = readPlaces(args);
+  const log = pino(
+    { level: 'warn' },
+    {
+      write: (line: string) => {
+        const { msg, reason } = JSON.parse(line);
+        say(`${msg} (${reason})`);
+      },
+    },
+  );
+  await using open = new AsyncDisposableStack();
+  const from = await named('--from', openLog(places.from, { mustExist: true, log, onFatal }, open));
+  const to = await named('--to', openLog(places.to, { mustExist: false, log, onFatal }, open));
+  using progress = showCopy(say, onTerminal);
+  const { events, copied } = await copyLog({ from, to, onProgress: progress.show });
+  const done = copied === 0 ? 'there was nothing to copy' : `copied ${copied} events`;
+  return `${done}: both sides hold the same ${events} events`;
+}
+
+function readPlaces(args: string[]): { from: Place; to: Place } {
+  const { from = [], to = [] } = read(args);
+  if (from.length !== 1 || to.length !== 1) throw new Error(`one --from and one --to are needed: ${USAGE}`);
+  const places = { from: place('--from', from[0]), to: place('--to', to[0]) };
+  if (isSame(places.from, places.to)) throw new Error(`--from and --to are the same place: ${USAGE}`);
+  return places;
+}
+
+function read(args: string[]) {
+  const option = { type: 'string', multiple: true } as const;
+  try {
+    return parseArgs({ args, options: { from: option, to: option } }).values;
+  } catch {
+    throw new Error(`usage: ${USAGE}`); // the parser would quote what it does not expect: a password, perhaps
+  }
+}
+
+function place(option: string, text = ''): Place {
+  try {
+    return placeOf(text);
+  } catch (error) {
+    throw new Error(`${option} ${(error as Error).message}`);
+  }
+}
+
+async function named<T>(option: string, opening: Promise<T>): Promise<T> {
+  try {
+    return await opening;
+  } catch (error) {
+    throw new Error(`${option}: ${(error as Error).message}`);
+  }
+}
