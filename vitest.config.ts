@@ -1,9 +1,11 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 const patience = { testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' as const };
 
 export default defineConfig({
   test: {
+    maxWorkers: Math.max(3, availableParallelism() - 1), // many tests do nothing but wait
     projects: [
       {
         test: {

@@ -141,7 +141,7 @@ export async function openEventStoreDb({
       [first] = await read('readAll', { from: 'start', maxCount: 1 });
     }
     if (!first) throw new StoreUnavailable('the log gives no first event');
-    marked = { over, mark: `e${first.id.replaceAll('-', '').slice(0, 12)}` };
+    marked = { over, mark: `e${first.id.slice(-12)}` };
     return marked.mark;
   }
 

@@ -46,7 +46,15 @@ export type Call = { call: number; operation: keyof Operations; argument: unknow
 export type Answer = { call: number; value?: unknown; failure?: Failure };
 
 const { url, prefix } = workerData as Work;
-const client = connect();
+let client: EventStoreDBClient;
+let unusable: Failure | undefined;
+try {
+  client = EventStoreDBClient.connectionString(url);
+} catch {
+  // The client's own message may quote the connection string.
+  const message = 'the client makes nothing of it: check tlsCAFile, userCertFile and userKeyFile';
+  unusable = { kind: 'refused', message };
+}
 const subscriptions = new Map<number, Subscription>();
 
 const operations: {
@@ -97,14 +105,6 @@ const operations: {
   },
 };
 
-function connect(): EventStoreDBClient {
-  try {
-    return EventStoreDBClient.connectionString(url);
-  } catch {
-    throw new Error('the client does not understand the connection string'); // its own message quotes it
-  }
-}
-
 function subscribedTo(subscription: number): Subscription {
   const subscribed = subscriptions.get(subscription);
   if (!subscribed) throw new Failed({ kind: 'passing', message: 'unsubscribed' });
@@ -126,6 +126,10 @@ function answer(one: Answer): void {
 
 parentPort?.on('message', (calls: Call[]) => {
   for (const { call, operation, argument } of calls) {
+    if (unusable) {
+      answer({ call, failure: unusable });
+      continue;
+    }
     const operate = operations[operation] as (argument: unknown) => Promise<unknown>;
     operate(argument).then(
       (value) => answer({ call, value }),

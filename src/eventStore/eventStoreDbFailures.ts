@@ -60,7 +60,7 @@ export function wordsOf(error: Error & { code?: number }): string {
   const words = error.message
     .replace(/^\d+ [A-Z_]+: /, '')
     .replace(/^No connection established\. Last error: (\w*Error[^:]*: )?/, '')
-    .replace(/\s*Resolution note:.*$/s, '')
+    .replace(/\.?\s*Resolution note:.*$/s, '')
     .replace(/^.*SSL routines:[^:]*:([^:]+):.*$/s, '$1')
     .replace(/^Failed to discover.*$/, 'no node of the cluster answers; check the hosts, tls and tlsCAFile')
     .replace(/^Failed to connect \(.*$/, 'it does not answer in plain HTTP/2; does tls=false fit it?');

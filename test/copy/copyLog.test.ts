@@ -19,7 +19,7 @@ import { tempDir } from '../support/tempDir.ts';
 import { named, openIn, plantMany, startDouble } from './logs.ts';
 
 /** In milliseconds: enough to restart a server. */
-const PATIENCE = 2_000;
+const PATIENCE = 5_000;
 /** The event in the log that a test has to do with. */
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
 

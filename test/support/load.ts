@@ -240,6 +240,8 @@ function positionIn(text: string): bigint {
 
 /** A process that stands still for so long is given up, and comes back, in milliseconds. */
 const STANDSTILL = 4_000;
+/** What an append says that comes while the client is closing the channel: it may be heard before the reason for that. */
+const CLOSED = 'Channel closed before call started';
 /** Pino's levels. */
 const INFO = 30;
 const WARN = 40;
@@ -260,7 +262,7 @@ export const FAULTS: readonly Fault[] = [
     what: 'a server that is gone for a second',
     inject: (server) => server.stop(),
     heal: (server) => server.restart(),
-    says: { level: WARN, reason: /ECONNRESET|Connection dropped/ },
+    says: { level: WARN, reason: RegExp(`ECONNRESET|Connection dropped|${CLOSED}`) },
   },
   { what: 'answers that are lost after the plant was stored', inject: (server) => server.loseAnswers(8) },
   { what: 'calls that break after the plant was stored', inject: (server) => server.breakAfterStoring(4) },
@@ -308,17 +310,17 @@ export const FAULTS: readonly Fault[] = [
   {
     what: 'a subscription that is cancelled',
     inject: (server) => server.dropSubscriptions('cancelled'),
-    says: { level: WARN, reason: /cancelled/ },
+    says: { level: WARN, reason: RegExp(`cancelled|${CLOSED}`) },
   },
   {
     what: 'a subscription that ends since the server is not ready',
     inject: (server) => server.dropSubscriptions('unavailable'),
-    says: { level: WARN, reason: /Server Is Not Ready/ },
+    says: { level: WARN, reason: RegExp(`Server Is Not Ready|${CLOSED}`) },
   },
   {
     what: 'connections that are reset',
     inject: (server) => server.dropSubscriptions('reset'),
-    says: { level: WARN, reason: /ECONNRESET|Connection dropped/ },
+    says: { level: WARN, reason: RegExp(`ECONNRESET|Connection dropped|${CLOSED}`) },
   },
   {
     what: 'a subscription that ends with an internal error',
