@@ -282,7 +282,7 @@ describe('a server', () => {
 
   test('that is not there is told of, whichever side it is', async () => {
     const there = await opened('the embedded log');
-    const away = await overDouble('http://127.0.0.1:1');
+    const away = await overDouble('esdb://127.0.0.1:1?tls=false');
     expect(await refusal(copyLog({ from: away, to: there }))).toMatch(/^the source cannot be reached: ./);
     expect(await refusal(copyLog({ from: there, to: away }))).toMatch(/^the target cannot be reached: ./);
   });

@@ -102,14 +102,16 @@ describe('a user with a million plants', () => {
           peak = Math.max(peak, memory());
         }
       })();
+      const started = performance.now();
       const { plants, end } = await readList(await as('alice').get());
+      const whole = performance.now() - started;
       streaming = false;
       await others;
       expect(plants).toBe(PLANTS);
       expect(end.endsWith(`${SPECIES} ${PLANTS}"}]`)).toBe(true);
       expect(peak - before).toBeLessThan(64 * MEBIBYTE);
       expect(durations.length).toBeGreaterThan(5);
-      expect(durations.toSorted((a, b) => a - b)[durations.length >> 1]).toBeLessThan(50);
+      expect(durations.toSorted((a, b) => a - b)[durations.length >> 1]).toBeLessThan(whole / 10);
     },
   );
 
