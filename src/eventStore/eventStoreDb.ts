@@ -8,13 +8,13 @@ import {
   type NewEvent,
   NO_STREAM,
   type Position,
-  type RecordedEvent,
   START,
   StoreUnavailable,
   WrongExpectedRevision,
 } from './eventStore.ts';
 import type { Operations } from './eventStoreDbClient.ts';
 import { CallFailed, Connection } from './eventStoreDbConnection.ts';
+import { nodesOf } from './eventStoreDbUrl.ts';
 
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
@@ -38,14 +38,12 @@ const LONGEST_PAUSE = 1_000;
 const LONGEST_PAUSE_FOLLOWING = 5_000;
 /** A subscription that has held for so long begins again at once, in milliseconds. */
 const STEADY = 1_000;
+/** A connection costs a thread, so they begin at least so far from one another, in milliseconds. */
+const APART = 1_000;
 /** After a start the accounts may take this long to be there, in milliseconds. */
 const ACCOUNTS = 5_000;
 /** Calls in flight at the close have this long to be answered, in milliseconds. */
 const FAREWELL = 500;
-/** The last event of these streams is looked for among so many of the whole log. */
-const PAGE = 512;
-const MOST_PAGES = 8;
-
 /** Where a log without any event gets its first one. */
 const OWN_STREAM = 'plantstore';
 
@@ -63,13 +61,17 @@ export async function openEventStoreDb({
   const closing = new AbortController();
   const inFlight = new Set<Promise<unknown>>();
   let connection = new Connection({ url, prefix });
+  let begun = performance.now();
   /** Of the log behind a connection: over the next one it may be another log. */
   let marked: { over: Connection; mark: string } | undefined;
   let subscriptions = 0;
 
   function connected(): Connection {
-    if (connection.ended !== undefined && !closing.signal.aborted)
-      connection = new Connection({ url, prefix });
+    if (connection.ended !== undefined && !closing.signal.aborted) {
+      const now = performance.now();
+      begun = Math.max(now, begun + APART);
+      connection = new Connection({ url, prefix }, begun - now);
+    }
     return connection;
   }
 
@@ -150,20 +152,9 @@ export async function openEventStoreDb({
     return event?.position === position ? event : undefined;
   }
 
-  /** Of these streams, when it is among the last few thousand events of all. */
   async function end(): Promise<Position> {
-    let from: Position | 'end' = 'end';
-    let last: Position | undefined;
-    for (let page = 0; page < MOST_PAGES; page++) {
-      const events: RecordedEvent[] = await read('readAll', { from, backwards: true, maxCount: PAGE });
-      last ??= events[0]?.position ?? START;
-      const own = events.find(({ stream }) => stream.startsWith(prefix));
-      if (own) return own.position;
-      const oldest = events.at(-1);
-      if (!oldest || oldest.position === from) break;
-      from = oldest.position;
-    }
-    return last ?? START;
+    const [last] = await read('readAll', { from: 'end', backwards: true, maxCount: 1 });
+    return last?.position ?? START;
   }
 
   async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
@@ -173,11 +164,12 @@ export async function openEventStoreDb({
     aborted.catch(() => {});
     let of = marked?.mark;
     let failures = 0;
+    let isRefused = false;
     while (!signal.aborted) {
       const subscription = subscriptions++;
       const over = connected();
       const leave = (): void => void over.call('unsubscribe', subscription).catch(() => {});
-      let begun: number | undefined;
+      let heldSince: number | undefined;
       signal.addEventListener('abort', leave);
       try {
         const current = await Promise.race([mark(), aborted]);
@@ -187,7 +179,7 @@ export async function openEventStoreDb({
         if (of !== current || !isSame)
           throw new LogReplaced('the log is not the one that was followed until now');
         await over.call('subscribe', { subscription, after: seen.position }, ATTEMPT);
-        begun = performance.now();
+        heldSince = performance.now();
         if (failures > 1) log.info({ position: String(seen.position) }, 'following EventStoreDB again');
         for (let next = over.call('next', subscription); ; ) {
           const batch = await next;
@@ -202,8 +194,11 @@ export async function openEventStoreDb({
         if (error instanceof LogReplaced) throw error;
         if (signal.aborted) return;
         // What began and has ended is a drop; what could not even begin belongs to the drop before it.
-        if (failures === 0 || begun !== undefined) logDrop(error as Error, seen.position);
-        if (begun !== undefined && performance.now() - begun > STEADY) failures = 0;
+        const wasRefused = isRefused;
+        isRefused = error instanceof Refused || (error instanceof CallFailed && error.kind === 'refused');
+        if (failures === 0 || heldSince !== undefined || (isRefused && !wasRefused))
+          logDrop(error as Error, seen.position, isRefused);
+        if (heldSince !== undefined && performance.now() - heldSince > STEADY) failures = 0;
       } finally {
         signal.removeEventListener('abort', leave);
         leave();
@@ -215,31 +210,43 @@ export async function openEventStoreDb({
     }
   }
 
-  function logDrop(error: Error, position: Position): void {
-    const kind = error instanceof CallFailed ? error.kind : undefined;
-    const level = kind === 'passing' || kind === 'elsewhere' ? 'info' : kind === 'refused' ? 'error' : 'warn';
-    log[level](
+  function logDrop(error: Error, position: Position, isRefused: boolean): void {
+    const isNormal = error instanceof CallFailed && (error.kind === 'passing' || error.kind === 'elsewhere');
+    log[isRefused ? 'error' : isNormal ? 'info' : 'warn'](
       { reason: error.message, position: String(position) },
       'EventStoreDB has dropped the subscription: subscribing again',
     );
   }
 
-  /** Asks once whether the settings are right. A server that has just started may not know its users yet. */
+  /** Asks whether the settings are right. A server that has just started may not know its users yet. */
   async function introduce(): Promise<void> {
     const until = performance.now() + ACCOUNTS;
     for (;;) {
-      try {
-        await connected().call('readAll', { from: 'start', maxCount: 1 }, ATTEMPT);
-        return;
-      } catch (error) {
-        const { kind, message } = error as CallFailed;
-        if (kind !== 'refused') return;
-        if (performance.now() > until) {
-          connection.end(message);
-          throw new Refused(message);
-        }
-        await pause(LONGEST_PAUSE / 2);
+      const refusal = await refusalOf(connected());
+      if (refusal === undefined) return;
+      if (performance.now() > until) {
+        connection.end(refusal);
+        throw new Refused(refusal);
       }
+      await pause(LONGEST_PAUSE / 2);
+    }
+  }
+
+  /** Why the server refuses these settings; undefined where it does not, or is away. */
+  async function refusalOf(over: Connection): Promise<string | undefined> {
+    try {
+      await over.call('readAll', { from: 'start', maxCount: 1 }, ATTEMPT);
+      return undefined;
+    } catch (error) {
+      const { kind, message } = error as CallFailed;
+      if (kind === 'refused') return message;
+      // The search for a leader hides why a node does not answer.
+      const [node = '', ...others] = over === connection ? nodesOf(url) : [];
+      if (others.length === 0) return undefined;
+      const alone = new Connection({ url: node, prefix });
+      const refusal = await refusalOf(alone);
+      alone.end('it was only asked for its refusal');
+      return refusal;
     }
   }
 

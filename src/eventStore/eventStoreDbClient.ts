@@ -15,7 +15,7 @@ import {
   typeOf,
   wordsOf,
 } from './eventStoreDbFailures.ts';
-import { collect, readAll } from './eventStoreDbReading.ts';
+import { collect, OF_LEADER, readAll } from './eventStoreDbReading.ts';
 import { Subscription } from './eventStoreDbSubscription.ts';
 
 // The thread that holds @eventstore/db-client. In it a fault of the client, such as an answer that comes when its call
@@ -74,7 +74,7 @@ const operations: {
   },
   async readStream({ stream, maxCount }) {
     try {
-      return await collect(client.readStream(stream, { maxCount }));
+      return await collect(client.readStream(stream, { maxCount, ...OF_LEADER }));
     } catch (error) {
       if (typeOf(error) === ErrorType.STREAM_NOT_FOUND) return [];
       throw error;

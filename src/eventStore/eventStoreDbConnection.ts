@@ -21,6 +21,8 @@ type Pending = {
 
 /** Silence shorter than this says nothing of a connection, in milliseconds. */
 const TELLING = 1_000;
+/** A leader change takes about 5 000; in milliseconds. */
+const LONGEST_PUT_OFF = 3_000;
 /** How often calls without an answer are looked for, in milliseconds. */
 const SWEEP = 100;
 
@@ -31,28 +33,39 @@ const SWEEP = 100;
 export class Connection {
   /** Why it has ended. */
   ended: string | undefined;
-  #worker: Worker;
+  #worker: Worker | undefined;
+  readonly #start: NodeJS.Timeout;
   #pending = new Map<number, Pending>();
   #calls = 0;
   #posting: Call[] = [];
   /** When an answer to an operation came last. */
   #heardAt = new Map<keyof Operations, number>();
+  #heardAnythingAt = 0;
   #hasWorked = false;
+  /** Since when appends have only been put off. */
+  #putOffSince: number | undefined;
   #sweep = setInterval(() => this.#giveUp(), SWEEP).unref();
 
-  constructor(work: Work) {
-    this.#worker = new Worker(new URL('./eventStoreDbClient.ts', import.meta.url), {
+  /** Begins after `delay` milliseconds; calls wait for it. */
+  constructor(work: Work, delay = 0) {
+    this.#start = setTimeout(() => this.#begin(work), delay);
+  }
+
+  #begin(work: Work): void {
+    const worker = new Worker(new URL('./eventStoreDbClient.ts', import.meta.url), {
       workerData: work,
       // What the client prints may hold the connection string with its password: DEBUG=esdb:*, an unknown option.
       env: {},
       stdout: true,
       stderr: true,
     });
-    this.#worker.stdout.resume();
-    this.#worker.stderr.resume();
-    this.#worker.on('message', (answers: Answer[]) => this.#settle(answers));
-    this.#worker.on('error', (error) => this.end(`its client has failed: ${(error as Error).message}`));
-    this.#worker.on('exit', () => this.end('its thread has ended'));
+    worker.stdout.resume();
+    worker.stderr.resume();
+    worker.on('message', (answers: Answer[]) => this.#settle(answers));
+    worker.on('error', (error) => this.end(`its client has failed: ${(error as Error).message}`));
+    worker.on('exit', () => this.end('its thread has ended'));
+    this.#worker = worker;
+    this.#post();
   }
 
   /**
@@ -81,12 +94,14 @@ export class Connection {
     if (this.ended !== undefined) return;
     this.ended = reason;
     clearInterval(this.#sweep);
-    void this.#worker.terminate();
+    clearTimeout(this.#start);
+    void this.#worker?.terminate();
     for (const { reject } of this.#pending.values()) reject(lost(reason));
     this.#pending.clear();
   }
 
   #post(): void {
+    if (!this.#worker || this.#posting.length === 0) return;
     const calls = this.#posting;
     this.#posting = [];
     if (this.ended === undefined) this.#worker.postMessage(calls);
@@ -99,6 +114,8 @@ export class Connection {
       if (!pending) continue; // given up
       this.#pending.delete(call);
       this.#heardAt.set(pending.operation, now);
+      this.#heardAnythingAt = now;
+      if (pending.operation === 'append') this.#watchAppends(now, failure);
       if (!failure) {
         this.#hasWorked = true;
         pending.resolve(value as never);
@@ -114,6 +131,16 @@ export class Connection {
     if (kind === 'unsound' || (kind === 'unreachable' && this.#hasWorked)) this.end(message);
   }
 
+  /** A node that answers but takes no append is none to stay with: a former leader that is cut off, say. */
+  #watchAppends(now: number, failure: Failure | undefined): void {
+    if (failure?.kind !== 'passing') {
+      this.#putOffSince = undefined;
+      return;
+    }
+    this.#putOffSince ??= now;
+    if (now - this.#putOffSince > LONGEST_PUT_OFF) this.end(failure.message);
+  }
+
   #giveUp(): void {
     const now = performance.now();
     for (const [call, { operation, at, until, reject }] of this.#pending) {
@@ -121,7 +148,9 @@ export class Connection {
       const message = `no answer for ${Math.round(now - at)} ms`;
       this.#pending.delete(call);
       reject(new CallFailed({ kind: 'unanswered', message }));
-      if (now - at >= TELLING && (this.#heardAt.get(operation) ?? 0) < at) {
+      // Appends share one call, which may hang alone; a read that is late may just be long.
+      const heardAt = operation === 'append' ? (this.#heardAt.get(operation) ?? 0) : this.#heardAnythingAt;
+      if (now - at >= TELLING && heardAt < at) {
         this.end(message);
         return;
       }

@@ -62,8 +62,14 @@ export function wordsOf(error: Error & { code?: number }): string {
     .replace(/^No connection established\. Last error: (\w*Error[^:]*: )?/, '')
     .replace(/\.?\s*Resolution note:.*$/s, '')
     .replace(/^.*SSL routines:[^:]*:([^:]+):.*$/s, '$1')
-    .replace(/^Failed to discover.*$/, 'no node of the cluster answers; check the hosts, tls and tlsCAFile')
-    .replace(/^Failed to connect \(.*$/, 'it does not answer in plain HTTP/2; does tls=false fit it?');
+    .replace(
+      /^Failed to discover.*$/,
+      'no node of the cluster answers: check hosts, tls and tlsCAFile in EVENTSTOREDB_URL',
+    )
+    .replace(
+      /^Failed to connect \(.*$/,
+      'no answer in plain HTTP/2: does tls=false in EVENTSTOREDB_URL fit?',
+    );
   return words || `${error.name} (${typeOf(error) ?? error.code ?? 'no code'})`;
 }
 
@@ -72,7 +78,6 @@ const TLS_TROUBLE =
   /certificate|self.signed|wrong version number|EPROTO|packet length too long|SSL|servername/i;
 
 function kindOf(error: Error & { code?: number }): Failure['kind'] {
-  if (TLS_TROUBLE.test(error.message)) return 'refused';
   switch (typeOf(error)) {
     case ErrorType.WRONG_EXPECTED_VERSION:
       return 'wrongRevision';
@@ -87,13 +92,13 @@ function kindOf(error: Error & { code?: number }): Failure['kind'] {
       return 'passing';
     case ErrorType.NOT_LEADER:
       return 'elsewhere';
-    case ErrorType.UNAVAILABLE:
     case ErrorType.CANCELLED:
       return 'unreachable';
   }
   // On the batch path the server says "Server Is Busy" in words that the client does not know.
   if (error instanceof UnknownError && error.code === undefined) return 'passing';
   if (error.code === STATUS.INVALID_ARGUMENT) return 'impossible';
+  if (TLS_TROUBLE.test(error.message)) return 'refused';
   return error.code === STATUS.UNAVAILABLE || error.message.startsWith('Failed to discover')
     ? 'unreachable'
     : 'unsound';

@@ -14,6 +14,9 @@ import { Failed } from './eventStoreDbFailures.ts';
 /** A read takes milliseconds. The client takes a deadline for it and overlooks it, so it is kept here; in milliseconds. */
 const DEADLINE = 3_000;
 
+/** A node that follows may lag behind what has been acknowledged; the leader never does. */
+export const OF_LEADER = { requiresLeader: true };
+
 /** Events of the whole log, the one at `from` included when reading forwards. */
 export function readAll(
   client: EventStoreDBClient,
@@ -23,7 +26,7 @@ export function readAll(
 ): Promise<RecordedEvent[]> {
   const fromPosition = from === 'start' ? START : from === 'end' ? END : { commit: from, prepare: from };
   const direction = backwards ? BACKWARDS : FORWARDS;
-  return collect(client.readAll({ fromPosition, direction, maxCount }));
+  return collect(client.readAll({ fromPosition, direction, maxCount, ...OF_LEADER }));
 }
 
 /** All that a bounded read gives. @throws Failed when it gives nothing in time */

@@ -16,9 +16,14 @@ const READY = 512;
 const CHECKPOINT_INTERVAL = 32;
 /** A subscription that has been silent for so long is looked after, in milliseconds. */
 const SILENCE = 2_000;
-/** Events looked at for one that a silent subscription should have brought. */
-const NEWEST = 32;
+/** Events looked through at a time for one that a silent subscription should have brought. */
+const LOOK = 128;
 
+const SILENT: Failure = { kind: 'passing', message: 'silent, though there is more in the log' };
+const SILENT_AT_FIRST: Failure = {
+  kind: 'passing',
+  message: 'silent before it has caught up; servers before 23.10 never say that they have',
+};
 const ENDED: Failure = { kind: 'passing', message: 'the server ended it' };
 
 /** A filtered subscription to $all whose events are fetched in batches of what has arrived. */
@@ -28,6 +33,8 @@ export class Subscription {
   readonly #prefix: string;
   #stream: AllStreamSubscription;
   #position: Position;
+  /** Up to here nothing is missing. */
+  #lookedTo: Position = START;
   #caughtUp = false;
   /** The caller has been told that it has caught up. */
   #told = false;
@@ -131,18 +138,21 @@ export class Subscription {
     if (!this.#waiting || performance.now() - this.#heardAt < SILENCE) return;
     try {
       const isMissing = !this.#caughtUp || (await this.#isBehind());
-      if (isMissing && this.#missing)
-        this.end({ kind: 'passing', message: 'silent, though there is more in the log' });
+      if (isMissing && this.#missing) this.end(this.#caughtUp ? SILENT : SILENT_AT_FIRST);
       this.#missing = isMissing;
     } catch (error) {
       this.end(failureOf(error as Error));
     }
   }
 
+  /** Looks on where the last look has ended. */
   async #isBehind(): Promise<boolean> {
-    const newest = await readAll(this.#client, 'end', true, NEWEST);
-    return newest.some(
+    const from = this.#lookedTo > this.#position ? this.#lookedTo : this.#position;
+    const next = await readAll(this.#client, from === START ? 'start' : from, false, LOOK);
+    const missing = next.find(
       ({ stream, position }) => stream.startsWith(this.#prefix) && position > this.#position,
     );
+    this.#lookedTo = missing ? from : (next.at(-1)?.position ?? from); // where one is missing, the next look finds it again
+    return missing !== undefined;
   }
 }

@@ -116,3 +116,9 @@ function isEncoded(text: string): boolean {
 export function asEsdb(url: string): string {
   return url.replace(/^[a-z]+/, 'esdb');
 }
+
+/** A connection string for each of the nodes. */
+export function nodesOf(url: string): string[] {
+  const { hosts = '' } = SHAPE.exec(url)?.groups ?? {};
+  return hosts.split(',').map((host) => url.replace(hosts, host).replace('+discover', ''));
+}

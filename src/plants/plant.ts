@@ -69,7 +69,9 @@ export async function createPlant(
   const stream = plantStream(command.user, command.id);
   const event = plantCreated(command, surroundings);
   try {
-    const { position } = await store.append(stream, event, NO_STREAM);
+    const { position, revision } = await store.append(stream, event, NO_STREAM);
+    if (revision !== 0n)
+      throw new Error(`stream ${stream} has been deleted: its plant cannot be created again`);
     return position;
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;

@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type Position, START } from '../../src/eventStore/eventStore.ts';
+import { NO_STREAM, type Position, START } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import {
   DoubleLog,
@@ -18,6 +19,7 @@ import {
   Load,
   twoInstances,
 } from '../support/load.ts';
+import { startService } from '../support/service.ts';
 
 /** How long a fault lasts, and what goes on before it, in milliseconds. */
 const A_WHILE = 1_000;
@@ -76,6 +78,75 @@ describe('two instances under the load of two users take no harm from', () => {
     await expectNoMore();
     expect(nodes.map(({ openSubscriptions }) => openSubscriptions)).toEqual([0, 2]);
     for (const drops of dropsIn(instances)) expect(drops).toHaveLength(1);
+  });
+});
+
+describe('two nodes with a log each', () => {
+  /** The first event is on both; the service begins at the leader. */
+  async function leaderAndFollower() {
+    const begun = { id: randomUUID() };
+    const [leader, follower] = [await started(), await started()];
+    for (const node of [leader, follower]) node.write('begun', begun);
+    const elect = (one: EventStoreDbDouble | undefined) => {
+      for (const node of [leader, follower])
+        node.setMembers(
+          [leader, follower].map((it) => ({
+            port: it.port,
+            state: it === one ? ('leader' as const) : ('follower' as const),
+          })),
+        );
+    };
+    elect(leader);
+    const url = `esdb://127.0.0.1:${leader.port},127.0.0.1:${follower.port}?tls=false`;
+    return { leader, follower, elect, url };
+  }
+
+  test('of which the leader dies, and the other lags: no view is thrown away, no list gets shorter', async () => {
+    const { leader, elect, url } = await leaderAndFollower();
+    const service = await startService({ EVENTSTOREDB_URL: url });
+    const alice = service.as('alice');
+    expect((await alice.create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+    await leader.stop();
+    elect(undefined);
+    for (let i = 0; i < 8; i++) {
+      await pause(A_WHILE / 4);
+      expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+    }
+    expect(service.log().map(({ msg }) => msg)).not.toContain('the view is built anew');
+  });
+
+  test('of which the leader is cut off: appends go to the next one', async () => {
+    const { leader, follower, elect, url } = await leaderAndFollower();
+    const store = await openEventStoreDb({ url, prefix: 'plant-', log: pino({ level: 'silent' }) });
+    onTestFinished(() => store.close());
+    const fern = { id: randomUUID(), type: 'PlantCreated', data: {}, metadata: {} };
+    await store.append('plant-alice/1', fern, NO_STREAM);
+    elect(follower);
+    leader.busy(1_000);
+    await store.append('plant-alice/2', { ...fern, id: randomUUID() }, NO_STREAM);
+    expect(follower.log.stream('plant-alice/2')).toHaveLength(1);
+  });
+
+  test('of which one falls silent where others write a lot: its subscribers begin again', async () => {
+    const { leader, url } = await leaderAndFollower();
+    const store = await openEventStoreDb({ url, prefix: 'plant-', log: pino({ level: 'silent' }) });
+    onTestFinished(() => store.close());
+    const leaving = new AbortController();
+    let seen = 0;
+    const following = (async () => {
+      for await (const { events, caughtUp } of store.subscribe({ after: START, signal: leaving.signal })) {
+        seen += events.length;
+        if (caughtUp && seen === 0) leader.muteSubscriptions();
+        if (seen > 0) leaving.abort();
+      }
+    })();
+    const foreign = setInterval(() => leader.write('other-1'), 10);
+    await pause(A_WHILE);
+    leader.write('plant-alice/1');
+    await following;
+    clearInterval(foreign);
+    expect(seen).toBe(1);
   });
 });
 

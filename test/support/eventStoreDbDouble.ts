@@ -368,7 +368,7 @@ export class EventStoreDbDouble {
     const subscribes = options.hasSubscription();
     if (subscribes) this.calls.subscribe++;
     else this.calls.read++;
-    const refusal = this.#refused(call.metadata) ?? this.#elsewhere();
+    const refusal = this.#refused(call.metadata) ?? this.#elsewhere() ?? this.#onlyByLeader(call.metadata);
     if (refusal) this.#answer(() => call.emit('error', refusal));
     else if (subscribes)
       this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true));
@@ -428,6 +428,17 @@ export class EventStoreDbDouble {
 
   #failNextAppends(count: number, fault: Fault): void {
     if (count > 0) this.#appendFaults.push({ left: count, fault });
+  }
+
+  /** A client may ask that nobody but the leader answers. */
+  #onlyByLeader(metadata: Metadata): CallError | undefined {
+    if (metadata.get('requires-leader')[0] !== 'true') return undefined;
+    const members = this.#members ?? [];
+    const isFollower = members.some(({ port, state }) => port === this.#port && state === 'follower');
+    if (!isFollower) return undefined;
+    const leader = members.find(({ state, isAlive }) => state === 'leader' && isAlive !== false);
+    if (!leader) return new CallError(status.UNAVAILABLE, 'Server Is Not Ready');
+    return notLeader({ address: '127.0.0.1', port: leader.port });
   }
 
   #elsewhere(): CallError | undefined {
