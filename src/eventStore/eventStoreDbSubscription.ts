@@ -12,6 +12,8 @@ import { readAll, recorded } from './eventStoreDbReading.ts';
 
 /** Events that the client holds ready at most, and the most in a batch. */
 const READY = 512;
+/** A batch of a subscription that is catching up gathers for so long, since each costs waking a thread; in milliseconds. */
+const GATHER = 5;
 /** Considered events, in units of 32, after which a server tells that it is alive though nothing matches. */
 const CHECKPOINT_INTERVAL = 32;
 /** A subscription that has been silent for so long is looked after, in milliseconds. */
@@ -42,7 +44,7 @@ export class Subscription {
   #waiting: { resolve: (batch: Batch) => void; reject: (failure: Failed) => void } | undefined;
   #heardAt = performance.now();
   #missing = false;
-  #giving: NodeJS.Immediate | undefined;
+  #giving: NodeJS.Immediate | NodeJS.Timeout | undefined;
   #watch = setInterval(() => void this.#lookAfter(), SILENCE);
 
   constructor(client: EventStoreDBClient, prefix: string, after: Position) {
@@ -97,12 +99,13 @@ export class Subscription {
     this.#giveSoon();
   }
 
-  /** In the next turn: more may have arrived by then, and reading, which lets in more, is not interrupted by itself. */
+  /** Not at once: more may have arrived by then, and reading, which lets in more, is not interrupted by itself. */
   #giveSoon(): void {
-    this.#giving ??= setImmediate(() => {
+    const give = () => {
       this.#giving = undefined;
       this.#give();
-    });
+    };
+    this.#giving ??= this.#caughtUp ? setImmediate(give) : setTimeout(give, GATHER);
   }
 
   /** Answers whoever waits, once there is something to say. */
