@@ -85,9 +85,10 @@ const operations: {
       return await readAll(client, from, backwards, maxCount);
     } catch (error) {
       // What a server says of a position that is none in its log.
-      const { code } = error as { code?: number };
-      if (typeof from === 'bigint' && (code === STATUS.UNKNOWN || code === STATUS.INVALID_ARGUMENT))
-        return [];
+      const { code, message } = error as Error & { code?: number };
+      const isOfPosition =
+        code === STATUS.INVALID_ARGUMENT || (code === STATUS.UNKNOWN && /position/i.test(message));
+      if (typeof from === 'bigint' && isOfPosition) return [];
       throw error;
     }
   },

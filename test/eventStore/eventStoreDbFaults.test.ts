@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { NO_STREAM, type Position, START } from '../../src/eventStore/eventStore.ts';
@@ -79,6 +80,22 @@ describe('two instances under the load of two users take no harm from', () => {
     expect(nodes.map(({ openSubscriptions }) => openSubscriptions)).toEqual([0, 2]);
     for (const drops of dropsIn(instances)) expect(drops).toHaveLength(1);
   });
+});
+
+test('a server whose reads fail for reasons of its own keeps the view that is there', async () => {
+  const server = await started();
+  const service = await startService({ EVENTSTOREDB_URL: server.url });
+  const alice = service.as('alice');
+  expect((await alice.create(1, { name: 'Fern' })).status).toBe(200);
+  expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+  server.dropSubscriptions('end');
+  server.failReads(4, status.UNKNOWN);
+  server.write('plant-alice/2', {
+    type: 'PlantCreated',
+    data: { id: '2', user: 'alice', name: 'Ivy' },
+  });
+  await expect.poll(() => alice.list(), { timeout: 20_000 }).toHaveLength(2);
+  expect(service.log().map(({ msg }) => msg)).not.toContain('the view is built anew');
 });
 
 describe('two nodes with a log each', () => {

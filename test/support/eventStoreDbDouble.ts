@@ -116,6 +116,7 @@ export class EventStoreDbDouble {
   readonly #answers: { due: number; send: () => void; timer: NodeJS.Timeout }[] = [];
   readonly #appendFaults: { left: number; fault: Fault }[] = [];
   readonly #featureFaults: CallError[] = [];
+  readonly #readFaults: CallError[] = [];
   readonly #leaders: Endpoint[] = [];
   #port: number;
   #latency: number;
@@ -250,6 +251,12 @@ export class EventStoreDbDouble {
     this.#featureFaults.push(...Array<CallError>(count).fill(error));
   }
 
+  /** The next reads fail. */
+  failReads(count: number, code: status): void {
+    const error = new CallError(code, `failed with ${status[code]}`);
+    this.#readFaults.push(...Array<CallError>(count).fill(error));
+  }
+
   /** Every answer takes so many milliseconds from now on; their order stays. */
   slow(milliseconds: number): void {
     this.#latency = milliseconds;
@@ -368,7 +375,11 @@ export class EventStoreDbDouble {
     const subscribes = options.hasSubscription();
     if (subscribes) this.calls.subscribe++;
     else this.calls.read++;
-    const refusal = this.#refused(call.metadata) ?? this.#elsewhere() ?? this.#onlyByLeader(call.metadata);
+    const refusal =
+      this.#refused(call.metadata) ??
+      this.#elsewhere() ??
+      this.#onlyByLeader(call.metadata) ??
+      (subscribes ? undefined : this.#readFaults.shift());
     if (refusal) this.#answer(() => call.emit('error', refusal));
     else if (subscribes)
       this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true));
