@@ -14,7 +14,7 @@ export type Place = { url: string } | { dir: string };
 type Surroundings = {
   /** Whether there has to be a log in the data directory already. */
   mustExist: boolean;
-  log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'debug'>;
+  log: Pick<BaseLogger, 'info' | 'warn' | 'error'>;
   /** The disk can no longer be trusted; the process must end. */
   onFatal: (error: Error) => void;
 };

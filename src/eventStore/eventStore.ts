@@ -64,6 +64,11 @@ export type EventStore = {
   close(): Promise<void>;
 };
 
+/** Lone surrogates would be replaced on the way, and two names become one. @throws TypeError */
+export function mustBeWellFormed(stream: string): void {
+  if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
+}
+
 /** The stream is not where the caller thought it was; nothing was appended. */
 export class WrongExpectedRevision extends Error {
   override readonly name = 'WrongExpectedRevision';

@@ -5,6 +5,7 @@ import {
   type Appended,
   type Batch,
   type EventStore,
+  mustBeWellFormed,
   type NewEvent,
   NO_STREAM,
   type Position,
@@ -14,14 +15,14 @@ import {
 } from './eventStore.ts';
 import type { Operations } from './eventStoreDbClient.ts';
 import { CallFailed, Connection } from './eventStoreDbConnection.ts';
-import { nodesOf } from './eventStoreDbUrl.ts';
+import { firstNodeOf } from './eventStoreDbUrl.ts';
 
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
   url: string;
   /** Subscribers get the events of the streams whose names begin so. */
   prefix: string;
-  log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'debug'>;
+  log: Pick<BaseLogger, 'info' | 'warn' | 'error'>;
   /** What a request may wait for the log in all, in milliseconds: four fifths to append, the rest to read. */
   patience?: number;
 };
@@ -110,9 +111,9 @@ export async function openEventStoreDb({
   }
 
   async function append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
-    // The client would replace lone surrogates in a name, and never settle an append that it cannot serialise.
-    if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
+    mustBeWellFormed(stream);
     const { id, type } = event;
+    // Here, since the client would never settle an append that it cannot serialise.
     const data = JSON.stringify(event.data);
     const metadata = JSON.stringify(event.metadata);
     try {
@@ -241,8 +242,8 @@ export async function openEventStoreDb({
       const { kind, message } = error as CallFailed;
       if (kind === 'refused') return message;
       // The search for a leader hides why a node does not answer.
-      const [node = '', ...others] = over === connection ? nodesOf(url) : [];
-      if (others.length === 0) return undefined;
+      const node = over === connection ? firstNodeOf(url) : undefined;
+      if (node === undefined) return undefined;
       const alone = new Connection({ url: node, prefix });
       const refusal = await refusalOf(alone);
       alone.end('it was only asked for its refusal');
@@ -268,13 +269,8 @@ export async function openEventStoreDb({
     subscribe,
     async close() {
       if (closing.signal.aborted) return;
-      const late = new AbortController();
       closing.abort();
-      await Promise.race([
-        Promise.allSettled(inFlight),
-        pause(FAREWELL, undefined, { signal: late.signal }).catch(() => {}),
-      ]);
-      late.abort();
+      await Promise.race([Promise.allSettled(inFlight), pause(FAREWELL, undefined, { ref: false })]);
       connection.end('the log is closed');
     },
   };

@@ -117,8 +117,9 @@ export function asEsdb(url: string): string {
   return url.replace(/^[a-z]+/, 'esdb');
 }
 
-/** A connection string for each of the nodes. */
-export function nodesOf(url: string): string[] {
+/** A connection string for the first of several nodes alone; undefined where there is but one. */
+export function firstNodeOf(url: string): string | undefined {
   const { hosts = '' } = SHAPE.exec(url)?.groups ?? {};
-  return hosts.split(',').map((host) => url.replace(hosts, host).replace('+discover', ''));
+  const [first = '', ...others] = hosts.split(',');
+  return others.length === 0 ? undefined : url.replace(hosts, first).replace('+discover', '');
 }

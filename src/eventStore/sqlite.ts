@@ -5,6 +5,7 @@ import {
   type Appended,
   type Batch,
   type EventStore,
+  mustBeWellFormed,
   type NewEvent,
   type Position,
   type RecordedEvent,
@@ -153,7 +154,7 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
     async append(stream, event, expectedRevision) {
       if (broken || closing.signal.aborted)
         throw new StoreUnavailable(broken?.message ?? 'the log is closed');
-      if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
+      mustBeWellFormed(stream);
       const { id, type, data, metadata } = event;
       const append: Append = [
         id,
