@@ -1,31 +1,10 @@
-import { rmSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
 import { LRUCache } from 'lru-cache';
 import { type Position, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
 import { readPlantCreated } from '../src/plants/plant.ts';
-import { failedWith, marksOf, SQLITE } from '../src/sqliteDatabase.ts';
-
-/** The tables below. A file of another version is thrown away and built anew. */
-const VERSION = 1;
-/** 'PVie' in ASCII: marks a SQLite file as this view. */
-const APPLICATION_ID = 0x50566965;
-
-const SCHEMA = `
-  CREATE TABLE plants (
-    user     TEXT    NOT NULL,
-    position INTEGER NOT NULL,
-    plant    TEXT    NOT NULL,
-    PRIMARY KEY (user, position)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE checkpoint (mark TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
-  INSERT INTO checkpoint VALUES ('', 0, '');
-`;
+import { type Checkpoint, isDamage, openTables, removeFile, type Tables } from './plantsByUserTables.ts';
 
 /** Bytes of remembered answers. */
 const MEMORY = 64 * 1024 * 1024;
-
-/** How far the view has come: an event's position and id, in the log with this mark. */
-export type Checkpoint = { mark: string; position: Position; eventId: string };
 
 export type Question = { after: Position; upTo: Position; limit: number };
 
@@ -33,6 +12,15 @@ export type Question = { after: Position; upTo: Position; limit: number };
 export type Page = { plants: string; count: number; last: Position; more: boolean };
 
 type Row = { position: Position; plant: string };
+
+/** The row that an event makes; undefined where it makes none. @throws MalformedPlantCreated */
+export function rowOf(
+  event: RecordedEvent,
+  skip: ReadonlySet<string>,
+): { user: string; plant: string } | undefined {
+  const created = skip.has(event.id) ? undefined : readPlantCreated(event);
+  return created && { user: created.user, plant: JSON.stringify({ name: created.name, tag: created.tag }) };
+}
 
 /** The file of the view is damaged. It has been thrown away; the view has to follow the log from its start. */
 export class ViewDamaged extends Error {
@@ -70,7 +58,7 @@ export class PlantsByUser {
     } catch (error) {
       if (!isDamage(error)) throw new Error(`the view ${file} cannot be used: ${(error as Error).message}`);
       this.replaced = (error as Error).message;
-      remove(file);
+      removeFile(file);
       this.#tables = openTables(file);
     }
     this.#saved = this.#tables.checkpoint.get() as Checkpoint;
@@ -104,10 +92,10 @@ export class PlantsByUser {
    */
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     for (const event of events) {
-      const created = skip.has(event.id) ? undefined : readPlantCreated(event);
-      if (created) {
-        const { user, name, tag } = created;
-        const row = { position: event.position, plant: JSON.stringify({ name, tag }) };
+      const made = rowOf(event, skip);
+      if (made) {
+        const { user, plant } = made;
+        const row = { position: event.position, plant };
         const rows = this.#recent.get(user);
         if (rows) rows.push(row);
         else this.#recent.set(user, [row]);
@@ -206,7 +194,7 @@ export class PlantsByUser {
       if (!isDamage(error)) throw error;
       this.replaced = (error as Error).message;
       this.#tables.db.close();
-      remove(this.#file);
+      removeFile(this.#file);
       this.#forget('');
       this.onDamage();
       throw new ViewDamaged(
@@ -226,51 +214,3 @@ export class PlantsByUser {
 }
 
 type SavedPage = { plants: string | null; count: bigint; last: Position | null };
-
-type Tables = ReturnType<typeof openTables>;
-
-function openTables(file: string) {
-  const db = new DatabaseSync(file, { timeout: 1_000 });
-  try {
-    db.exec(
-      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
-    );
-    const empty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
-    const { application, version } = marksOf(db);
-    if (!empty && application !== APPLICATION_ID) throw new NotThisView('its file is no view of plants');
-    if (!empty && version !== VERSION) throw new NotThisView(`it has version ${version}, not ${VERSION}`);
-    if (empty) {
-      db.exec(
-        `BEGIN; ${SCHEMA}; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`,
-      );
-    }
-    const rows = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?';
-    const statements = {
-      checkpoint: db.prepare('SELECT mark, position, event_id AS eventId FROM checkpoint'),
-      move: db.prepare('UPDATE checkpoint SET mark = ?, position = ?, event_id = ?'),
-      insert: db.prepare('INSERT INTO plants (user, position, plant) VALUES (?, ?, ?)'),
-      // The rows come ordered: a subquery with a LIMIT keeps its ORDER BY. An ORDER BY in group_concat sorts again.
-      page: db.prepare(`
-        SELECT group_concat(plant, ',') AS plants, count(*) AS count, max(position) AS last
-        FROM (SELECT position, plant ${rows})`),
-      next: db.prepare(`SELECT 1 ${rows}`),
-    };
-    for (const statement of Object.values(statements)) statement.setReadBigInts(true);
-    db.exec('PRAGMA busy_timeout = 0'); // from here on a lock is waited for elsewhere: requests are served on this thread
-    return { db, ...statements, empty: () => db.exec('DELETE FROM plants') };
-  } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-class NotThisView extends Error {}
-
-/** Whether a new file is the cure. A failing disk or a lock is none. */
-function isDamage(error: unknown): boolean {
-  return error instanceof NotThisView || failedWith(error, SQLITE.CORRUPT, SQLITE.NOTADB);
-}
-
-function remove(file: string): void {
-  for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
-}

@@ -1,5 +1,6 @@
 import { envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
+import Format from 'typebox/format';
 import { asEsdb, connectionStringFault } from './eventStore/eventStoreDbUrl.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
@@ -37,6 +38,11 @@ const Settings = Type.Object(
         description: 'origins such as https://app.example, separated by commas',
       }),
     ),
+    EVENT_SOURCE: Type.String({
+      default: 'urn:plant-store',
+      format: 'uri',
+      description: 'a URI such as https://plants.example/log',
+    }),
     SKIP_EVENTS: Type.Optional(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
@@ -60,6 +66,8 @@ export type Config = Readonly<{
   issuer?: string;
   audience?: string;
   corsOrigins: readonly string[];
+  /** The URI of this store: `source` of its CloudEvents. */
+  source: string;
   skipEvents: ReadonlySet<string>;
   logLevel: Settings['LOG_LEVEL'];
 }>;
@@ -91,6 +99,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    source: settings.EVENT_SOURCE,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     logLevel: settings.LOG_LEVEL,
   });
@@ -114,7 +123,8 @@ function read(env: NodeJS.ProcessEnv): Settings {
         customOptions: (ajv) =>
           ajv
             .addFormat('https-or-loopback', isHttpsOrLoopback)
-            .addFormat('connection-string', isConnectionString),
+            .addFormat('connection-string', isConnectionString)
+            .addFormat('uri', Format.IsUri),
       },
     });
   } catch (error) {

@@ -1,6 +1,8 @@
-import { parseArgs } from 'node:util';
+import { CommanderError } from 'commander';
 import pino from 'pino';
 import pretty from 'pino-pretty';
+import { commandLine } from './commands/commandLine.ts';
+import type { Surroundings } from './commands/surroundings.ts';
 import { type Config, readConfig } from './config.ts';
 import { copy } from './copy/copy.ts';
 import { makeDataDir } from './dataDir.ts';
@@ -10,12 +12,6 @@ import { issueToken } from './tokens/issueToken.ts';
 import { loadOrCreateKey } from './tokens/keyFile.ts';
 
 // The command line, and the only place that touches the process: environment, arguments, signals, exit codes.
-
-const HELP = `Usage: npm start                                              runs the service
-       npm run -s token -- USER [--expires 30d] [--scope S]   prints a token for USER
-       npm run copy -- --from <url|dir> --to <url|dir>        copies the log between EventStoreDB and a data directory
-Settings come from the environment and from .env; README.md lists them.
-`;
 
 /** Time for everything in flight to end after a signal, in milliseconds. */
 const GRACE = 3_500;
@@ -97,48 +93,77 @@ ${curl}
 `;
 }
 
-async function printToken(args: string[], config: Config): Promise<void> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { expires: { type: 'string', default: '30d' }, scope: { type: 'string' } },
-    allowPositionals: true,
-  });
-  const [user, ...others] = positionals;
-  if (user === undefined || others.length > 0) throw new Error('name one user: npm run -s token -- alice');
-  if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
-  const { issuer, audience } = config;
-  makeDataDir(config.dataDir);
-  const { privateKey } = loadOrCreateKey(config.keyFile);
-  const token = await issueToken(privateKey, {
-    user,
-    expires: values.expires,
-    scope: values.scope,
-    issuer,
-    audience,
-  });
+async function printToken(user: string, grant: { expires: string; scope?: string }): Promise<void> {
+  const { jwksUrl, issuer, audience, dataDir, keyFile } = readConfig(process.env);
+  if (jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
+  makeDataDir(dataDir);
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const token = await issueToken(privateKey, { user, ...grant, issuer, audience });
   process.stdout.write(`${token}\n`);
+}
+
+/** Runs a command of the command line: Ctrl-C lets it put away what it has begun, a second one does not. */
+async function runCommand(run: (surroundings: Surroundings) => Promise<void>): Promise<void> {
+  process.umask(0o077);
+  const stopping = new AbortController();
+  let first: { signal: NodeJS.Signals; at: number } | undefined;
+  const stop = (signal: NodeJS.Signals): void => {
+    if (first && performance.now() - first.at > SAME_SIGNAL) endBy(signal);
+    first ??= { signal, at: performance.now() };
+    stopping.abort(new Error(`stopped by ${signal}`));
+    setTimeout(endBy, GRACE, signal).unref();
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop);
+  const surroundings: Surroundings = {
+    get config() {
+      return readConfig(process.env);
+    },
+    input: process.stdin,
+    output: process.stdout,
+    say,
+    onTerminal: process.stderr.isTTY === true,
+    signal: stopping.signal,
+    onFatal: mistrust,
+  };
+  process.stdout.on('error', () => {}); // whoever writes is told
+  try {
+    await run(surroundings);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return; // as in `… | head`: that was all they wanted
+    if (!first) throw error;
+  } finally {
+    if (first) endBy(first.signal);
+  }
+}
+
+/** Ends as a process without a handler does, so that a shell sees why. */
+function endBy(signal: NodeJS.Signals): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
 }
 
 async function runCopy(args: string[]): Promise<void> {
   process.umask(0o077);
-  const say = (line: string): void => void process.stderr.write(`${line}\n`);
-  const onFatal = ({ message }: Error): void => {
-    say(`the log can no longer be trusted to reach the disk: ${message}`);
-    process.exit(1);
-  };
-  const result = await copy(args, { say, onTerminal: process.stderr.isTTY === true, onFatal });
+  const result = await copy(args, { say, onTerminal: process.stderr.isTTY === true, onFatal: mistrust });
   process.stdout.write(`${result}\n`);
 }
 
-async function main([command, ...args]: string[]): Promise<void> {
-  if (command === '--help' || args.includes('--help')) process.stdout.write(HELP);
-  else if (command === undefined) await runServer(readConfig(process.env));
-  else if (command === 'token') await printToken(args, readConfig(process.env));
-  else if (command === 'copy') await runCopy(args);
-  else throw new Error(`there is no command ${command}\n${HELP}`);
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
 }
 
-main(process.argv.slice(2)).catch((error: Error) => {
-  process.stderr.write(`${error.message}\n`);
+function mistrust({ message }: Error): void {
+  say(`the log can no longer be trusted to reach the disk: ${message}`);
   process.exit(1);
+}
+
+const program = commandLine({
+  server: () => runServer(readConfig(process.env)),
+  token: printToken,
+  copy: runCopy,
+  command: runCommand,
+});
+program.parseAsync().catch((error: Error) => {
+  if (!(error instanceof CommanderError)) say(error.message); // its own words are out already
+  process.exit(error instanceof CommanderError ? error.exitCode : 1);
 });

@@ -1,16 +1,13 @@
 import { lookup } from 'node:dns/promises';
-import { join } from 'node:path';
 import type { FastifyBaseLogger } from 'fastify';
 import { follow, type Progress } from '../projections/follow.ts';
 import { PlantsByUser } from '../projections/plantsByUser.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { takeDataDir } from './dataDir.ts';
-import { type EventStore, START } from './eventStore/eventStore.ts';
-import { openEventStoreDb, Refused } from './eventStore/eventStoreDb.ts';
-import { openSqliteEventStore } from './eventStore/sqlite.ts';
+import { START } from './eventStore/eventStore.ts';
 import { newId } from './newId.ts';
-import { PLANT_STREAMS } from './plants/plant.ts';
+import { openStore, viewFile } from './openStore.ts';
 import { loadOrCreateKey } from './tokens/keyFile.ts';
 import {
   PROVIDER_ALGORITHMS,
@@ -49,24 +46,23 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
     open.defer(() => lock.close());
     const verifyToken = trust(config, now);
 
-    const store = config.eventStoreDb
-      ? await connect(config.eventStoreDb, log)
-      : await openSqliteEventStore({ file: join(config.dataDir, 'log.db'), now, onFatal });
+    const store = await openStore(config, { log, now, onFatal });
     open.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.end()) === START;
 
-    const view = new PlantsByUser(join(config.dataDir, 'view.db'));
+    const view = new PlantsByUser(viewFile(config.dataDir));
     open.defer(() => view.close());
     const follower = follow({ store, view, skip: config.skipEvents, log, onProgress });
     open.defer(() => follower.stop());
 
-    const { corsOrigins } = config;
+    const { corsOrigins, source } = config;
     const app = await buildApp({
       store,
       view,
       follower,
       verifyToken,
       corsOrigins,
+      source,
       log,
       now,
       newId: () => newId(now()),
@@ -88,14 +84,6 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
   } catch (error) {
     await open.disposeAsync();
     throw error;
-  }
-}
-
-async function connect(to: NonNullable<Config['eventStoreDb']>, log: FastifyBaseLogger): Promise<EventStore> {
-  try {
-    return await openEventStoreDb({ ...to, prefix: PLANT_STREAMS, log });
-  } catch (error) {
-    throw error instanceof Refused ? new Error(`EVENTSTOREDB_URL cannot be used: ${error.message}`) : error;
   }
 }
 

@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
-import pino from 'pino';
+import { showProgress } from '../commands/showProgress.ts';
+import { logTo } from '../openStore.ts';
 import { copyLog } from './copyLog.ts';
 import { isSame, openLog, type Place, placeOf } from './openLog.ts';
-import { showCopy } from './showCopy.ts';
 
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
 
@@ -19,19 +19,11 @@ type Surroundings = {
  */
 export async function copy(args: string[], { say, onTerminal, onFatal }: Surroundings): Promise<string> {
   const places = readPlaces(args);
-  const log = pino(
-    { level: 'warn' },
-    {
-      write: (line: string) => {
-        const { msg, reason } = JSON.parse(line);
-        say(`${msg} (${reason})`);
-      },
-    },
-  );
+  const log = logTo(say);
   await using open = new AsyncDisposableStack();
   const from = await named('--from', openLog(places.from, { mustExist: true, log, onFatal }, open));
   const to = await named('--to', openLog(places.to, { mustExist: false, log, onFatal }, open));
-  using progress = showCopy(say, onTerminal);
+  using progress = showProgress(say, onTerminal);
   const { events, copied } = await copyLog({ from, to, onProgress: progress.show });
   const done = copied === 0 ? 'there was nothing to copy' : `copied ${copied} events`;
   return `${done}: both sides hold the same ${events} events`;

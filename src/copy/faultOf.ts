@@ -1,8 +1,6 @@
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { UUID } from '../newId.ts';
 import { PLANT_STREAMS } from '../plants/plant.ts';
-
-/** As EventStoreDB gives it back, however it was written. */
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 /** What keeps an event from being the same in every store, to be read after its name; undefined where nothing does. */
 export function faultOf({ stream, id, type, data, metadata }: RecordedEvent): string | undefined {

@@ -1,11 +1,10 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import type { BaseLogger } from 'pino';
 import { takeDataDir } from '../dataDir.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { openEventStoreDb } from '../eventStore/eventStoreDb.ts';
 import { asEsdb, connectionStringFault } from '../eventStore/eventStoreDbUrl.ts';
 import { openSqliteEventStore } from '../eventStore/sqlite.ts';
+import { type Log, logFile } from '../openStore.ts';
 import { PLANT_STREAMS } from '../plants/plant.ts';
 
 /** Where a log is: behind a connection string of EventStoreDB, or in a data directory. */
@@ -14,7 +13,7 @@ export type Place = { url: string } | { dir: string };
 type Surroundings = {
   /** Whether there has to be a log in the data directory already. */
   mustExist: boolean;
-  log: Pick<BaseLogger, 'info' | 'warn' | 'error'>;
+  log: Log;
   /** The disk can no longer be trusted; the process must end. */
   onFatal: (error: Error) => void;
 };
@@ -70,8 +69,6 @@ function take(dir: string, open: AsyncDisposableStack): void {
     throw new Error(message.replace('another server is using it', '$&, which has to be stopped first'));
   }
 }
-
-const logFile = (dir: string): string => join(dir, 'log.db');
 
 /** A log without anything in it is what a first start that was cut short has left. */
 function holdsLog(dir: string): boolean {

@@ -34,16 +34,19 @@ export type Appended = { position: Position; revision: bigint };
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
 /** The append-only log: the only truth. Every method may reject with `StoreUnavailable`. */
-export type EventStore = {
-  /** Tells this log from every other; the same for as long as the log lives. */
-  mark(): Promise<string>;
-
+export type EventStore = EventLog & {
   /**
    * Appends one event, durably, if the stream's last revision is `expectedRevision` (`NO_STREAM`: no event yet).
    * The same event appended again gives its first result.
    * @throws WrongExpectedRevision; TypeError where the name of the stream or the event is not what JSON can carry
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
+};
+
+/** The log as its readers see it. */
+export type EventLog = {
+  /** Tells this log from every other; the same for as long as the log lives. */
+  mark(): Promise<string>;
 
   /** The first `maxCount` events of a stream, oldest first; none when there is no such stream. */
   readStream(stream: string, maxCount: number): Promise<RecordedEvent[]>;

@@ -9,15 +9,12 @@ import {
   type NewEvent,
   type Position,
   type RecordedEvent,
-  START,
   StoreUnavailable,
   WrongExpectedRevision,
 } from './eventStore.ts';
 import type { Append, Commit, Committed, Outcome } from './sqliteAppender.ts';
 import { openLogFile, settleLogFile } from './sqliteFile.ts';
-
-/** Events read from the file at a time while a subscriber catches up. */
-const BATCH = 500;
+import { questionsTo } from './sqliteReading.ts';
 
 type Waiting = {
   append: Append;
@@ -44,17 +41,8 @@ type Options = {
 export async function openSqliteEventStore({ file, now, onFatal }: Options): Promise<EventStore> {
   settleLogFile(file);
   const db = openLogFile(file);
-  const columns = 'position, id, stream, revision, type, data, metadata';
-  const after = db.prepare(
-    `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ${BATCH}`,
-  );
-  const ofStream = db.prepare(`SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`);
-  const at = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
-  const last = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
-  for (const statement of [after, ofStream, at, last]) statement.setReadBigInts(true);
-
-  const mark = `s${(db.prepare('SELECT id FROM log').get() as { id: string }).id.replaceAll('-', '').slice(0, 12)}`;
-  let end = (last.get() as { position: bigint }).position;
+  const { mark, after, ofStream, at, last } = questionsTo(db);
+  let end = last();
   let tail: Tail = { after: end, events: [] };
   const subscribers = new Set<() => void>();
   const closing = new AbortController();
@@ -131,7 +119,7 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
     signal.addEventListener('abort', wake);
     try {
       for (let first = true; !signal.aborted; first = false) {
-        const events = position === tail.after ? tail.events : read(() => after.all(position)).map(toEvent);
+        const events = position === tail.after ? tail.events : after(position);
         position = events.at(-1)?.position ?? position;
         const caughtUp = position >= end;
         if (events.length > 0 || first) yield { events, caughtUp };
@@ -170,8 +158,8 @@ export async function openSqliteEventStore({ file, now, onFatal }: Options): Pro
         waiting.push({ append, event, resolve, reject });
       });
     },
-    readStream: async (stream, maxCount) => read(() => ofStream.all(stream, maxCount)).map(toEvent),
-    eventAt: async (position) => read(() => at.all(position)).map(toEvent)[0],
+    readStream: async (stream, maxCount) => ofStream(stream, maxCount),
+    eventAt: async (position) => at(position),
     end: async () => end,
     subscribe,
     async close() {
@@ -189,28 +177,4 @@ function settle({ append, resolve, reject }: Waiting, outcome: Outcome): void {
   if ('position' in outcome) resolve({ position: outcome.position, revision: outcome.revision });
   else if ('wrongRevision' in outcome) reject(new WrongExpectedRevision(append[1], append[2]));
   else reject(new Error(outcome.refused));
-}
-
-type Row = Omit<RecordedEvent, 'data' | 'metadata'> & { data: string; metadata: string };
-
-function toEvent(row: unknown): RecordedEvent {
-  const { data, metadata, ...rest } = row as Row;
-  return { ...rest, data: parsed(data), metadata: parsed(metadata) };
-}
-
-/** Text that is no JSON (of another writer) stays text, as it does in EventStoreDB's client. */
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
-}
-
-function read<T>(query: () => T): T {
-  try {
-    return query();
-  } catch (error) {
-    throw new StoreUnavailable((error as Error).message);
-  }
 }

@@ -50,7 +50,7 @@ export function openLogFile(file: string): DatabaseSync {
     // so that a file with something in it always has its tables.
     const isEmpty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
     if (isEmpty && sizeOf(file) === 0) create(db);
-    check(db);
+    mustBeLog(db);
     db.exec(`
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
@@ -92,7 +92,8 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-function check(db: DatabaseSync): void {
+/** @throws Error, to be read after the name of the file */
+export function mustBeLog(db: DatabaseSync): void {
   const { application, version } = marksOf(db);
   if (application !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
   if (version > VERSION) {

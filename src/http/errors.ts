@@ -1,11 +1,13 @@
 import { type Static, Type } from 'typebox';
 import { ViewBehind } from '../../projections/follow.ts';
 import { ViewDamaged } from '../../projections/plantsByUser.ts';
+import { BadFilter } from '../audit/eventFilter.ts';
+import { UnknownUser } from '../audit/replay.ts';
 import { StoreUnavailable } from '../eventStore/eventStore.ts';
+import { BadPosition } from '../eventStore/position.ts';
 import { PlantIdTaken } from '../plants/plant.ts';
 import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
 import { NotJson } from './json.ts';
-import { BadPosition } from './logPosition.ts';
 
 /** The one shape of every 4xx and 5xx. */
 export const ErrorBody = Type.Object(
@@ -34,6 +36,16 @@ export class BadRequest extends Error {
   }
 }
 
+/** The token is good, but not for this (RFC 6750 section 3.1). */
+export class InsufficientScope extends Error {
+  override readonly name = 'InsufficientScope';
+  readonly scope: string;
+  constructor(scope: string) {
+    super(`This needs a token whose scope contains ${scope}.`);
+    this.scope = scope;
+  }
+}
+
 export const NUMBERS = {
   notJson: 40001,
   notANewPlant: 40002,
@@ -44,8 +56,10 @@ export const NUMBERS = {
   malformedUrl: 40007,
   noToken: 40101,
   badToken: 40102,
+  insufficientScope: 40301,
   notFound: 40401,
   wrongMethod: 40501,
+  notAcceptable: 40601,
   timeout: 40801,
   tooLarge: 41301,
   wrongMediaType: 41501,
@@ -68,13 +82,19 @@ export function answerTo(error: unknown): Answer {
     return answer(NUMBERS.idTaken, 'You have another plant with this id. Choose another id.');
   }
   if (error instanceof BadPosition) return answer(NUMBERS.badPosition, error.message);
+  if (error instanceof BadFilter || error instanceof UnknownUser)
+    return answer(NUMBERS.badQuery, error.message);
   if (error instanceof InvalidToken) {
     const challenge = `${REALM}, error="invalid_token", error_description="${error.message}"`;
     return answer(NUMBERS.badToken, error.message, { 'www-authenticate': challenge });
   }
+  if (error instanceof InsufficientScope) {
+    const challenge = `${REALM}, error="insufficient_scope", scope="${error.scope}"`;
+    return answer(NUMBERS.insufficientScope, error.message, { 'www-authenticate': challenge });
+  }
   if (error instanceof StoreUnavailable) {
     const message =
-      'The store cannot be reached. The plant may have been stored or not: repeating the request is safe.';
+      'The store cannot be reached. A plant may have been stored or not: repeating the request is safe.';
     return answer(NUMBERS.storeUnavailable, message, RETRY);
   }
   if (error instanceof ViewBehind) return answer(NUMBERS.viewBehind, error.message, RETRY);

@@ -15,6 +15,11 @@ const REFUSED: Record<number, { description: string; headers?: Headers }> = {
     description: 'The bearer token is missing (40101), or not valid (40102).',
     headers: { 'WWW-Authenticate': Type.String({ description: 'The challenge of RFC 6750.' }) },
   },
+  403: {
+    description: 'The scope of the token does not contain audit (40301).',
+    headers: { 'WWW-Authenticate': Type.String({ description: 'The challenge of RFC 6750.' }) },
+  },
+  406: { description: 'Neither of the media types is acceptable to the client.' },
   408: { description: 'The request took too long to arrive.' },
   413: { description: 'The body is larger than 64 KiB.' },
   415: { description: 'The body is not application/json in UTF-8.' },
@@ -29,7 +34,13 @@ const REFUSED: Record<number, { description: string; headers?: Headers }> = {
 
 /** A JSON answer and its headers, as a route lists it. */
 export function json(description: string, schema: TSchema, headers: Headers = {}) {
-  return { description, headers: { ...headers, ...EVERYWHERE }, content: { 'application/json': { schema } } };
+  return answer(description, { 'application/json': schema }, headers);
+}
+
+/** An answer in one of several media types. */
+export function answer(description: string, schemas: Record<string, TSchema>, headers: Headers = {}) {
+  const content = Object.fromEntries(Object.entries(schemas).map(([type, schema]) => [type, { schema }]));
+  return { description, headers: { ...headers, ...EVERYWHERE }, content };
 }
 
 /** The refusals with these statuses, all in the one shape; `known` are headers that only somebody known gets. */
@@ -56,7 +67,7 @@ export const openapi: FastifyDynamicSwaggerOptions = {
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
   },
   refResolver: { buildLocalReference: ({ $id }) => String($id) },
-  transform: ({ schema, url }) => ({ schema: { ...published(schema), security: [{ bearer: [] }] }, url }),
+  transform: ({ schema, url }) => ({ schema: { security: [{ bearer: [] }], ...published(schema) }, url }),
 };
 
 /**

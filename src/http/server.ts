@@ -8,6 +8,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import type { Identity } from '../tokens/tokenVerifier.ts';
 import { BadRequest, NUMBERS } from './errors.ts';
 import { jsonBody } from './jsonBody.ts';
 import { refuse, refuseConnection } from './refuse.ts';
@@ -18,6 +19,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whom the bearer token speaks for; '' where none was asked for or it is not known yet. */
     user: string;
+    /** What the bearer token is worth now. @throws InvalidToken */
+    identify: () => Identity | Promise<Identity>;
   }
 }
 
@@ -69,6 +72,7 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
   app.setNotFoundHandler(refuseUnknown);
 
   app.decorateRequest('user', '');
+  app.decorateRequest('identify');
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply);
     // Where other origins may call, only what a browser asks beforehand is no wrong method.
@@ -93,7 +97,7 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
     await app.register(cors, {
       origin: [...corsOrigins],
       methods: ['GET', 'HEAD', 'POST'],
-      allowedHeaders: ['Authorization', 'Content-Type', 'Log-Position'],
+      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position'],
       exposedHeaders: ['Link', 'Log-Position', 'Request-Id', 'Retry-After'],
       strictPreflight: false,
       maxAge: 600,

@@ -9,6 +9,8 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore/eventStore.ts';
+import { UUID } from '../newId.ts';
+import { timeOf } from '../time.ts';
 import { isUser } from '../user.ts';
 
 // The names and shapes of PlantCreated and of its stream are what the log stores, for ever: add, never change.
@@ -24,6 +26,14 @@ export type PlantCreated = Static<typeof PlantCreated>;
 
 const isPlantCreated = Compile(PlantCreated);
 const SCHEMA_VERSION = 1;
+
+const isPlantCreatedMetadata = Compile(
+  Type.Object({
+    $correlationId: Type.String(),
+    schemaVersion: Type.Literal(SCHEMA_VERSION),
+    occurredAt: Type.Refine(Type.String(), (text) => timeOf(text) !== undefined),
+  }),
+);
 
 export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
 
@@ -52,7 +62,7 @@ export class MalformedPlantCreated extends Error {
 /** How the names of the streams of plants begin. */
 export const PLANT_STREAMS = 'plant-';
 
-export function plantStream(user: string, id: bigint): string {
+export function plantStream(user: string, id: bigint | string): string {
   return `${PLANT_STREAMS}${user}/${id}`;
 }
 
@@ -110,21 +120,41 @@ function isSame({ name, tag }: CreatePlant, { type, data }: RecordedEvent): bool
 export function readPlantCreated(event: RecordedEvent): PlantCreated | undefined {
   if (event.type !== 'PlantCreated' || event.revision !== 0n) return undefined;
   const { data } = event;
-  if (isPlantCreated.Check(data) && event.stream === `${PLANT_STREAMS}${data.user}/${data.id}`) return data;
-  if (!isPlantStream(event.stream)) return undefined;
+  if (isPlantCreated.Check(data) && event.stream === plantStream(data.user, data.id)) return data;
+  if (!plantOfStream(event.stream)) return undefined;
   throw new MalformedPlantCreated(event);
 }
 
-function isPlantStream(stream: string): boolean {
-  const slash = stream.lastIndexOf('/');
-  return (
-    stream.startsWith(PLANT_STREAMS) &&
-    isUser(stream.slice(PLANT_STREAMS.length, slash)) &&
-    isInt64Text(stream.slice(slash + 1))
-  );
+/**
+ * What keeps an event of this type from being one that `createPlant` has appended, to be read after its position;
+ * undefined where nothing does. Stricter than `readPlantCreated`, which passes over what does not concern a plant.
+ */
+export function plantCreatedFault({
+  id,
+  stream,
+  revision,
+  data,
+  metadata,
+}: RecordedEvent): string | undefined {
+  if (!isPlantCreated.Check(data)) return 'its data is not that of a PlantCreated';
+  const own = plantStream(data.user, data.id);
+  if (stream !== own)
+    return `it is in the stream ${JSON.stringify(stream)}, but its data is of ${JSON.stringify(own)}`;
+  if (revision !== 0n) return `it is a PlantCreated at revision ${revision} of its stream`;
+  if (!isPlantCreatedMetadata.Check(metadata)) return 'its metadata is not that of a PlantCreated';
+  if (!UUID.test(id)) return 'its id is no UUID';
+  return undefined;
 }
 
-function isInt64Text(text: string): boolean {
+/** Whose plant a stream is, and which; undefined for another stream. */
+export function plantOfStream(stream: string): { user: string; id: string } | undefined {
+  if (!stream.startsWith(PLANT_STREAMS)) return undefined;
+  const slash = stream.lastIndexOf('/');
+  const [user, id] = [stream.slice(PLANT_STREAMS.length, slash), stream.slice(slash + 1)];
+  return isUser(user) && isInt64Text(id) ? { user, id } : undefined;
+}
+
+export function isInt64Text(text: string): boolean {
   return /^(0|-?[1-9]\d{0,18})$/.test(text) && isInt64(BigInt(text));
 }
 

@@ -7,6 +7,7 @@ import type { Follower } from '../../projections/follow.ts';
 import type { Page, PlantsByUser, Question } from '../../projections/plantsByUser.ts';
 import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
 import { BadRequest, NUMBERS } from '../http/errors.ts';
+import { limitOf } from '../http/limit.ts';
 import { formatPosition, parsePosition } from '../http/logPosition.ts';
 import { failures, json } from '../http/openapi.ts';
 import { createPlant, isInt64, PlantIdTaken } from './plant.ts';
@@ -31,19 +32,8 @@ export const NewPlant = Type.Object(
   { $id: 'NewPlant', description: 'A plant to create. Unknown fields are ignored and not stored.' },
 );
 
-const LARGEST_LIMIT = 2_147_483_647;
-const Limit = Type.Refine(
-  Type.Unsafe<string>({
-    format: 'int32',
-    minimum: 0,
-    description: 'The most plants to answer with; absent: all.',
-  }),
-  (limit) => typeof limit === 'string' && /^(0|[1-9]\d{0,9})$/.test(limit) && Number(limit) <= LARGEST_LIMIT,
-  () => `must be given once, as an integer from 0 to ${LARGEST_LIMIT} in plain digits`,
-);
-
 const ListQuery = Type.Object({
-  limit: Type.Optional(Limit),
+  limit: Type.Optional(limitOf('plants')),
   after: Type.Optional(
     Type.String({ description: 'Where to go on: taken from the Link of the page before. Opaque.' }),
   ),

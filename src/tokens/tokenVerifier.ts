@@ -14,8 +14,11 @@ export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
 }
 
-/** Gives the user a token speaks for. @throws InvalidToken, IdentityProviderUnavailable */
-export type VerifyToken = (token: string) => string | Promise<string>;
+/** Whom a token speaks for, and what it allows (`scope`, RFC 9068 section 2.2.3); to be asked again after `until` (ms). */
+export type Identity = Readonly<{ user: string; scopes: readonly string[]; until: number }>;
+
+/** Says what a token is worth now. @throws InvalidToken, IdentityProviderUnavailable */
+export type VerifyToken = (token: string) => Identity | Promise<Identity>;
 
 type Trust = {
   /** The one public key, or a way to find the key a token names. */
@@ -81,23 +84,27 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
 
 /** Checks JWTs (RFC 7519, RFC 8725): pinned algorithms, `sub` and `exp` required. */
 export function tokenVerifier({ key, algorithms, issuer, audience, now }: Trust): VerifyToken {
-  const verified = new LRUCache<string, { user: string; until: number }>({ max: REMEMBERED });
+  const verified = new LRUCache<string, Identity>({ max: REMEMBERED });
 
-  async function verify(token: string): Promise<string> {
+  async function verify(token: string): Promise<Identity> {
     const options: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
     if (issuer !== undefined) options.issuer = issuer;
     if (audience !== undefined) options.audience = audience;
     const getKey = typeof key === 'function' ? key : async () => key;
-    const { sub, exp } = await jwtVerify(token, getKey, options).then(({ payload }) => payload, refuse);
+    const { sub, exp, scope } = await jwtVerify(token, getKey, options).then(
+      ({ payload }) => payload,
+      refuse,
+    );
     if (!isUser(sub)) throw new InvalidToken('The token speaks for no valid user.');
     const until = Math.min((exp as number) * 1000, now().getTime() + REMEMBERED_FOR);
-    verified.set(token, { user: sub, until });
-    return sub;
+    const identity = { user: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], until };
+    verified.set(token, identity);
+    return identity;
   }
 
   return (token) => {
     const known = verified.get(token);
-    return known && now().getTime() < known.until ? known.user : verify(token);
+    return known && now().getTime() < known.until ? known : verify(token);
   };
 }
 

@@ -40,7 +40,7 @@ await app.register(bearerAuth, {
   specCompliance: 'rfc6749',
   verifyErrorLogLevel: 'debug',
   auth: async (token, request) => {
-    request.user = await verifyToken(token);
+    request.user = (await verifyToken(token)).user;
     return true;
   },
 });

@@ -175,7 +175,9 @@ describe('the source', () => {
     const close = ({ events }: CopyProgress) => {
       if (events === 10) void from.close();
     };
-    expect(await refusal(copyLog({ from, to, onProgress: close }))).toBe('the source has been closed');
+    expect(await refusal(copyLog({ from, to, onProgress: close }))).toBe(
+      'the source cannot be reached: the log has been closed',
+    );
   });
 });
 

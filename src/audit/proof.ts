@@ -1,0 +1,159 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { type EventLog, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import {
+  consistencyPath,
+  inclusionPath,
+  type Leaves,
+  provesConsistency,
+  provesInclusion,
+} from '../merkle/proofs.ts';
+import { plantStream } from '../plants/plant.ts';
+import { type Leaf, leafOf, leafText } from './leaf.ts';
+import { replay } from './replay.ts';
+import type { Root } from './verify.ts';
+
+const Hash = Type.String({ pattern: '^[\\da-f]{64}$' });
+const Size = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+/** A path is as long as the tree is high, or one longer. */
+const Path = Type.Array(Hash, { maxItems: 64 });
+const Tree = Type.Object({ size: Size, root: Hash });
+
+const InclusionProof = Type.Object({
+  proof: Type.Literal('inclusion'),
+  size: Size,
+  root: Hash,
+  index: Size,
+  event: Type.Object({
+    id: Type.String(),
+    stream: Type.String(),
+    revision: Type.String(),
+    type: Type.String(),
+    data: Type.Optional(Type.Unknown()),
+    metadata: Type.Optional(Type.Unknown()),
+  }),
+  path: Path,
+});
+
+const ConsistencyProof = Type.Object({
+  proof: Type.Literal('consistency'),
+  from: Tree,
+  to: Tree,
+  path: Path,
+});
+
+/** That an event is number `index`, from 0, of the first `size` events: RFC 9162 section 2.1.3. */
+export type InclusionProof = Static<typeof InclusionProof>;
+/** That the first `from.size` events are the beginning of the first `to.size`: RFC 9162 section 2.1.4. */
+export type ConsistencyProof = Static<typeof ConsistencyProof>;
+export type Proof = InclusionProof | ConsistencyProof;
+
+const isInclusionProof = Compile(InclusionProof);
+const isConsistencyProof = Compile(ConsistencyProof);
+
+/** What is to be proven is not so, or the proof is none; the message says what. */
+export class NotProven extends Error {
+  override readonly name = 'NotProven';
+}
+
+/** @throws NotProven where that plant is not among the first `size` events, or there are not so many */
+export async function proveInclusion(
+  log: EventLog,
+  { user, id, size }: { user: string; id: string; size?: number | undefined },
+  signal: AbortSignal,
+): Promise<InclusionProof> {
+  const stream = plantStream(user, id);
+  let found: { index: number; event: Leaf } | undefined;
+  let count = 0;
+  for await (const { events } of firstOf(log, size, signal)) {
+    const at = found ? -1 : events.findIndex((event) => event.stream === stream && event.revision === 0n);
+    if (at !== -1) found = { index: count + at, event: leafOf(events[at] as RecordedEvent) };
+    count += events.length;
+  }
+  mustHave(count, size);
+  if (!found)
+    throw new NotProven(`${JSON.stringify(user)} has no plant ${id} among the first ${count} events`);
+  const whole = { start: 0, end: count };
+  const [root, ...path] = await rootsOf(log, [whole, ...inclusionPath(found.index, count)], signal);
+  return { proof: 'inclusion', size: count, root, ...found, path };
+}
+
+/** @throws NotProven where the log has not so many events */
+export async function proveConsistency(
+  log: EventLog,
+  { from, to }: { from: number; to?: number | undefined },
+  signal: AbortSignal,
+): Promise<ConsistencyProof> {
+  let count = 0;
+  for await (const { events } of firstOf(log, to, signal)) count += events.length;
+  mustHave(count, to);
+  mustHave(count, from);
+  const [earlier, later] = [
+    { start: 0, end: from },
+    { start: 0, end: count },
+  ];
+  const [old, root, ...path] = await rootsOf(log, [earlier, later, ...consistencyPath(from, count)], signal);
+  return { proof: 'consistency', from: { size: from, root: old }, to: { size: count, root }, path };
+}
+
+/** What the first `size` events hash to, or all. @throws NotProven where there are not so many */
+export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<Root> {
+  const tree = new MerkleTree();
+  for await (const { events } of firstOf(log, size, signal)) {
+    for (const event of events) tree.append(leafHash(leafText(leafOf(event)).text));
+  }
+  mustHave(tree.size, size);
+  return { size: tree.size, root: tree.root().toString('hex') };
+}
+
+async function* firstOf(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
+  yield* replay(log, { after: START, limit: size }, { signal });
+  signal.throwIfAborted();
+}
+
+function mustHave(count: number, size = count): void {
+  if (size > count) throw new NotProven(`the log has ${count} events, not ${size}`);
+}
+
+/** The Merkle Tree Hash of each of these runs of leaves, in one reading of the log. */
+async function rootsOf<R extends Leaves[]>(
+  log: EventLog,
+  runs: [...R],
+  signal: AbortSignal,
+): Promise<{ [K in keyof R]: string }> {
+  const trees = runs.map((run) => ({ ...run, tree: new MerkleTree() }));
+  const size = Math.max(...runs.map(({ end }) => end));
+  let index = 0;
+  for await (const { events } of firstOf(log, size, signal)) {
+    for (const event of events) {
+      const leaf = leafHash(leafText(leafOf(event)).text);
+      for (const { start, end, tree } of trees) if (index >= start && index < end) tree.append(leaf);
+      index++;
+    }
+  }
+  return trees.map(({ tree }) => tree.root().toString('hex')) as { [K in keyof R]: string };
+}
+
+/** What a proof shows, in words. @throws NotProven */
+export function checkProof(proof: unknown): string {
+  if (isInclusionProof.Check(proof)) {
+    const { size, root, index, event, path } = proof;
+    const leaf = leafHash(leafText(event as Leaf).text);
+    if (!provesInclusion(leaf, { index, size, root: bytes(root), path: path.map(bytes) }))
+      throw new NotProven('the proof does not hold: its event is not in a log with its size and root');
+    return `event ${event.id} of ${JSON.stringify(event.stream)} is number ${index + 1} of the log ${size}:${root}`;
+  }
+  if (isConsistencyProof.Check(proof)) {
+    const { from, to, path } = proof;
+    const tree = ({ size, root }: typeof from) => ({ size, root: bytes(root) });
+    if (!provesConsistency(tree(from), tree(to), path.map(bytes)))
+      throw new NotProven('the proof does not hold: the earlier log is not the beginning of the later one');
+    return `the log ${from.size}:${from.root} is the beginning of the log ${to.size}:${to.root}`;
+  }
+  throw new NotProven('this is no proof of inclusion or consistency, or it is damaged');
+}
+
+function bytes(hash: string): Buffer {
+  return Buffer.from(hash, 'hex');
+}

@@ -1,0 +1,116 @@
+import { Command } from 'commander';
+import { EventQuery } from '../audit/eventFilter.ts';
+import type { Surroundings } from './surroundings.ts';
+
+type Run = {
+  server(): Promise<void>;
+  token(user: string, options: { expires: string; scope?: string }): Promise<void>;
+  copy(args: string[]): Promise<void>;
+  /** Runs one of the others, with its surroundings. */
+  command(run: (surroundings: Surroundings) => Promise<void>): Promise<void>;
+};
+
+/** The command line: without a command the server. What a command needs is loaded when it runs. */
+export function commandLine(run: Run): Command {
+  const program = new Command('npm run -s')
+    .description('Runs the service (npm start), or one of its commands (npm run -s COMMAND -- …).')
+    .addHelpText('after', '\nSettings come from the environment and from .env; README.md lists them.')
+    .showSuggestionAfterError(false)
+    .exitOverride()
+    .allowExcessArguments(false)
+    .action(() => run.server());
+
+  program
+    .command('token')
+    .description('prints a token for USER, signed with the key of the service')
+    .usage('-- USER [options]')
+    .argument('<user>', 'whom the token speaks for')
+    .option('--expires <time>', 'how long it holds: a number and a unit, such as 90s, 15m, 12h or 30d', '30d')
+    .option('--scope <scope>', 'what it allows besides; audit: to read the events of everybody')
+    .action((user, options) => run.token(user, options));
+
+  // Its arguments may hold a password, which no message may repeat: it reads them itself.
+  program
+    .command('copy')
+    .description('copies the log between EventStoreDB and a data directory')
+    .usage('-- --from <url|dir> --to <url|dir>')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action((_options, { args }: Command) => run.copy(args));
+
+  withFilters(program.command('replay'))
+    .description('prints the events of the log, as CloudEvents, one a line')
+    .usage('-- [options]')
+    .option('--follow', 'go on with each new event')
+    .option('--table', 'print a table to read, instead of JSON')
+    .action((options) =>
+      run.command(async (surroundings) => (await import('./replay.ts')).replayCommand(options, surroundings)),
+    );
+
+  program
+    .command('plants')
+    .description('prints the plants of a user, now or as they were')
+    .usage('-- --user USER [options]')
+    .requiredOption('--user <user>', 'whose plants')
+    .option('--at <when>', 'a position of the log, or a time (RFC 3339)')
+    .action((options) =>
+      run.command(async (surroundings) => (await import('./plants.ts')).plantsCommand(options, surroundings)),
+    );
+
+  program
+    .command('verify')
+    .description('reads the whole log; prints its size and root, and all that is wrong with it or the view')
+    .usage('-- [options]')
+    .option('--expect <size:root>', 'what an earlier verify has printed: those events must be unchanged')
+    .option('--json', 'print JSON')
+    .action((options) =>
+      run.command(async (surroundings) => (await import('./verify.ts')).verifyCommand(options, surroundings)),
+    );
+
+  program
+    .command('prove')
+    .description('prints a Merkle proof: that a plant is in the log, or that the log has only grown')
+    .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
+    .option('--user <user>', 'the owner of the plant')
+    .option('--id <id>', 'the id of the plant')
+    .option('--size <events>', 'in the log of so many events; by default all of them')
+    .option('--from <events>', 'the size of the log then')
+    .option('--to <events>', 'the size of the log later; by default now')
+    .action((options) =>
+      run.command(async (surroundings) => (await import('./prove.ts')).proveCommand(options, surroundings)),
+    );
+
+  program
+    .command('check-proof')
+    .description('reads a proof from standard input and says what it shows; needs no log')
+    .usage('< proof.json')
+    .action(() =>
+      run.command(async (surroundings) => (await import('./prove.ts')).checkProofCommand(surroundings)),
+    );
+
+  program
+    .command('rebuild')
+    .description('throws the view away and builds it anew; the server has to be stopped')
+    .usage('')
+    .action(() =>
+      run.command(async (surroundings) => (await import('./rebuild.ts')).rebuildCommand(surroundings)),
+    );
+
+  program
+    .command('backup')
+    .description('copies the embedded log to a new file, also while the server runs')
+    .usage('-- FILE')
+    .argument('<file>', 'a file that is not there yet')
+    .action((file) =>
+      run.command(async (surroundings) => (await import('./backup.ts')).backupCommand(file, surroundings)),
+    );
+
+  return program;
+}
+
+/** The parts of a filter, as options with the words that describe them in the API. */
+function withFilters(command: Command): Command {
+  for (const [part, schema] of Object.entries<object>(EventQuery.properties))
+    command.option(`--${part} <value>`, Reflect.get(schema, 'description'));
+  return command;
+}

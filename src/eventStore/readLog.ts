@@ -1,0 +1,67 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Batch, type EventLog, type Position, StoreUnavailable } from './eventStore.ts';
+
+type Options = {
+  after: Position;
+  signal: AbortSignal;
+  /** Whether to go on at the end of the log, with each event as it is appended. */
+  live?: boolean;
+  /** Milliseconds without a batch after which the log is asked whether it is still there: a subscription would wait for ever. */
+  silence?: number;
+};
+
+/** A reader who does not come back for so long, in milliseconds, keeps no subscription open. */
+const IDLE = 2_000;
+
+/**
+ * The log after a position, batch by batch: to its end, or live.
+ * @throws StoreUnavailable where the log does not answer, or is closed
+ */
+export async function* readLog(
+  log: EventLog,
+  { after, signal, live = false, silence = 20_000 }: Options,
+): AsyncGenerator<Batch> {
+  let position = after;
+  while (!signal.aborted) {
+    const leaving = new AbortController();
+    const subscription = log.subscribe({
+      after: position,
+      signal: AbortSignal.any([signal, leaving.signal]),
+    });
+    const batches = subscription[Symbol.asyncIterator]();
+    try {
+      while (!leaving.signal.aborted) {
+        const next = batches.next();
+        const { value: batch, done } = await (live ? next : orAway(next, log, silence));
+        if (signal.aborted) return;
+        if (done) throw new StoreUnavailable('the log has been closed');
+        position = batch.events.at(-1)?.position ?? position;
+        const idle = setTimeout(() => leaving.abort(), IDLE);
+        try {
+          yield batch;
+        } finally {
+          clearTimeout(idle);
+        }
+        if (batch.caughtUp && !live) return;
+      }
+    } finally {
+      leaving.abort();
+      void batches.return?.();
+    }
+  }
+}
+
+async function orAway<T>(next: Promise<T>, log: EventLog, silence: number): Promise<T> {
+  const over = new AbortController();
+  const away = async (): Promise<never> => {
+    for (;;) {
+      await pause(silence, undefined, over);
+      await log.end();
+    }
+  };
+  try {
+    return await Promise.race([next, away()]);
+  } finally {
+    over.abort();
+  }
+}

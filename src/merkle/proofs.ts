@@ -1,0 +1,84 @@
+import { nodeHash } from './merkleTree.ts';
+
+// Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency), with the names they have there.
+
+/** The leaves from `start` up to, but without, `end`: their Merkle Tree Hash is one step of a proof. */
+export type Leaves = { start: number; end: number };
+
+/** Which hashes prove that leaf `m` is in the tree of the first `n`: PATH of section 2.1.3.1. */
+export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
+  if (n === 1) return [];
+  const k = largestPowerBelow(n);
+  return m < k
+    ? [...inclusionPath(m, k, start), { start: start + k, end: start + n }]
+    : [...inclusionPath(m - k, n - k, start + k), { start, end: start + k }];
+}
+
+/** Which hashes prove that the tree of the first `m` leaves is the beginning of that of the first `n`: PROOF of section 2.1.4.1. */
+export function consistencyPath(m: number, n: number): Leaves[] {
+  return subProof(m, n, 0, true);
+}
+
+function subProof(m: number, n: number, start: number, isOldTree: boolean): Leaves[] {
+  if (m === n) return isOldTree ? [] : [{ start, end: start + m }];
+  const k = largestPowerBelow(n);
+  return m <= k
+    ? [...subProof(m, k, start, isOldTree), { start: start + k, end: start + n }]
+    : [...subProof(m - k, n - k, start + k, false), { start, end: start + k }];
+}
+
+/** The largest power of two that is smaller than `n`. */
+function largestPowerBelow(n: number): number {
+  let k = 1;
+  while (k * 2 < n) k *= 2;
+  return k;
+}
+
+/** Whether `path` leads from a leaf to the root of the tree in which it is number `index`, from 0: section 2.1.3.2. */
+export function provesInclusion(
+  leaf: Buffer,
+  { index, size, root, path }: { index: number; size: number; root: Buffer; path: readonly Buffer[] },
+): boolean {
+  if (index >= size) return false;
+  let [fn, sn, r] = [BigInt(index), BigInt(size) - 1n, leaf];
+  for (const p of path) {
+    if (sn === 0n) return false;
+    if (isOdd(fn) || fn === sn) {
+      r = nodeHash(p, r);
+      while (!isOdd(fn) && fn !== 0n) [fn, sn] = [fn >> 1n, sn >> 1n];
+    } else {
+      r = nodeHash(r, p);
+    }
+    [fn, sn] = [fn >> 1n, sn >> 1n];
+  }
+  return sn === 0n && r.equals(root);
+}
+
+type Tree = { size: number; root: Buffer };
+
+/** Whether `path` leads from an earlier tree, with at least one leaf, to a later one: section 2.1.4.2. */
+export function provesConsistency(from: Tree, to: Tree, path: readonly Buffer[]): boolean {
+  if (from.size < 1 || from.size > to.size) return false;
+  if (from.size === to.size) return path.length === 0 && from.root.equals(to.root);
+  const isPowerOfTwo = largestPowerBelow(from.size + 1) === from.size;
+  const [first, ...rest] = isPowerOfTwo ? [from.root, ...path] : path;
+  if (!first || path.length === 0) return false;
+  let [fn, sn] = [BigInt(from.size) - 1n, BigInt(to.size) - 1n];
+  while (isOdd(fn)) [fn, sn] = [fn >> 1n, sn >> 1n];
+  let [fr, sr] = [first, first];
+  for (const c of rest) {
+    if (sn === 0n) return false;
+    if (isOdd(fn) || fn === sn) {
+      [fr, sr] = [nodeHash(c, fr), nodeHash(c, sr)];
+      while (!isOdd(fn) && fn !== 0n) [fn, sn] = [fn >> 1n, sn >> 1n];
+    } else {
+      sr = nodeHash(sr, c);
+    }
+    [fn, sn] = [fn >> 1n, sn >> 1n];
+  }
+  return sn === 0n && fr.equals(from.root) && sr.equals(to.root);
+}
+
+function isOdd(n: bigint): boolean {
+  return (n & 1n) === 1n;
+}
