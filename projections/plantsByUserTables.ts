@@ -68,7 +68,9 @@ export function openTablesForReading(file: string) {
     mustBeView(db);
     const statements = {
       checkpoint: db.prepare(CHECKPOINT),
-      row: db.prepare('SELECT plant FROM plants WHERE user = ? AND position = ?'),
+      between: db.prepare(
+        'SELECT position, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',
+      ),
       count: db.prepare('SELECT count(*) AS rows FROM plants WHERE position <= ?'),
       upTo: db.prepare('SELECT user, position, plant FROM plants WHERE position <= ?'),
       beyond: db.prepare('SELECT user, position, plant FROM plants WHERE position > ?'),

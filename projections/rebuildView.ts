@@ -14,7 +14,7 @@ type Options = {
 };
 
 /** Rows share pages and a transaction: so many events are saved at a time. */
-const SAVE_AFTER = 10_000;
+const SAVE_AFTER = 100_000;
 
 /**
  * Builds the view anew beside the old one, which it then replaces: whatever ends this before, the old one is there.

@@ -68,6 +68,9 @@ export async function verifyLog({
     if (verdict.faults.length < LISTED)
       verdict.faults.push({ ...(position !== undefined && { position }), fault });
   };
+  const reportAll = (faults: Fault[]): void => {
+    for (const { fault, position } of faults) report(fault, position);
+  };
   const tree = new MerkleTree();
   const revisions = revisionsOf(log);
   const isSameLog =
@@ -97,7 +100,7 @@ export async function verifyLog({
     if (type !== 'PlantCreated') verdict.foreign++;
     else if (skip.has(id)) verdict.skipped++;
     else report(plantCreatedFault(event), position);
-    report(compared?.compare(event), position);
+    reportAll(compared?.compare(event) ?? []);
     expected();
   }
 
@@ -114,10 +117,11 @@ export async function verifyLog({
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     report(`the log has ${tree.size} events, not the ${expect.size} that were expected`);
-  for await (const { fault, position } of compared?.rest(log) ?? []) {
-    report(fault, position);
+  for await (const fault of compared?.rest(log) ?? []) {
+    reportAll([fault]);
     if (verdict.faultCount >= LISTED) break;
   }
+  verdict.faults.sort((a, b) => Number((a.position ?? end) - (b.position ?? end)));
   return { size: tree.size, root: tree.root().toString('hex'), ...verdict };
 }
 

@@ -1,8 +1,9 @@
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { rootOfLog } from '../audit/proof.ts';
 import { copyLogFile } from '../eventStore/sqliteBackup.ts';
 import { openSqliteLog } from '../eventStore/sqliteReading.ts';
+import { fsyncPath } from '../fsyncPath.ts';
 import { logFile } from '../openStore.ts';
 import { openLogUntil, type Surroundings, write } from './surroundings.ts';
 
@@ -27,9 +28,7 @@ export async function backupCommand(file: string, surroundings: Surroundings): P
   const { size, root } = await rootOfLog(copy, signal);
   if ((await rootOfLog(log, signal, size)).root !== root) throw new Error('the copy is not like the log.');
   linkSync(draft, file); // unlike a renaming, it never takes the place of another file
-  const directory = openSync(dirname(file), 'r');
-  fsyncSync(directory);
-  closeSync(directory);
+  fsyncPath(dirname(file));
   say(`${file} holds the log: ${size} events`);
   await write(output, `${size}:${root}\n`);
 }

