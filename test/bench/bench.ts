@@ -9,6 +9,7 @@ import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { type AuditTimes, auditOnce } from './audit.ts';
 import { startContender, stopContender } from './contender.ts';
 import { appendAlone, followFromStart, plantThere, startOver, visibility } from './eventStoreDb.ts';
 import { plantGarden } from './garden.ts';
@@ -61,6 +62,7 @@ async function measure(): Promise<void> {
 
   await measureRebuild(full);
   await measureStart(empty, full, keyFile);
+  await measureAudit(full, keyFile);
   if (EVENTSTOREDB_URL) await measureFollowing(EVENTSTOREDB_URL);
 
   const env = { KEY_FILE: keyFile };
@@ -156,6 +158,30 @@ async function measureFollowing(url: string): Promise<void> {
   }
   addRatio('EventStoreDB: following / subscription with an empty loop', '≥ 0.8', pairs);
   addRatio('EventStoreDB: memory at nine tenths of the log / at three', 'flat', growth);
+}
+
+/** What auditors do with the whole log, beside a bare loop that reads it. */
+async function measureAudit(data: string, keyFile: string): Promise<void> {
+  const rounds: AuditTimes[] = [];
+  for (let round = 0; round < 3; round++) {
+    const times = await auditOnce(data, keyFile, EVENTS);
+    console.log(
+      Object.entries(times)
+        .map(([name, ms]) => `${name} ${Math.round(ms)} ms`)
+        .join(', '),
+    );
+    rounds.push(times);
+  }
+  const beside = (name: string, goal: string, of: keyof AuditTimes): void =>
+    addRatio(
+      `${name} / bare read loop`,
+      goal,
+      rounds.map((times) => times.bare / times[of]),
+    );
+  beside('replaying over HTTP', '≥ 0.5', 'http');
+  beside('npm run replay', '≥ 0.5', 'replay');
+  beside('npm run verify', '≥ 0.25', 'verify');
+  beside('npm run rebuild', '', 'rebuild');
 }
 
 /** Building the view from the log, beside a bare loop that inserts the same rows into the same table. */

@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { startContender, stopContender } from './contender.ts';
+
+/** Milliseconds that each took for the whole log. */
+export type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
+
+/** One round of the auditor's tools over the log in a data directory, beside the bare read loop; all are processes. */
+export async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
+  const env = { DATA_DIR: data, KEY_FILE: keyFile };
+  const command = (name: string) => timed(['src/main.ts', name], env);
+  const bare = await timed(['test/bench/readStore.ts', join(data, 'log.db')], env);
+  const rebuild = await command('rebuild');
+  const verify = await command('verify');
+  const replay = await command('replay');
+  const lines = replay.output.lines;
+  const http = await timedReplay(env, keyFile);
+  for (const [name, count] of Object.entries({ replay: lines, http: http.lines }))
+    if (count !== events) throw new Error(`${name} gave ${count} of ${events} events`);
+  return { bare: bare.ms, rebuild: rebuild.ms, verify: verify.ms, replay: replay.ms, http: http.ms };
+}
+
+type Timed = { ms: number; output: { lines: number } };
+
+async function timed(args: string[], env: Record<string, string>): Promise<Timed> {
+  const { EVENTSTOREDB_URL: _, ...inherited } = process.env;
+  const started = performance.now();
+  const child = spawn(process.execPath, args, {
+    env: { ...inherited, ...env },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const ended = once(child, 'exit');
+  const lines = await linesIn(child.stdout);
+  const [code] = await ended;
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`);
+  return { ms: performance.now() - started, output: { lines } };
+}
+
+async function timedReplay(
+  env: Record<string, string>,
+  keyFile: string,
+): Promise<{ ms: number; lines: number }> {
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const token = await issueToken(privateKey, { user: 'carol', expires: '1d', scope: 'audit' });
+  const server = await startContender('src/main.ts', [], env);
+  const started = performance.now();
+  const { body } = await fetch(`${server.url}/events`, { headers: { authorization: `Bearer ${token}` } });
+  const lines = await linesIn(body as AsyncIterable<Uint8Array>);
+  const ms = performance.now() - started;
+  await stopContender(server);
+  return { ms, lines };
+}
+
+async function linesIn(stream: AsyncIterable<Uint8Array>): Promise<number> {
+  const NEWLINE = 0x0a;
+  let lines = 0;
+  for await (const chunk of stream)
+    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, at + 1)) lines++;
+  return lines;
+}
