@@ -4,7 +4,7 @@ import type { Config } from './config.ts';
 import type { EventLog, EventStore } from './eventStore/eventStore.ts';
 import { openEventStoreDb, Refused } from './eventStore/eventStoreDb.ts';
 import { openSqliteEventStore } from './eventStore/sqlite.ts';
-import { openSqliteLog } from './eventStore/sqliteReading.ts';
+import { openSqliteLog, type Reading } from './eventStore/sqliteReading.ts';
 import { PLANT_STREAMS } from './plants/plant.ts';
 
 export type Log = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
@@ -31,9 +31,12 @@ export async function openStore(
     : openSqliteEventStore({ file: logFile(dataDir), now, onFatal });
 }
 
-/** The configured log, for reading beside its server; byte by byte where that can be had. @throws Error with a message for an operator */
-export async function openConfiguredLog({ eventStoreDb, dataDir }: Config, log: Log): Promise<EventLog> {
-  return eventStoreDb ? connect(eventStoreDb, log) : openSqliteLog(logFile(dataDir), { exact: true });
+/** The configured log, for reading beside its server. @throws Error with a message for an operator */
+export async function openLogForReading(
+  { eventStoreDb, dataDir }: Config,
+  { log, ...reading }: { log: Log } & Reading,
+): Promise<EventLog> {
+  return eventStoreDb ? connect(eventStoreDb, log) : openSqliteLog(logFile(dataDir), reading);
 }
 
 async function connect(to: NonNullable<Config['eventStoreDb']>, log: Log): Promise<EventStore> {

@@ -13,7 +13,7 @@ export async function backupCommand(file: string, surroundings: Surroundings): P
   if (config.eventStoreDb) throw new Error('the log is in EventStoreDB, which has backups of its own.');
   if (existsSync(file)) throw new Error(`${file} is there already.`);
   await using open = new AsyncDisposableStack();
-  const log = await openLogUntil(open, surroundings);
+  const log = await openLogUntil(open, surroundings, { exact: true });
   const draft = `${file}.partial`;
   const remove = (): void => {
     for (const part of [draft, `${draft}-wal`, `${draft}-shm`, `${draft}-journal`])

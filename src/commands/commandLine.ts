@@ -26,67 +26,71 @@ export function commandLine(run: Run): Command {
 
   program
     .command('token')
-    .description('prints a token for USER, signed with the key of the service')
+    .description('Prints a token for USER, signed with the key of the service.')
     .usage('-- USER [options]')
-    .argument('<user>', 'whom the token speaks for')
-    .option('--expires <time>', 'how long it holds: a number and a unit, such as 90s, 15m, 12h or 30d', '30d')
-    .option('--scope <scope>', 'what it allows besides; audit: to read the events of everybody')
+    .argument('<user>', 'Whom the token speaks for.')
+    .option(
+      '--expires <time>',
+      'How long it holds: a number and a unit, such as 90s, 15m, 12h or 30d.',
+      '30d',
+    )
+    .option('--scope <scope>', 'What it allows besides; audit: to read the events of everybody.')
     .action((user, options) => run.token(user, options));
 
   // Its arguments may hold a password, which no message may repeat: it reads them itself.
   program
     .command('copy')
-    .description('copies the log between EventStoreDB and a data directory')
+    .description('Copies the log between EventStoreDB and a data directory.')
     .usage('-- --from <url|dir> --to <url|dir>')
     .allowUnknownOption()
     .allowExcessArguments()
     .action((_options, { args }: Command) => run.copy(args));
 
   withFilters(program.command('replay'))
-    .description('prints the events of the log, as CloudEvents, one a line')
+    .description('Prints the events of the log, as CloudEvents, one a line.')
     .usage('-- [options]')
-    .option('--follow', 'go on with each new event')
-    .option('--table', 'print a table to read, instead of JSON')
+    .option('--follow', 'Go on with each new event.')
+    .option('--table', 'Print a table to read, instead of JSON.')
     .action((options) =>
       run.command(async (surroundings) => (await import('./replay.ts')).replayCommand(options, surroundings)),
     );
 
   program
     .command('plants')
-    .description('prints the plants of a user, now or as they were')
+    .description('Prints the plants of a user, now or as they were.')
     .usage('-- --user USER [options]')
-    .requiredOption('--user <user>', 'whose plants')
-    .option('--at <when>', 'a position of the log, or a time (RFC 3339)')
+    .requiredOption('--user <user>', 'Whose plants.')
+    .option('--at <when>', 'A position of the log, or a time (RFC 3339).')
     .action((options) =>
       run.command(async (surroundings) => (await import('./plants.ts')).plantsCommand(options, surroundings)),
     );
 
   program
     .command('verify')
-    .description('reads the whole log; prints its size and root, and all that is wrong with it or the view')
+    .description('Reads the whole log; prints its size and root, and all that is wrong with it or the view.')
     .usage('-- [options]')
-    .option('--expect <size:root>', 'what an earlier verify has printed: those events must be unchanged')
-    .option('--json', 'print JSON')
+    .option('--expect <size:root>', 'What an earlier verify has printed: those events must be unchanged.')
+    .option('--json', 'Print JSON.')
     .action((options) =>
       run.command(async (surroundings) => (await import('./verify.ts')).verifyCommand(options, surroundings)),
     );
 
   program
     .command('prove')
-    .description('prints a Merkle proof: that a plant is in the log, or that the log has only grown')
+    .description('Prints a Merkle proof: that a plant is in the log, or that the log has only grown.')
     .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
-    .option('--user <user>', 'the owner of the plant')
-    .option('--id <id>', 'the id of the plant')
-    .option('--size <events>', 'in the log of so many events; by default all of them')
-    .option('--from <events>', 'the size of the log then')
-    .option('--to <events>', 'the size of the log later; by default now')
+    .option('--user <user>', 'The owner of the plant.')
+    .option('--id <id>', 'The id of the plant.')
+    .option('--size <events>', 'In the log of so many events; by default all of them.')
+    .option('--from <events>', 'The size of the log then.')
+    .option('--to <events>', 'The size of the log later; by default now.')
     .action((options) =>
       run.command(async (surroundings) => (await import('./prove.ts')).proveCommand(options, surroundings)),
     );
 
   program
     .command('check-proof')
-    .description('reads a proof from standard input and says what it shows; needs no log')
+    .description('Reads a proof from standard input and says what it shows; needs no log.')
     .usage('< proof.json')
     .action(() =>
       run.command(async (surroundings) => (await import('./prove.ts')).checkProofCommand(surroundings)),
@@ -94,7 +98,7 @@ export function commandLine(run: Run): Command {
 
   program
     .command('rebuild')
-    .description('throws the view away and builds it anew; the server has to be stopped')
+    .description('Throws the view away and builds it anew; the server has to be stopped.')
     .usage('')
     .action(() =>
       run.command(async (surroundings) => (await import('./rebuild.ts')).rebuildCommand(surroundings)),
@@ -102,9 +106,9 @@ export function commandLine(run: Run): Command {
 
   program
     .command('backup')
-    .description('copies the embedded log to a new file, also while the server runs')
+    .description('Copies the embedded log to a new file, also while the server runs.')
     .usage('-- FILE')
-    .argument('<file>', 'a file that is not there yet')
+    .argument('<file>', 'A file that is not there yet.')
     .action((file) =>
       run.command(async (surroundings) => (await import('./backup.ts')).backupCommand(file, surroundings)),
     );

@@ -8,7 +8,7 @@ type Options = { user?: string; id?: string; size?: string; from?: string; to?: 
 export async function proveCommand(options: Options, surroundings: Surroundings): Promise<void> {
   const make = proofOf(options);
   await using open = new AsyncDisposableStack();
-  const log = await openLogUntil(open, surroundings);
+  const log = await openLogUntil(open, surroundings, { exact: true });
   const proof = await make(log, surroundings.signal);
   await write(surroundings.output, `${JSON.stringify(proof)}\n`);
 }

@@ -1,7 +1,8 @@
 import type { Writable } from 'node:stream';
 import type { Config } from '../config.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import { logTo, openConfiguredLog } from '../openStore.ts';
+import type { Reading } from '../eventStore/sqliteReading.ts';
+import { logTo, openLogForReading } from '../openStore.ts';
 
 /** What a command gets of the process it runs in. */
 export type Surroundings = {
@@ -23,8 +24,9 @@ export type Surroundings = {
 export async function openLogUntil(
   open: AsyncDisposableStack,
   { config, say }: Surroundings,
+  reading: Reading = {},
 ): Promise<EventLog> {
-  const log = await openConfiguredLog(config, logTo(say));
+  const log = await openLogForReading(config, { log: logTo(say), ...reading });
   open.defer(() => log.close());
   return log;
 }

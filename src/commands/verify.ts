@@ -12,7 +12,7 @@ export async function verifyCommand(options: Options, surroundings: Surroundings
   const { config, output, say, onTerminal, signal } = surroundings;
   const expect = options.expect === undefined ? undefined : rootOf(options.expect);
   await using open = new AsyncDisposableStack();
-  const log = await openLogUntil(open, surroundings);
+  const log = await openLogUntil(open, surroundings, { exact: true });
   const { view, viewFault } = openView(surroundings);
   if (view) open.defer(() => view.close());
   const progress = open.use(showProgress(onTerminal ? say : () => {}, onTerminal));

@@ -16,7 +16,7 @@ const BATCH = 500;
 /** How often somebody who waits at the end of the log looks for more, in milliseconds. */
 const LOOK_EVERY = 100;
 
-type Reading = {
+export type Reading = {
   /** Whether JSON that is written otherwise than this store writes it stays text, so that no byte of it can change unseen. */
   exact?: boolean;
 };
