@@ -29,6 +29,7 @@ test('without any setting the service runs from ./data, for this machine only', 
     dataDir: './data',
     keyFile: './data/key.json',
     corsOrigins: [],
+    source: 'urn:plant-store',
     skipEvents: new Set(),
     logLevel: 'info',
   });
@@ -46,6 +47,7 @@ test('every setting is read', () => {
       JWKS_URL: 'https://id.example/jwks?v=2',
       ...provider,
       CORS_ORIGINS: 'https://app.example,http://localhost:5173',
+      EVENT_SOURCE: 'https://plants.example/log',
       SKIP_EVENTS: '0199-a,0199-b',
       LOG_LEVEL: 'debug',
     }),
@@ -59,6 +61,7 @@ test('every setting is read', () => {
     issuer: 'https://id.example',
     audience: 'https://plants.example',
     corsOrigins: ['https://app.example', 'http://localhost:5173'],
+    source: 'https://plants.example/log',
     skipEvents: new Set(['0199-a', '0199-b']),
     logLevel: 'debug',
   });
@@ -92,6 +95,19 @@ describe('a value is refused', () => {
       'CORS_ORIGINS',
       ['', '*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example'],
     ],
+    [
+      'EVENT_SOURCE',
+      [
+        '',
+        'plants',
+        '/log',
+        '//plants.example/log',
+        'two words',
+        'urn:two words',
+        'urn:plänts',
+        'https://[plants',
+      ],
+    ],
     ['SKIP_EVENTS', ['', 'a,,b', 'a, b', ',']],
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
   ])('of %s', (name, values) => {
@@ -105,6 +121,15 @@ test('PORT goes from 0, a free one, to 65535', () => {
   expect([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535' }).port]).toEqual([0, 65535]);
 });
 
+test.each([
+  'urn:plant-store',
+  'https://plants.example/log#1',
+  'tag:plants.example,2026:log',
+  'urn:uuid:0199',
+])('EVENT_SOURCE may be %s', (EVENT_SOURCE) => {
+  expect(readConfig({ EVENT_SOURCE }).source).toBe(EVENT_SOURCE);
+});
+
 test('all faults are named at once, and no value is quoted', () => {
   const named = faults({
     HOST: 'hunter2 hunter2',
@@ -115,6 +140,7 @@ test('all faults are named at once, and no value is quoted', () => {
     JWKS_URL: 'http://alice:hunter2@id.example',
     JWT_ISSUER: '',
     CORS_ORIGINS: 'hunter2',
+    EVENT_SOURCE: 'hunter2',
     SKIP_EVENTS: 'hunter2 hunter2',
     LOG_LEVEL: 'hunter2',
   });
@@ -122,6 +148,7 @@ test('all faults are named at once, and no value is quoted', () => {
     'CORS_ORIGINS',
     'DATA_DIR',
     'EVENTSTOREDB_URL',
+    'EVENT_SOURCE',
     'HOST',
     'JWKS_URL',
     'JWT_AUDIENCE',

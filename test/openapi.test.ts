@@ -6,7 +6,10 @@ import type { RequestOpts } from '@oazapfts/runtime';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { issueToken } from '../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../src/tokens/keyFile.ts';
 import { refusalIn } from './support/refusal.ts';
+import { startService } from './support/service.ts';
 import { serviceOfFile } from './support/serviceOfFile.ts';
 
 const { url, as, bearer } = await serviceOfFile();
@@ -45,26 +48,30 @@ describe('the document', () => {
     expect(document.servers).toEqual([{ url: '/' }]);
   });
 
-  test('has the two operations, and nothing of health or of itself', () => {
+  test('has the three operations, and nothing of health or of itself', () => {
     expect(
       Object.entries(document.paths).map(([path, of]) => [path, Object.keys(of as object).toSorted()]),
-    ).toEqual([['/plants', ['get', 'post']]]);
+    ).toEqual([
+      ['/plants', ['get', 'post']],
+      ['/events', ['get']],
+    ]);
     expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual([
       'createPlant',
       'listPlants',
+      'replayEvents',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
   });
 
-  test('asks for a bearer token on every operation', () => {
+  test('asks for a bearer token on every operation, and for the scope audit where events are replayed', () => {
     const [[name, scheme] = []] = Object.entries(document.components.securitySchemes);
     expect(scheme).toMatchObject({ type: 'http', scheme: 'bearer' });
-    expect(operations.map(({ security }) => security)).toEqual(
-      operations.map(() => [{ [String(name)]: [] }]),
-    );
+    const { '/plants': plants, '/events': events } = document.paths;
+    for (const { security } of [plants.get, plants.post]) expect(security).toEqual([{ [String(name)]: [] }]);
+    expect(events.get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
-  test('names the schemas Plant, NewPlant and Error', () => {
+  test('names the schemas Plant, NewPlant, CloudEvent and Error', () => {
     const text = expect.objectContaining({ type: 'string' });
     const integer = (format: string) => expect.objectContaining({ type: 'integer', format });
     expect(document.components.schemas).toEqual({
@@ -78,6 +85,25 @@ describe('the document', () => {
         required: ['id', 'name'],
         properties: { id: integer('int64'), name: text, tag: text },
       }),
+      CloudEvent: expect.objectContaining({
+        type: 'object',
+        required: ['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'],
+        properties: {
+          specversion: text,
+          id: text,
+          source: text,
+          type: text,
+          subject: text,
+          time: expect.objectContaining({ type: 'string', format: 'date-time' }),
+          datacontenttype: text,
+          data: expect.anything(),
+          data_base64: text,
+          position: text,
+          revision: text,
+          correlationid: text,
+          schemaversion: expect.objectContaining({ type: 'integer' }),
+        },
+      }),
       Error: expect.objectContaining({
         type: 'object',
         required: ['error', 'message'],
@@ -88,6 +114,7 @@ describe('the document', () => {
 
   test('says what goes in', () => {
     const { get, post } = document.paths['/plants'];
+    const { get: replay } = document.paths['/events'];
     expect(post.requestBody).toEqual({
       required: true,
       content: { 'application/json': { schema: ref('NewPlant') } },
@@ -100,15 +127,21 @@ describe('the document', () => {
       parameter('query', 'after', { type: 'string' }),
       parameter('header', 'Log-Position', { type: 'string' }),
     ]);
+    const texts = ['after', 'user', 'id', 'type', 'since', 'until'];
+    expect(replay.parameters).toEqual([
+      ...texts.map((name) => parameter('query', name, { type: 'string' })),
+      parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
+      parameter('header', 'Last-Event-ID', { type: 'string' }),
+    ]);
+    expect(replay.requestBody).toBeUndefined();
   });
 
   test('says what comes out, and with which header fields', () => {
     const { get, post } = document.paths['/plants'];
+    const { get: replay } = document.paths['/events'];
     for (const { responses } of operations) {
       const { 200: success, ...refusals } = responses;
-      expect(Object.keys(success?.headers ?? {})).toEqual(
-        expect.arrayContaining(['Log-Position', ...EVERYWHERE]),
-      );
+      expect(Object.keys(success?.headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
       expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '500', '503']));
       for (const { headers, content } of Object.values(refusals)) {
         expect(content).toEqual({ 'application/json': { schema: ref('Error') } });
@@ -122,6 +155,15 @@ describe('the document', () => {
     const list = { type: 'array', items: ref('Plant') };
     expect(get.responses[200].content).toEqual({ 'application/json': { schema: list } });
     expect(Object.keys(get.responses[200].headers)).toContain('Link');
+    for (const { responses } of [get, post])
+      expect(Object.keys(responses[200].headers)).toContain('Log-Position');
+    expect(replay.responses[200].content).toEqual({
+      'application/x-ndjson': { schema: ref('CloudEvent') },
+      'text/event-stream': { schema: { type: 'string' } },
+    });
+    expect(Object.keys(replay.responses)).toEqual(expect.arrayContaining(['403', '406']));
+    expect(Object.keys(replay.responses[403].headers)).toContain('WWW-Authenticate');
+    for (const { responses } of [get, post]) expect(responses).not.toHaveProperty('403');
   });
 
   test('passes the recommended rules of Redocly', async () => {
@@ -137,6 +179,11 @@ describe('the document', () => {
 
 describe('an answer has no header field that the document does not list:', () => {
   const TRANSPORT = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
+  const expectListed = ({ status, headers }: Response, path: string, method: string) => {
+    const listed = Object.keys(document.paths[path][method].responses[status].headers);
+    const sent = [...headers.keys()].filter((name) => !TRANSPORT.test(name));
+    expect(listed.map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
+  };
   const json = { 'content-type': 'application/json' };
   test.each<[number, string, string, RequestInit]>([
     [200, 'post', '', { headers: json, body: '{"id":1,"name":"Fern"}' }],
@@ -154,18 +201,44 @@ describe('an answer has no header field that the document does not list:', () =>
     const answer = await fetch(`${url}/plants${query}`, { ...init, method: method.toUpperCase(), headers });
     expect(answer.status).toBe(status);
     if (status !== 200) await refusalIn(answer);
-    const listed = Object.keys(document.paths['/plants'][method].responses[status].headers);
-    const sent = [...answer.headers.keys()].filter((name) => !TRANSPORT.test(name));
-    expect(listed.map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
+    expectListed(answer, '/plants', method);
+  });
+
+  const [lines, stream] = ['application/x-ndjson', 'text/event-stream'];
+  test.each<[number, string, string, string]>([
+    [200, '', 'audit', lines],
+    [200, '?limit=1', 'audit', stream],
+    [400, '?limit=x', 'audit', lines],
+    [400, '?after=999', 'audit', stream],
+    [401, '', '', lines],
+    [403, '', 'read', lines],
+    [406, '', 'audit', 'application/json'],
+  ])('%i to get /events%s with the scope %j as %s', async (status, query, scope, accept) => {
+    const service = await startService();
+    await service.as('alice').create(1, { name: 'Fern' });
+    const leaving = new AbortController();
+    const headers = { authorization: scope && (await tokenIn(service.dir, scope)), accept };
+    const answer = await fetch(`${service.url}/events${query}`, { headers, signal: leaving.signal });
+    expect(answer.status).toBe(status);
+    if (status !== 200) await refusalIn(answer);
+    else
+      expect(Object.keys(document.paths['/events'].get.responses[200].content)).toContain(
+        answer.headers.get('content-type'),
+      );
+    expectListed(answer, '/events', 'get');
+    leaving.abort();
   });
 });
 
-test('a client made from the document by oazapfts creates plants and lists them', async () => {
-  type Answer = Promise<{ status: number; data: unknown }>;
-  type Client = {
-    createPlant: (plant: { id: number; name: string; tag?: string }, options: RequestOpts) => Answer;
-    listPlants: (query: { limit?: number }, options: RequestOpts) => Answer;
-  };
+type Answer = Promise<{ status: number; data: unknown }>;
+type Client = {
+  createPlant: (plant: { id: number; name: string; tag?: string }, options: RequestOpts) => Answer;
+  listPlants: (query: { limit?: number }, options: RequestOpts) => Answer;
+  replayEvents: (query: { user?: string; limit?: number; after?: string }, options: RequestOpts) => Answer;
+};
+
+/** What oazapfts makes of the document. */
+async function generatedClient(): Promise<Client> {
   // Inside the project, where the client finds its runtime.
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
@@ -173,8 +246,11 @@ test('a client made from the document by oazapfts creates plants and lists them'
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const file = join(dir, 'client.mjs');
   writeFileSync(file, stripTypeScriptTypes(await generateSource(`${url}/openapi.json`)));
-  const { createPlant, listPlants }: Client = await import(pathToFileURL(file).href);
+  return import(pathToFileURL(file).href);
+}
 
+test('a client made from the document by oazapfts creates plants and lists them', async () => {
+  const { createPlant, listPlants } = await generatedClient();
   const options = async (user: string) => ({ baseUrl: url, headers: { authorization: await bearer(user) } });
   const [carol, dave] = [await options('carol'), await options('dave')];
   const fern = { name: 'Fern', tag: 'indoor' };
@@ -192,3 +268,28 @@ test('a client made from the document by oazapfts creates plants and lists them'
   expect(await listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
   expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [{ name: 'Oak' }] });
 });
+
+test('a client made from the document by oazapfts replays events, one at a time', async () => {
+  const { replayEvents } = await generatedClient();
+  const { url: baseUrl, as, dir } = await startService();
+  await as('alice').create(1, { name: 'Fern' });
+  await as('bob').create(1, { name: 'Oak' });
+  // It can read no more than one line as JSON, and would ask for application/json.
+  const headers = { authorization: await tokenIn(dir, 'audit'), accept: 'application/x-ndjson' };
+  const carol = { baseUrl, headers };
+  const first = { position: '1', data: { id: '1', user: 'alice', name: 'Fern' } };
+  expect(await replayEvents({ limit: 1 }, carol)).toMatchObject({ status: 200, data: first });
+  expect(await replayEvents({ limit: 1, after: '1' }, carol)).toMatchObject({
+    status: 200,
+    data: { position: '2', data: { id: '1', user: 'bob', name: 'Oak' } },
+  });
+  expect(await replayEvents({ user: 'dave' }, carol)).toMatchObject({ status: 400, data: { error: 40004 } });
+  const dave = { baseUrl, headers: { authorization: await tokenIn(dir, 'read') } };
+  expect(await replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
+});
+
+/** The value of an Authorization field with a scope, for the service whose data is in `dir`. */
+async function tokenIn(dir: string, scope: string): Promise<string> {
+  const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
+  return `Bearer ${await issueToken(privateKey, { user: 'carol', expires: '1h', scope })}`;
+}

@@ -47,10 +47,15 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
           ),
         }),
         response: {
-          200: answer('The events in log order, one a line, or each as a message whose id is its position.', {
-            [NDJSON]: CloudEvent,
-            [SSE]: Type.String(),
-          }),
+          200: answer(
+            'The events in log order, one a line, or each as a message whose id is its position.',
+            { [NDJSON]: CloudEvent, [SSE]: Type.String() },
+            {
+              'X-Accel-Buffering': Type.String({
+                description: 'For event streams: no, so that a proxy keeps nothing back.',
+              }),
+            },
+          ),
           ...failures({}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
         },
         security: [{ bearer: [SCOPE] }],
@@ -68,11 +73,14 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       );
 
       const leaving = new AbortController();
-      reply.raw.once('close', () => leaving.abort());
       const ends = live
         ? [leaving.signal, closing.signal, expiry(request, leaving.signal)]
         : [leaving.signal];
       const batches = replay(log, filter, { signal: AbortSignal.any(ends), live, after });
+      reply.raw.once('close', () => {
+        leaving.abort();
+        void batches.return(undefined);
+      });
       const busy = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0); // looking is no stalling
 
       // Nothing is sent before the first event, or the lack of any, is known: until then there may be a refusal.
@@ -80,10 +88,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       for (; isNothingYet(first); first = await batches.next()) busy();
       reply.type(live ? SSE : NDJSON);
       if (live) reply.header('x-accel-buffering', 'no'); // nginx would keep events back
-      if (method === 'HEAD') {
-        leaving.abort();
-        return reply.send(Readable.from([]));
-      }
+      if (method === 'HEAD') return reply.send(Readable.from([]));
       const text = live ? messages(first, batches) : lines(first, batches, busy);
       return reply.send(Readable.from(text, { highWaterMark: 1 }));
     },

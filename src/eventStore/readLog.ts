@@ -29,6 +29,10 @@ export async function* readLog(
       signal: AbortSignal.any([signal, leaving.signal]),
     });
     const batches = subscription[Symbol.asyncIterator]();
+    const leave = (): void => {
+      leaving.abort();
+      void batches.return?.();
+    };
     try {
       while (!leaving.signal.aborted) {
         const next = batches.next();
@@ -36,7 +40,7 @@ export async function* readLog(
         if (signal.aborted) return;
         if (done) throw new StoreUnavailable('the log has been closed');
         position = batch.events.at(-1)?.position ?? position;
-        const idle = setTimeout(() => leaving.abort(), IDLE);
+        const idle = setTimeout(leave, IDLE);
         try {
           yield batch;
         } finally {
@@ -45,8 +49,7 @@ export async function* readLog(
         if (batch.caughtUp && !live) return;
       }
     } finally {
-      leaving.abort();
-      void batches.return?.();
+      leave();
     }
   }
 }

@@ -11,13 +11,18 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
     if (compiled.Check(value)) return { value };
     const [fault] = compiled.Errors(value);
     const number = httpPart === 'body' ? NUMBERS.notANewPlant : NUMBERS.badQuery;
-    return { error: new BadRequest(number, `${fault ? rule(fault) : 'The request is wrong'}.`) };
+    const words = fault ? rule(fault, httpPart === 'querystring') : 'The request is wrong';
+    return { error: new BadRequest(number, `${words}.`) };
   };
 };
 
-function rule({ keyword, params, instancePath, message }: TLocalizedValidationError): string {
+function rule(
+  { keyword, params, instancePath, message }: TLocalizedValidationError,
+  isQuery: boolean,
+): string {
   if (keyword === 'required') return `${params.requiredProperties[0]} is required`;
   const field = instancePath.slice(1) || 'The body';
+  if (keyword === 'type' && isQuery) return `${field} must be given once`; // a text it is, or several
   if (keyword === 'type')
     return `${field} must be ${params.type === 'object' ? 'a JSON object' : `a ${params.type}`}`;
   return `${field} ${message}`;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, inject, test } from 'vitest';
 import { twoInstances } from '../support/load.ts';
+import { MAIN, NODE, run } from '../support/process.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { client, type Plant, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -128,6 +129,35 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     await refusedWith(40005, await alice.get('', { 'log-position': `${mark}x.${place}` }));
   });
 });
+
+describe.skipIf(!server)('auditors of the log in a container', () => {
+  test('are given the same events over HTTP and by the command, and find nothing wrong', async () => {
+    const { url, dir, as } = await startService({ EVENTSTOREDB_URL });
+    const { alice, bob } = strangers();
+    for (let id = 1; id <= 5; id++) {
+      await as(alice).create(id, { name: `Fern ${id}` });
+      await as(bob).create(id, { name: `Oak ${id}` });
+    }
+    await as(alice).list();
+    const env = { EVENTSTOREDB_URL, DATA_DIR: dir };
+    const command = (...args: string[]) => run({ env, command: [NODE, MAIN, ...args] });
+    const events = await client(url, dir)('carol', 'audit').request(
+      `/events?user=${encodeURIComponent(alice)}`,
+    );
+    const text = await events.text();
+    expect(text.split('\n').filter((line) => line.includes(alice))).toHaveLength(5);
+    expect(await command('replay', '--user', alice)).toMatchObject({ code: 0, stdout: text });
+    expect(await command('plants', '--user', bob, '--at', positionOf(text.split('\n')[1]))).toMatchObject({
+      stdout: '[{"name":"Oak 1"}]\n',
+    });
+    expect(await command('verify', '--json')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('"faultCount":0'),
+    });
+  });
+});
+
+const positionOf = (line = ''): string => JSON.parse(line).position;
 
 describe.skipIf(!server)('two instances over EventStoreDB in a container', () => {
   test('honour each other’s tokens and Log-Positions', async () => {

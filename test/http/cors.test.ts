@@ -16,7 +16,7 @@ const preflight = (path: string, origin: string, method = 'POST') => ({
     headers: {
       origin,
       'access-control-request-method': method,
-      'access-control-request-headers': 'authorization,content-type,log-position',
+      'access-control-request-headers': 'authorization,content-type,last-event-id,log-position',
     },
   },
 });
@@ -30,6 +30,7 @@ const REFUSED: [number, string, RequestInit?][] = [
   [401, '/plants'],
   [401, '/plants', { method: 'POST', body: '{}' }],
   [401, '/plants', { headers: { authorization: 'Bearer nonsense' } }],
+  [401, '/events'],
   [404, '/nothing'],
   [405, '/plants', { method: 'DELETE' }],
   [405, '/health/live', { method: 'POST' }],
@@ -57,6 +58,7 @@ describe('with CORS_ORIGINS', () => {
     expect(listed(answer, 'access-control-allow-headers')).toEqual([
       'authorization',
       'content-type',
+      'last-event-id',
       'log-position',
     ]);
     expect(answer.headers.get('access-control-allow-credentials')).toBeNull();
@@ -91,7 +93,7 @@ describe('with CORS_ORIGINS', () => {
     expect(list.headers.get('access-control-allow-origin')).toBeNull();
   });
 
-  test.each(['/nothing', '/health/live', '/openapi.json'])(
+  test.each(['/events', '/nothing', '/health/live', '/openapi.json'])(
     'a preflight of %s holds what it may',
     async (path) => {
       const { init } = preflight(path, APP, 'GET');
@@ -140,9 +142,12 @@ describe('with CORS_ORIGINS', () => {
   );
 
   test('what a user may not say is refused in the same shape', async () => {
-    const answer = await open.as('bob').post('{"id":"1"}', { origin: APP });
-    expect((await refusalIn(answer)).error).toBe(40002);
-    expect(answer.headers.get('access-control-allow-origin')).toBe(APP);
+    const bob = open.as('bob');
+    const origin = { origin: APP };
+    const posted = await bob.post('{"id":"1"}', origin);
+    const asked = await bob.request('/events', { headers: origin });
+    expect([(await refusalIn(posted)).error, (await refusalIn(asked)).error]).toEqual([40002, 40301]);
+    for (const answer of [posted, asked]) expect(answer.headers.get('access-control-allow-origin')).toBe(APP);
   });
 
   test.each<[number, string, RequestInit]>([

@@ -31,6 +31,8 @@ describe('what is not there is 404, for everybody:', () => {
     ['GET', '/plants/'],
     ['GET', '/plants/1'],
     ['GET', '/Plants'],
+    ['GET', '/events/'],
+    ['GET', '/events/1'],
     ['GET', '//plants'],
     ['GET', '/v1/plants'],
     ['GET', '/health'],
@@ -48,6 +50,8 @@ describe('what is not there is 404, for everybody:', () => {
 describe.each([
   ['/plants', ['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD, POST'],
   ['/plants?limit=x', ['DELETE', 'PROPFIND'], 'GET, HEAD, POST'],
+  ['/events', ['POST', 'DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD'],
+  ['/events?limit=x', ['POST', 'PROPFIND'], 'GET, HEAD'],
   ['/health/live', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
   ['/health/ready', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
   ['/openapi.json', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
@@ -68,15 +72,39 @@ describe('without a good token', () => {
     expect(posted.headers.get('www-authenticate')).toBe('Bearer realm="plants"');
     expect(posted.headers.get('log-position')).toBeNull();
     await refusedWith(40101, posted);
-    await refusedWith(40101, await call('GET', '/plants?limit=x'));
+    for (const path of ['/plants?limit=x', '/events?limit=x'])
+      await refusedWith(40101, await call('GET', path));
     const bad = await call('GET', '/plants?limit=x', { authorization: 'Bearer nonsense' });
     expect(bad.headers.get('www-authenticate')).toMatch(/^Bearer realm="plants", error="invalid_token"/);
     await refusedWith(40102, bad);
   });
 });
 
+describe('with a token', () => {
+  test('whose scope does not contain audit, 40301 comes before anything that is wrong with a question for events', async () => {
+    const authorization = await bearer('alice');
+    for (const path of ['/events', '/events?limit=x']) {
+      const answer = await call('GET', path, { authorization, accept: 'application/json' });
+      expect(answer.headers.get('www-authenticate')).toBe(
+        'Bearer realm="plants", error="insufficient_scope", scope="audit"',
+      );
+      expect(answer.headers.get('log-position')).toBeNull();
+      await refusedWith(40301, answer);
+    }
+  });
+
+  test('whose scope contains it, events in another media type are 40601', async () => {
+    const { url } = await appOver(
+      {},
+      { verifyToken: (user) => ({ user, scopes: ['audit'], until: Number.POSITIVE_INFINITY }) },
+    );
+    const headers = { authorization: 'Bearer carol', accept: 'application/json' };
+    await refusedWith(40601, await fetch(`${url}/events`, { headers }));
+  });
+});
+
 describe('a malformed URL is 40007:', () => {
-  test.each(['/%zz', '/plants%', '/plants/%c3%28', '/%ff'])('%s', async (path) => {
+  test.each(['/%zz', '/events%', '/plants%', '/plants/%c3%28', '/%ff'])('%s', async (path) => {
     await refusedWith(40007, await call('GET', path));
     await refusedWith(40007, await call('POST', path, { authorization: await bearer('alice') }));
   });

@@ -37,13 +37,13 @@ export async function startService(env: Record<string, string> = {}) {
   };
 }
 
-/** Calls in the name of a user, with a token made from the key in `dir`. */
+/** Calls in the name of a user, with a token made from the key in `dir`, and with a scope where one is given. */
 export function client(url: string, dir: string) {
-  return (user: string) => {
+  return (user: string, scope?: string) => {
     const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
       const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
       const headers = new Headers(init.headers);
-      headers.set('authorization', `Bearer ${await issueToken(privateKey, { user, expires: '1h' })}`);
+      headers.set('authorization', `Bearer ${await issueToken(privateKey, { user, expires: '1h', scope })}`);
       return fetch(`${url}${path}`, { ...init, headers });
     };
     const post = (

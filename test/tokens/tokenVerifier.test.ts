@@ -20,7 +20,8 @@ function verifier() {
   const key = vi.fn(async () => publicKey);
   const now = () => new Date(clock.now);
   const verify = tokenVerifier({ key, algorithms: ['EdDSA'], issuer, audience, now });
-  return { clock, key, verify: async (token: string) => verify(token) };
+  const identify = async (token: string) => verify(token);
+  return { clock, key, identify, verify: async (token: string) => (await verify(token)).user };
 }
 
 const hmac = (secret: string | Buffer) =>
@@ -78,7 +79,7 @@ test('one of several audiences is enough', async () => {
 
 test('where no issuer and no audience are asked for, tokens need none', async () => {
   const verify = tokenVerifier({ key: publicKey, algorithms: ['EdDSA'], now: () => new Date(NOON) });
-  expect(await verify(signedJwt(privateKey, { sub: 'alice', exp: claims.exp }))).toBe('alice');
+  expect((await verify(signedJwt(privateKey, { sub: 'alice', exp: claims.exp }))).user).toBe('alice');
 });
 
 describe('a subject', () => {
@@ -109,6 +110,56 @@ describe('a subject', () => {
     await expect(verifier().verify(signed({ sub }))).rejects.toThrow(
       new InvalidToken('The token speaks for no valid user.'),
     );
+  });
+});
+
+describe('an identity', () => {
+  test.each([
+    ['audit', ['audit']],
+    ['read audit write', ['read', 'audit', 'write']],
+    ['Audit', ['Audit']],
+    ['audit,write', ['audit,write']],
+    ['audit\twrite', ['audit\twrite']],
+    [undefined, []],
+    [null, []],
+    [['audit'], []],
+    [7, []],
+    [{ audit: true }, []],
+  ])('of the claim scope %j has the scopes %j', async (scope, scopes) => {
+    expect(await verifier().identify(signed({ scope }))).toMatchObject({ user: 'alice', scopes });
+    expect(await verifier().identify(signed({ sub: 'bob', scope }))).toMatchObject({ user: 'bob', scopes });
+  });
+
+  test('of an empty scope allows nothing', async () => {
+    const { scopes } = await verifier().identify(signed({ scope: '' }));
+    expect(scopes.filter((scope) => scope !== '')).toEqual([]);
+  });
+
+  test('is that of its own token, though another has the same user', async () => {
+    const { identify } = verifier();
+    const tokens = [signed({ scope: 'audit' }), signed(), signed({ sub: 'bob', scope: 'read' })];
+    for (const _ of ['asked', 'remembered'])
+      expect(await Promise.all(tokens.map(identify))).toMatchObject([
+        { user: 'alice', scopes: ['audit'] },
+        { user: 'alice', scopes: [] },
+        { user: 'bob', scopes: ['read'] },
+      ]);
+  });
+
+  test('is to be asked again after ten minutes, and from then on anew', async () => {
+    const { clock, identify } = verifier();
+    const token = signed();
+    expect((await identify(token)).until).toBe(NOON + 10 * MINUTE);
+    clock.now = NOON + 10 * MINUTE - 1;
+    expect((await identify(token)).until).toBe(NOON + 10 * MINUTE);
+    clock.now = NOON + 10 * MINUTE;
+    expect((await identify(token)).until).toBe(NOON + 20 * MINUTE);
+  });
+
+  test('is worth nothing after the expiry of its token', async () => {
+    const until = NOON + 5 * MINUTE;
+    expect((await verifier().identify(signed({ exp: until / SECOND }))).until).toBe(until);
+    expect((await verifier().identify(signed({ exp: until / SECOND + 0.5 }))).until).toBe(until + 500);
   });
 });
 

@@ -1,0 +1,236 @@
+import { CloudEvent as SdkEvent } from 'cloudevents';
+import isBySchema from 'cloudevents/dist/schema/v1.js';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cloudEvent, occurredAt } from '../../src/audit/cloudEvent.ts';
+import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
+
+const SOURCE = 'https://plants.example/log';
+
+const FERN: RecordedEvent = {
+  position: 5n,
+  stream: 'plant-alice/42',
+  revision: 0n,
+  id: '01956d2b-7a00-7000-8000-000000000001',
+  type: 'PlantCreated',
+  data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
+  metadata: { $correlationId: 'request-1', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
+};
+const OAK: RecordedEvent = {
+  ...FERN,
+  position: 6n,
+  stream: 'plant-bob/42',
+  id: '01956d2b-7a00-7000-8000-000000000002',
+  data: { id: '42', user: 'bob', name: 'Oak' },
+  metadata: { $correlationId: 'request-2', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.001Z' },
+};
+
+/** As it arrives where it is read. */
+const sent = (event: RecordedEvent) => JSON.parse(JSON.stringify(cloudEvent(event, SOURCE)));
+
+const OWN = /^(id|source|specversion|type|subject|time|datacontenttype|dataschema|data|data_base64)$/;
+
+/** The official schema, and what it leaves open: names and types of extensions (CloudEvents 1.0.2 section 3.1). */
+function isCloudEvent(event: Record<string, unknown>): boolean {
+  const isExtension = ([name, value]: [string, unknown]): boolean =>
+    /^[a-z0-9]{1,20}$/.test(name) &&
+    (typeof value === 'string' || typeof value === 'boolean' || value === Number(value) >> 0);
+  return (
+    isBySchema(event) && Object.entries(event).every((entry) => OWN.test(entry[0]) || isExtension(entry))
+  );
+}
+
+describe('the check of a CloudEvent', () => {
+  test.each([
+    ['without a specversion', { specversion: undefined }],
+    ['of another specversion', { specversion: '' }],
+    ['without an id', { id: undefined }],
+    ['without a source', { source: undefined }],
+    ['whose source is no URI', { source: 'two words' }],
+    ['without a type', { type: undefined }],
+    ['whose subject is empty', { subject: '' }],
+    ['whose time is none', { time: 'yesterday' }],
+    ['whose time is a number', { time: 5 }],
+    ['whose extension is named with a capital', { correlationId: 'request-1' }],
+    ['whose position has more than 32 bits as a number', { position: 2 ** 31 }],
+    ['whose position is an object', { position: {} }],
+  ])('refuses one %s', (_, change) => {
+    const good = sent(FERN);
+    expect(isCloudEvent(good)).toBe(true);
+    expect(isCloudEvent(JSON.parse(JSON.stringify({ ...good, ...change })))).toBe(false);
+  });
+});
+
+test('an event has every attribute and extension of a CloudEvent', () => {
+  expect(sent(FERN)).toStrictEqual({
+    specversion: '1.0',
+    id: '01956d2b-7a00-7000-8000-000000000001',
+    source: 'https://plants.example/log',
+    type: 'PlantCreated',
+    subject: 'plant-alice/42',
+    time: '2026-03-01T12:00:00.000Z',
+    datacontenttype: 'application/json',
+    data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
+    position: '5',
+    revision: '0',
+    correlationid: 'request-1',
+    schemaversion: 1,
+  });
+  expect(sent(OAK)).toMatchObject({
+    subject: 'plant-bob/42',
+    time: '2026-03-01T12:00:00.001Z',
+    data: { id: '42', user: 'bob', name: 'Oak' },
+    position: '6',
+    correlationid: 'request-2',
+  });
+});
+
+test.each([FERN, OAK])('the event of $stream is a CloudEvent to its schema and to its SDK', (event) => {
+  expect(isCloudEvent(sent(event))).toBe(true);
+  const read = new SdkEvent(sent(event), true);
+  expect(JSON.parse(JSON.stringify(read))).toEqual(sent(event));
+});
+
+test('the event that is given stays as it was', () => {
+  const before = structuredClone(FERN);
+  cloudEvent(FERN, SOURCE);
+  expect(FERN).toStrictEqual(before);
+});
+
+test.each([0n, 1n, 2n ** 31n - 1n, 2n ** 31n, 2n ** 32n + 1n, 2n ** 53n + 1n, 2n ** 63n - 1n])(
+  'the position and the revision %s are text, digit by digit',
+  (number) => {
+    const event = sent({ ...FERN, position: number, revision: number });
+    expect([event.position, event.revision]).toStrictEqual([`${number}`, `${number}`]);
+    expect(isCloudEvent(event)).toBe(true);
+  },
+);
+
+describe('the metadata of another writer', () => {
+  test.each([
+    ['absent', undefined],
+    ['null', null],
+    ['empty', {}],
+    ['empty text', ''],
+    ['text', 'occurredAt'],
+    ['a number', 7],
+    ['true', true],
+    ['a list', [{ occurredAt: '2026-03-01T12:00:00Z' }]],
+    ['bytes', Buffer.from('{"occurredAt":"2026-03-01T12:00:00Z"}')],
+    ['of other names', { correlationId: 'x', schemaversion: 1, OccurredAt: '2026-03-01T12:00:00Z' }],
+    ['nothing but nulls', { $correlationId: null, schemaVersion: null, occurredAt: null }],
+    ['of other types', { $correlationId: 7, schemaVersion: '1', occurredAt: 1_772_366_400_000 }],
+    ['of objects', { $correlationId: {}, schemaVersion: [], occurredAt: ['2026-03-01T12:00:00Z'] }],
+    ['of empty text', { $correlationId: '', schemaVersion: '', occurredAt: '' }],
+    ['a time that is none', { occurredAt: '2026-02-30T12:00:00Z' }],
+    ['a version that is no integer', { schemaVersion: 1.5 }],
+    ['a version of more than 32 bits', { schemaVersion: 2 ** 31 }],
+    ['a version of fewer than -32 bits', { schemaVersion: -(2 ** 31) - 1 }],
+  ])('that is %s says nothing, and the rest is still a CloudEvent', (_, metadata) => {
+    const event = sent({ ...FERN, metadata });
+    const { time, correlationid, schemaversion, ...rest } = sent(FERN);
+    expect(event).toStrictEqual(rest);
+    expect(isCloudEvent(event)).toBe(true);
+    expect(occurredAt({ ...FERN, metadata })).toBeUndefined();
+  });
+
+  test.each([0, 1, -1, 2 ** 31 - 1, -(2 ** 31)])('may say schemaVersion %i', (schemaVersion) => {
+    const event = sent({ ...FERN, metadata: { schemaVersion } });
+    expect(event.schemaversion).toBe(schemaVersion);
+    expect(isCloudEvent(event)).toBe(true);
+  });
+
+  test.each([
+    ['2026-03-01T12:00:00Z', 0],
+    ['2026-03-01t12:00:00z', 0],
+    ['2026-03-01T13:00:00.123456789+01:00', 123],
+    ['2016-12-31T23:59:60Z', Date.UTC(2016, 11, 31, 23, 59, 59) - Date.UTC(2026, 2, 1, 12)],
+  ])('has its time as it was written: %s', (time, sinceNoon) => {
+    const event = { ...FERN, metadata: { occurredAt: time } };
+    expect(sent(event).time).toBe(time);
+    expect(isCloudEvent(sent(event))).toBe(true);
+    expect(occurredAt(event)).toBe(Date.UTC(2026, 2, 1, 12) + sinceNoon);
+  });
+
+  test('may have more in it, which is left out', () => {
+    const metadata = { ...(FERN.metadata as object), $causationId: 'c', id: 'i', data: 'd', source: 's' };
+    expect(sent({ ...FERN, metadata })).toStrictEqual(sent(FERN));
+  });
+});
+
+describe('the data of another writer', () => {
+  test.each([
+    ['text', 'no JSON'],
+    ['empty text', ''],
+    ['null', null],
+    ['false', false],
+    ['zero', 0],
+    ['a fraction', 0.1],
+    ['a list', [1, [], {}]],
+    ['nested', { a: { b: { c: null } } }],
+  ])('that is %s stays JSON', (_, data) => {
+    const event = sent({ ...FERN, data });
+    expect(event).toStrictEqual({ ...sent(FERN), data });
+    expect(isCloudEvent(event)).toBe(true);
+  });
+
+  test.each([
+    ['some', Uint8Array.of(0, 1, 254, 255), 'AAH+/w=='],
+    ['that are text', Buffer.from('{"a":1}'), 'eyJhIjoxfQ=='],
+    ['none', new Uint8Array(), ''],
+    ['a piece of others', Uint8Array.of(7, 0, 255, 7).subarray(1, 3), 'AP8='],
+  ])('that is bytes, %s, is base64', (_, data, base64) => {
+    const event = sent({ ...FERN, data });
+    const { data: _data, ...rest } = sent(FERN);
+    expect(event).toStrictEqual({
+      ...rest,
+      datacontenttype: 'application/octet-stream',
+      data_base64: base64,
+    });
+    expect(isCloudEvent(event)).toBe(true);
+    expect(new SdkEvent(event, true).data_base64).toBe(base64);
+  });
+
+  test('that is absent has no type either', () => {
+    const { data, datacontenttype, ...rest } = sent(FERN);
+    expect(sent({ ...FERN, data: undefined })).toStrictEqual(rest);
+    expect(isCloudEvent(rest)).toBe(true);
+  });
+});
+
+test('whatever a writer has put into the log is a CloudEvent, and the data is what it was', () => {
+  const bytes = fc.uint8Array({ maxLength: 20 });
+  const name = fc.string({ minLength: 1, unit: 'binary' });
+  const odd = fc.oneof(fc.jsonValue(), fc.constant(undefined), bytes);
+  const known = fc.record(
+    {
+      $correlationId: fc.oneof(fc.string(), fc.jsonValue()),
+      schemaVersion: fc.oneof(fc.integer(), fc.double(), fc.jsonValue()),
+      occurredAt: fc.oneof(
+        fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+        fc.jsonValue(),
+      ),
+    },
+    { requiredKeys: [] },
+  );
+  const event = fc.record({
+    position: fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
+    revision: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
+    stream: name,
+    id: name,
+    type: name,
+    data: odd,
+    metadata: fc.oneof(odd, known),
+  });
+  fc.assert(
+    fc.property(event, (one) => {
+      const given = sent(one);
+      expect(isCloudEvent(given), JSON.stringify(given)).toBe(true);
+      expect([given.id, given.type, given.subject]).toEqual([one.id, one.type, one.stream]);
+      if (one.data instanceof Uint8Array)
+        expect(new Uint8Array(Buffer.from(given.data_base64, 'base64'))).toEqual(one.data);
+      else
+        expect(given.data).toEqual(one.data === undefined ? undefined : JSON.parse(JSON.stringify(one.data)));
+    }),
+  );
+});
