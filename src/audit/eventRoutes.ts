@@ -77,10 +77,12 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         ? [leaving.signal, closing.signal, expiry(request, leaving.signal)]
         : [leaving.signal];
       const batches = replay(log, filter, { signal: AbortSignal.any(ends), live, after });
-      reply.raw.once('close', () => {
+      const leave = (): void => {
         leaving.abort();
         void batches.return(undefined);
-      });
+      };
+      reply.raw.once('close', leave);
+      if (reply.raw.closed) leave(); // they left while the token was looked at
       const busy = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0); // looking is no stalling
 
       // Nothing is sent before the first event, or the lack of any, is known: until then there may be a refusal.
@@ -97,6 +99,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   type Batches = AsyncGenerator<Batch>;
   type First = IteratorResult<Batch>;
   const json = (event: RecordedEvent): string => JSON.stringify(cloudEvent(event, source));
+  const message = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${json(event)}\n\n`;
 
   /** Newline-delimited JSON. */
   async function* lines(first: First, batches: Batches, busy: () => void): AsyncGenerator<string> {
@@ -110,18 +113,23 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   async function* messages(first: First, batches: Batches): AsyncGenerator<string> {
     yield ': these are events\n\n';
     let next = Promise.resolve(first);
-    for (;;) {
-      const result = await orHeartbeat(next);
-      if (result === undefined) {
-        yield ': still here\n\n';
-        continue;
+    let quiet = quietFor(HEARTBEAT);
+    try {
+      for (;;) {
+        const result = await Promise.race([quiet.over, next]);
+        if (result?.done) return;
+        const text = result ? result.value.events.map(message).join('') : ': still here\n\n';
+        if (text !== '') {
+          yield text;
+          quiet.stop();
+          quiet = quietFor(HEARTBEAT);
+        }
+        if (!result) continue;
+        next = batches.next();
+        next.catch(() => {}); // it may fail while a heartbeat is on its way; the loop throws it then
       }
-      if (result.done) return;
-      const { events } = result.value;
-      if (events.length > 0)
-        yield events.map((event) => `id: ${event.position}\ndata: ${json(event)}\n\n`).join('');
-      next = batches.next();
-      next.catch(() => {}); // it may fail while a heartbeat is on its way; the loop throws it then
+    } finally {
+      quiet.stop();
     }
   }
 
@@ -149,15 +157,9 @@ function isNothingYet({ done, value }: IteratorResult<Batch>): boolean {
   return !done && value.events.length === 0 && !value.caughtUp;
 }
 
-/** What comes first: the promise, or undefined when it is time for a sign of life. */
-async function orHeartbeat<T>(next: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const beat = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), HEARTBEAT);
-  });
-  try {
-    return await Promise.race([next, beat]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Resolves after this time, in milliseconds. */
+function quietFor(time: number): { over: Promise<undefined>; stop(): void } {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), time);
+  return { over: promise, stop: () => clearTimeout(timer) };
 }

@@ -1,0 +1,181 @@
+import { dirname, join } from 'node:path';
+import { EventSource } from 'eventsource';
+import fc from 'fast-check';
+import { expect, onTestFailed, onTestFinished, test } from 'vitest';
+import { startDouble } from '../copy/logs.ts';
+import { auditorToken, linesOf, type Message } from '../support/eventStream.ts';
+import { USERS } from '../support/load.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+/** How long the users post at least, in milliseconds, and how much. */
+const LOAD = 5_000;
+const PLANTS = 100;
+/** Requests that each user has in flight. */
+const WRITERS = 3;
+/** A connection is cut after so many bytes of its answer at the most, or so many milliseconds. */
+const BYTES = 20_000;
+const MILLISECONDS = 300;
+/** So often at least, while they post. */
+const CUTS = 10;
+
+type As = ReturnType<typeof client>;
+type Plant = { subject: string; position: bigint; data: unknown };
+type Cut = { after: number; of: 'bytes' | 'milliseconds' };
+
+async function post(as: As, user: string, id: number): Promise<Plant> {
+  const plant = { name: `${user}'s plant ${id}`, ...(id % 2 === 0 && { tag: 'indoor' }) };
+  const answer = await as(user).create(id, plant);
+  expect(answer.status).toBe(200);
+  const position = BigInt(answer.headers.get('log-position')?.split('.')[1] ?? '');
+  return { subject: `plant-${user}/${id}`, position, data: { id: `${id}`, user, ...plant } };
+}
+
+/** Two users who post at once for a while, and until it is enough. */
+async function postMany(as: As, isEnough: () => boolean): Promise<Plant[]> {
+  const posted: Plant[] = [];
+  const until = performance.now() + LOAD;
+  const goesOn = () => performance.now() < until || posted.length < PLANTS || !isEnough();
+  const write = async (user: string, writer: number): Promise<void> => {
+    for (let id = writer; goesOn(); id += WRITERS) posted.push(await post(as, user, id));
+  };
+  const writers = Array.from({ length: WRITERS }, (_, i) => i + 1);
+  await Promise.all(USERS.flatMap((user) => writers.map((writer) => write(user, writer))));
+  return posted;
+}
+
+/** A reader whose connection is cut as told, and who comes back each time with the last id that has arrived. */
+class Reader {
+  readonly messages: Message[] = [];
+  cuts = 0;
+  readonly #url: string;
+  readonly #token: string;
+  /** Rejects when a connection is refused. */
+  readonly reading: Promise<void>;
+  /** How many messages are to come. */
+  #whole = Number.POSITIVE_INFINITY;
+  #over = Promise.withResolvers<void>();
+
+  constructor(url: string, token: string, cuts: Cut[]) {
+    this.#url = url;
+    this.#token = token;
+    this.reading = this.#read(cuts);
+  }
+
+  /** The messages, once there are so many and no more are on their way. */
+  async first(count: number): Promise<Message[]> {
+    this.#whole = count;
+    this.#endWhenWhole();
+    await this.reading;
+    return this.messages;
+  }
+
+  async #read(cuts: Cut[]): Promise<void> {
+    for (const cut of cuts) {
+      if (this.messages.length >= this.#whole) return;
+      await this.#readUntil(cut);
+      this.cuts++;
+    }
+    throw new Error('no cuts are left');
+  }
+
+  async #readUntil({ after, of }: Cut): Promise<void> {
+    this.#over = Promise.withResolvers();
+    const authorization = `Bearer ${this.#token}`;
+    const lastId = this.messages.at(-1)?.id;
+    const resuming = lastId === undefined ? {} : { 'last-event-id': lastId };
+    const source = new EventSource(this.#url, {
+      fetch: async (to, init) => {
+        const answer = await fetch(to, { ...init, headers: { ...init.headers, ...resuming, authorization } });
+        return of === 'bytes' ? new Response(answer.body?.pipeThrough(firstBytes(after)), answer) : answer;
+      },
+    });
+    onTestFinished(() => source.close());
+    source.onmessage = ({ lastEventId, data }) => {
+      this.messages.push({ id: lastEventId, data });
+      this.#endWhenWhole();
+    };
+    source.onerror = ({ code }) => {
+      if (code === undefined) this.#over.resolve();
+      else this.#over.reject(new Error(`refused with ${code}, after ${lastId}`));
+    };
+    this.#endWhenWhole();
+    const timer = of === 'bytes' ? undefined : setTimeout(this.#over.resolve, after);
+    await this.#over.promise.finally(() => source.close());
+    clearTimeout(timer);
+  }
+
+  #endWhenWhole(): void {
+    if (this.messages.length >= this.#whole) this.#over.resolve();
+  }
+}
+
+/** Ends a body after so many bytes, wherever that is. */
+function firstBytes(count: number): TransformStream<Uint8Array, Uint8Array> {
+  let left = count;
+  return new TransformStream({
+    transform(piece, controller) {
+      controller.enqueue(piece.subarray(0, left));
+      left -= piece.length;
+      if (left <= 0) controller.terminate();
+    },
+  });
+}
+
+/** Where connections are cut, otherwise each time; with the SEED of a run that has failed as it was then. */
+function randomCuts(): (reader: number) => Cut[] {
+  const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+  onTestFailed(() => console.error(`SEED=${seed}`));
+  const cut: fc.Arbitrary<Cut> = fc.oneof(
+    fc.record({ after: fc.nat(BYTES), of: fc.constant('bytes' as const) }),
+    fc.record({ after: fc.nat(MILLISECONDS), of: fc.constant('milliseconds' as const) }),
+  );
+  return (reader) => fc.sample(cut, { seed: seed + reader, numRuns: 10_000 });
+}
+
+/** One service: what is posted to it is read from it. */
+async function overEmbeddedLog() {
+  const { url, dir } = await startService();
+  return { url, token: await auditorToken(dir), as: client(url, dir) };
+}
+
+/** Two instances: what is posted to one is read from the other. */
+async function overEventStoreDb() {
+  const { url: EVENTSTOREDB_URL } = await startDouble();
+  const KEY_FILE = join(tempDir(), 'key.json');
+  const here = await startService({ EVENTSTOREDB_URL, KEY_FILE });
+  const there = await startService({ EVENTSTOREDB_URL, KEY_FILE });
+  const keys = dirname(KEY_FILE);
+  return { url: there.url, token: await auditorToken(keys), as: client(here.url, keys) };
+}
+
+test.each([
+  { log: 'the embedded log', open: overEmbeddedLog },
+  { log: 'EventStoreDB by another instance', open: overEventStoreDb },
+])(
+  'a live stream from $log, cut and resumed at random under load, misses and repeats nothing',
+  async ({ open }) => {
+    const { url, token, as } = await open();
+    const cuts = randomCuts();
+    const posted = [await post(as, 'alice', 0), await post(as, 'bob', 0)];
+    const queries = ['', '?user=alice', '?user=bob&type=PlantCreated'];
+    const readers = queries.map((query, i) => new Reader(`${url}/events${query}`, token, cuts(i)));
+    const posting = postMany(as, () => readers.every(({ cuts }) => cuts >= CUTS));
+    await Promise.race([posting, ...readers.map(({ reading }) => reading)]);
+    posted.push(...(await posting));
+    posted.sort((a, b) => Number(a.position - b.position));
+    const of = (user: string) => posted.filter(({ subject }) => subject.startsWith(`plant-${user}/`));
+    for (const [i, plants] of [posted, of('alice'), of('bob')].entries()) {
+      const reader = readers[i] as Reader;
+      const messages = await reader.first(plants.length);
+      const found = messages.map(({ id, data }) => {
+        const { subject, data: plant } = JSON.parse(data);
+        return { subject, position: BigInt(id), data: plant };
+      });
+      expect(found).toEqual(plants);
+      expect(messages.map(({ data }) => data)).toEqual(
+        await linesOf(url, { token, query: queries[i] as string }),
+      );
+    }
+  },
+);
