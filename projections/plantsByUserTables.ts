@@ -87,6 +87,8 @@ function mustBeView(db: DatabaseSync): void {
   const { application, version } = marksOf(db);
   if (application !== APPLICATION_ID) throw new NotThisView('its file is no view of plants');
   if (version !== VERSION) throw new NotThisView(`it has version ${version}, not ${VERSION}`);
+  const { count } = db.prepare('SELECT count(*) AS count FROM checkpoint').get() as { count: number };
+  if (count !== 1) throw new NotThisView(`it has ${count} checkpoints`);
 }
 
 class NotThisView extends Error {}
@@ -97,10 +99,11 @@ export function isDamage(error: unknown): boolean {
 }
 
 /**
- * Puts a view that is closed in the place of another, at once: there is always one of them, whole. What the old one has
- * beside itself goes first, or SQLite would take it for a part of the new one.
+ * Puts a view that is closed in the place of another: at any time there is one of them, whole, or none, where the old one was
+ * not whole either. What the old one has beside itself goes first, or SQLite would take it for a part of the new one.
  */
 export function replaceFile(file: string, draft: string): void {
+  if (!isSettled(draft)) throw new Error('the new view cannot be written whole');
   if (existsSync(file) && !isSettled(file)) removeFile(file);
   for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
   renameSync(draft, file);

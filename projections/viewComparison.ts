@@ -38,6 +38,11 @@ export class ViewComparison {
     this.#isCheckpointMet = this.checkpoint.position === START;
   }
 
+  /** Whether the view has never been given to a log. */
+  get isNew(): boolean {
+    return this.checkpoint.mark === '' && this.checkpoint.position === START;
+  }
+
   /** To be given each event in log order. Gives now and then how the view differs from those it was given. */
   compare(event: RecordedEvent): Fault[] {
     const { position } = event;
@@ -69,8 +74,13 @@ export class ViewComparison {
         while (row && row.position < position) row = found.next().value as Row | undefined;
         const isThere = row?.position === position;
         if (isThere) this.#rows++;
-        if (!isThere) faults.push({ position, fault: `the view of ${JSON.stringify(user)} lacks its plant` });
-        else if (row?.plant !== plant) faults.push({ position, fault: `the view has ${row?.plant} for it` });
+        if (!isThere)
+          faults.push({
+            position,
+            fault: `the log has a plant of ${JSON.stringify(user)} that the view has not`,
+          });
+        else if (row?.plant !== plant)
+          faults.push({ position, fault: `the log says ${plant}, the view says ${row?.plant}` });
       }
       found.return?.();
     }
@@ -97,7 +107,7 @@ export class ViewComparison {
         const { position, user, plant } = row as Row;
         yield {
           position,
-          fault: `the view of ${JSON.stringify(user)} has a plant beyond its checkpoint: ${plant}`,
+          fault: `the view has a plant of ${JSON.stringify(user)} beyond its checkpoint: ${plant}`,
         };
       }
       if ((count.get(position) as { rows: bigint }).rows === this.#rows) return;
@@ -107,7 +117,7 @@ export class ViewComparison {
         if (event && fold(event, this.#skip)?.user === user) continue;
         yield {
           position,
-          fault: `the view of ${JSON.stringify(user)} has a plant that no event makes: ${plant}`,
+          fault: `the view has a plant of ${JSON.stringify(user)} that the log has not: ${plant}`,
         };
       }
     } finally {

@@ -36,7 +36,15 @@ export async function openLogForReading(
   { eventStoreDb, dataDir }: Config,
   { log, ...reading }: { log: Log } & Reading,
 ): Promise<EventLog> {
-  return eventStoreDb ? connect(eventStoreDb, log) : openSqliteLog(logFile(dataDir), reading);
+  if (!eventStoreDb) return openSqliteLog(logFile(dataDir), reading);
+  const store = await connect(eventStoreDb, log);
+  try {
+    await store.end(); // a subscription would wait for the server for ever
+    return store;
+  } catch (error) {
+    await store.close();
+    throw new Error(`EventStoreDB cannot be reached: ${(error as Error).message}`);
+  }
 }
 
 async function connect(to: NonNullable<Config['eventStoreDb']>, log: Log): Promise<EventStore> {

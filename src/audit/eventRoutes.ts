@@ -66,7 +66,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const type = request.accepts().type([NDJSON, SSE]);
       if (type === false) throw new BadRequest(NUMBERS.notAcceptable, `There is only ${NDJSON} and ${SSE}.`);
       const live = type === SSE;
-      const lastId = live ? headers['last-event-id'] : undefined;
+      const lastId = live ? headers['last-event-id'] || undefined : undefined; // an empty one stands for none
       const after = lastId === undefined ? 'after' : 'Last-Event-ID';
       const filter = filterOf(lastId === undefined ? query : { ...query, after: String(lastId) }, (part) =>
         part === 'after' ? after : part,

@@ -10,40 +10,50 @@ import {
   provesInclusion,
 } from '../merkle/proofs.ts';
 import { plantStream } from '../plants/plant.ts';
-import { type Leaf, leafOf, leafText } from './leaf.ts';
+import { printable } from '../printable.ts';
+import { canonical, leafText } from './leaf.ts';
 import { replay } from './replay.ts';
 import type { Root } from './verify.ts';
 
+const EXACTLY = { additionalProperties: false };
 const Hash = Type.String({ pattern: '^[\\da-f]{64}$' });
 const Size = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 /** A path is as long as the tree is high, or one longer. */
 const Path = Type.Array(Hash, { maxItems: 64 });
-const Tree = Type.Object({ size: Size, root: Hash });
+const Tree = Type.Object({ size: Size, root: Hash }, EXACTLY);
 
-const InclusionProof = Type.Object({
-  proof: Type.Literal('inclusion'),
-  size: Size,
-  root: Hash,
-  index: Size,
-  event: Type.Object({
+/** What is hashed of an event: see leaf.ts. */
+const HashedEvent = Type.Object(
+  {
     id: Type.String(),
     stream: Type.String(),
     revision: Type.String(),
     type: Type.String(),
     data: Type.Optional(Type.Unknown()),
     metadata: Type.Optional(Type.Unknown()),
-  }),
-  path: Path,
-});
+    dataAndMetadata: Type.Optional(Type.String()),
+  },
+  EXACTLY,
+);
 
-const ConsistencyProof = Type.Object({
-  proof: Type.Literal('consistency'),
-  from: Tree,
-  to: Tree,
-  path: Path,
-});
+const InclusionProof = Type.Object(
+  {
+    proof: Type.Literal('inclusion'),
+    size: Size,
+    root: Hash,
+    index: Size,
+    event: HashedEvent,
+    path: Path,
+  },
+  EXACTLY,
+);
 
-/** That an event is number `index`, from 0, of the first `size` events: RFC 9162 section 2.1.3. */
+const ConsistencyProof = Type.Object(
+  { proof: Type.Literal('consistency'), from: Tree, to: Tree, path: Path },
+  EXACTLY,
+);
+
+/** That an event, as it is hashed, is number `index`, from 0, of the first `size` events: RFC 9162 section 2.1.3. */
 export type InclusionProof = Static<typeof InclusionProof>;
 /** That the first `from.size` events are the beginning of the first `to.size`: RFC 9162 section 2.1.4. */
 export type ConsistencyProof = Static<typeof ConsistencyProof>;
@@ -64,11 +74,12 @@ export async function proveInclusion(
   signal: AbortSignal,
 ): Promise<InclusionProof> {
   const stream = plantStream(user, id);
-  let found: { index: number; event: Leaf } | undefined;
+  let found: { index: number; event: InclusionProof['event'] } | undefined;
   let count = 0;
   for await (const { events } of firstOf(log, size, signal)) {
     const at = found ? -1 : events.findIndex((event) => event.stream === stream && event.revision === 0n);
-    if (at !== -1) found = { index: count + at, event: leafOf(events[at] as RecordedEvent) };
+    if (at !== -1)
+      found = { index: count + at, event: JSON.parse(leafText(events[at] as RecordedEvent).text) };
     count += events.length;
   }
   mustHave(count, size);
@@ -101,7 +112,7 @@ export async function proveConsistency(
 export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<Root> {
   const tree = new MerkleTree();
   for await (const { events } of firstOf(log, size, signal)) {
-    for (const event of events) tree.append(leafHash(leafText(leafOf(event)).text));
+    for (const event of events) tree.append(leafHash(leafText(event).text));
   }
   mustHave(tree.size, size);
   return { size: tree.size, root: tree.root().toString('hex') };
@@ -127,7 +138,7 @@ async function rootsOf<R extends Leaves[]>(
   let index = 0;
   for await (const { events } of firstOf(log, size, signal)) {
     for (const event of events) {
-      const leaf = leafHash(leafText(leafOf(event)).text);
+      const leaf = leafHash(leafText(event).text);
       for (const { start, end, tree } of trees) if (index >= start && index < end) tree.append(leaf);
       index++;
     }
@@ -139,10 +150,10 @@ async function rootsOf<R extends Leaves[]>(
 export function checkProof(proof: unknown): string {
   if (isInclusionProof.Check(proof)) {
     const { size, root, index, event, path } = proof;
-    const leaf = leafHash(leafText(event as Leaf).text);
-    if (!provesInclusion(leaf, { index, size, root: bytes(root), path: path.map(bytes) }))
+    if (!provesInclusion(leafHash(textOf(event)), { index, size, root: bytes(root), path: path.map(bytes) }))
       throw new NotProven('the proof does not hold: its event is not in a log with its size and root');
-    return `event ${event.id} of ${JSON.stringify(event.stream)} is number ${index + 1} of the log ${size}:${root}`;
+    const [id, stream] = [JSON.stringify(event.id), JSON.stringify(event.stream)];
+    return printable(`event ${id} of ${stream} is number ${index + 1} of the log ${size}:${root}`);
   }
   if (isConsistencyProof.Check(proof)) {
     const { from, to, path } = proof;
@@ -152,6 +163,14 @@ export function checkProof(proof: unknown): string {
     return `the log ${from.size}:${from.root} is the beginning of the log ${to.size}:${to.root}`;
   }
   throw new NotProven('this is no proof of inclusion or consistency, or it is damaged');
+}
+
+function textOf(event: InclusionProof['event']): string {
+  try {
+    return canonical(event);
+  } catch {
+    throw new NotProven('the proof does not hold: its event has no canonical form');
+  }
 }
 
 function bytes(hash: string): Buffer {

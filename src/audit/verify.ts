@@ -4,7 +4,7 @@ import { type EventLog, type Position, type RecordedEvent, START } from '../even
 import { readLog } from '../eventStore/readLog.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { plantCreatedFault } from '../plants/plant.ts';
-import { leafOf, leafText } from './leaf.ts';
+import { leafText } from './leaf.ts';
 import { SeenStreams } from './seenStreams.ts';
 
 /** So many events make a log whose Merkle Tree Hash is `root`, in hexadecimal digits. */
@@ -19,7 +19,7 @@ export type Verdict = Root & {
   foreign: number;
   /** Events that an operator has told the view to pass over. */
   skipped: number;
-  /** The first faults, and the number of all. */
+  /** Those of no position and the first of the others; and the number of all. */
   faults: Fault[];
   faultCount: number;
 };
@@ -35,7 +35,7 @@ type Options = {
   onProgress?: (progress: { events: number; position: Position; end: Position }) => void;
 };
 
-/** So many faults are listed. */
+/** So many faults that have a position are listed. */
 const LISTED = 100;
 /** Before every position that SQLite knows: an intruder's event may stand before the first. */
 const BEFORE_ALL = -(2n ** 63n);
@@ -54,27 +54,27 @@ export async function verifyLog({
   signal,
   onProgress,
 }: Options): Promise<Verdict> {
-  const verdict: Omit<Verdict, keyof Root> = {
+  const verdict: Omit<Verdict, keyof Root | 'faults'> = {
     position: START,
     view: view?.checkpoint.position,
     foreign: 0,
     skipped: 0,
-    faults: [],
     faultCount: 0,
   };
+  const general: Fault[] = [];
+  const placed: Required<Fault>[] = [];
   const report = (fault: string | undefined, position?: Position): void => {
     if (fault === undefined) return;
     verdict.faultCount++;
-    if (verdict.faults.length < LISTED)
-      verdict.faults.push({ ...(position !== undefined && { position }), fault });
+    if (position === undefined) general.push({ fault });
+    else if (placed.length < LISTED) placed.push({ position, fault });
   };
   const reportAll = (faults: Fault[]): void => {
     for (const { fault, position } of faults) report(fault, position);
   };
   const tree = new MerkleTree();
   const revisions = revisionsOf(log);
-  const isSameLog =
-    view === undefined || view.checkpoint.mark === '' || view.checkpoint.mark === (await log.mark());
+  const isSameLog = view === undefined || view.isNew || view.checkpoint.mark === (await log.mark());
   if (!isSameLog) report('the view is of another log: it is built anew at the next start');
   const compared = isSameLog ? view : undefined;
 
@@ -82,18 +82,15 @@ export async function verifyLog({
     if (expect?.size !== tree.size) return;
     const root = tree.root().toString('hex');
     if (root !== expect.root.toLowerCase())
-      report(
-        `the first ${expect.size} events are not those expected: their root is ${root}`,
-        verdict.position,
-      );
+      report(`the first ${expect.size} events are not those that were expected: their root is ${root}`);
   }
 
   async function check(event: RecordedEvent): Promise<void> {
     const { position, id, type } = event;
-    const { text, isCanonical } = leafText(leafOf(event));
+    const { text, isCanonical } = leafText(event);
     tree.append(leafHash(text));
     if (!isCanonical) report('it has no canonical form (RFC 8785)', position);
-    if (gapless && position !== verdict.position + 1n) report(gap(verdict.position, position), position);
+    if (gapless) report(gapBefore(position, verdict.position), position);
     else if (position <= verdict.position) report(`it follows position ${verdict.position}`, position);
     verdict.position = position;
     report(await revisions.fault(event), position);
@@ -119,19 +116,23 @@ export async function verifyLog({
     report(`the log has ${tree.size} events, not the ${expect.size} that were expected`);
   for await (const fault of compared?.rest(log) ?? []) {
     reportAll([fault]);
-    if (verdict.faultCount >= LISTED) break;
   }
-  verdict.faults.sort((a, b) => Number((a.position ?? end) - (b.position ?? end)));
-  return { size: tree.size, root: tree.root().toString('hex'), ...verdict };
+  placed.sort((a, b) => Number(a.position - b.position));
+  return { size: tree.size, root: tree.root().toString('hex'), ...verdict, faults: [...general, ...placed] };
 }
 
-function gap(last: Position, next: Position): string {
-  if (next < START) return 'positions begin at 1';
+/** What is missing between two positions that follow each other, where positions begin at 1 and have no gaps. */
+function gapBefore(position: Position, last: Position): string | undefined {
+  if (position <= START) return 'positions begin at 1';
+  const first = (last > START ? last : START) + 1n;
+  if (position === first) return undefined;
   const missing =
-    next - 1n === last + 1n ? `position ${next - 1n} is` : `positions ${last + 1n} to ${next - 1n} are`;
-  return next <= last ? `it follows position ${last}` : `${missing} missing before it`;
+    position === first + 1n ? `position ${first} is` : `positions ${first} to ${position - 1n} are`;
+  return `${missing} missing before it`;
 }
 
+/** Of a stream that is longer not all can be looked through. */
+const LONGEST = 1_000_000n;
 /** Streams of more than one event that are remembered, so that the log need not be asked. */
 const REMEMBERED = 10_000;
 
@@ -143,11 +144,12 @@ function revisionsOf(log: EventLog) {
     async fault({ stream, revision, position }: RecordedEvent): Promise<string | undefined> {
       const isFirst = !seen.add(stream) && revision === 0n;
       if (isFirst) return undefined;
+      if (revision < 0n) return 'revisions begin at 0';
       if (revision > 0n && last.get(stream) === revision - 1n) {
         last.set(stream, revision);
         return undefined;
       }
-      const events = await log.readStream(stream, Number(revision) + 2);
+      const events = await log.readStream(stream, Number(revision < LONGEST ? revision + 2n : LONGEST));
       const twin = events.find((other) => other.revision === revision && other.position !== position);
       if (twin) return `revision ${revision} of its stream is also at position ${twin.position}`;
       const before = events.find((other) => other.revision === revision - 1n);

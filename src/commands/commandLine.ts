@@ -17,11 +17,12 @@ export function commandLine(run: Run): Command {
     .addHelpText('after', '\nSettings come from the environment and from .env; README.md lists them.')
     .showSuggestionAfterError(false)
     .exitOverride()
-    .allowExcessArguments()
+    .configureOutput({ outputError: (text, output) => output(withoutValues(text)) })
     .action((_options, { args: [unknown] }: Command) => {
       if (unknown === undefined) return run.server();
+      const name = /^[\w-]+$/.test(unknown) ? ` ${unknown}` : ' of that name';
       const known = program.commands.map((command) => command.name()).join(', ');
-      throw new Error(`there is no command ${unknown}; there is npm start, and npm run -s ${known}`);
+      throw new Error(`there is no command${name}; there is npm start, and npm run -s ${known}`);
     });
 
   program
@@ -59,8 +60,8 @@ export function commandLine(run: Run): Command {
     .command('plants')
     .description('Prints the plants of a user, now or as they were.')
     .usage('-- --user USER [options]')
-    .requiredOption('--user <user>', 'Whose plants.')
-    .option('--at <when>', 'A position of the log, or a time (RFC 3339).')
+    .requiredOption('--user <user>', 'Whose plants.', once('user'))
+    .option('--at <when>', 'A position of the log, or a time (RFC 3339).', once('at'))
     .action((options) =>
       run.command(async (surroundings) => (await import('./plants.ts')).plantsCommand(options, surroundings)),
     );
@@ -69,7 +70,11 @@ export function commandLine(run: Run): Command {
     .command('verify')
     .description('Reads the whole log; prints its size and root, and all that is wrong with it or the view.')
     .usage('-- [options]')
-    .option('--expect <size:root>', 'What an earlier verify has printed: those events must be unchanged.')
+    .option(
+      '--expect <size:root>',
+      'What an earlier verify has printed: those events must be unchanged.',
+      once('expect'),
+    )
     .option('--json', 'Print JSON.')
     .action((options) =>
       run.command(async (surroundings) => (await import('./verify.ts')).verifyCommand(options, surroundings)),
@@ -79,11 +84,11 @@ export function commandLine(run: Run): Command {
     .command('prove')
     .description('Prints a Merkle proof: that a plant is in the log, or that the log has only grown.')
     .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
-    .option('--user <user>', 'The owner of the plant.')
-    .option('--id <id>', 'The id of the plant.')
-    .option('--size <events>', 'In the log of so many events; by default all of them.')
-    .option('--from <events>', 'The size of the log then.')
-    .option('--to <events>', 'The size of the log later; by default now.')
+    .option('--user <user>', 'The owner of the plant.', once('user'))
+    .option('--id <id>', 'The id of the plant.', once('id'))
+    .option('--size <events>', 'In the log of so many events; by default all of them.', once('size'))
+    .option('--from <events>', 'The size of the log then.', once('from'))
+    .option('--to <events>', 'The size of the log later; by default now.', once('to'))
     .action((options) =>
       run.command(async (surroundings) => (await import('./prove.ts')).proveCommand(options, surroundings)),
     );
@@ -113,12 +118,26 @@ export function commandLine(run: Run): Command {
       run.command(async (surroundings) => (await import('./backup.ts')).backupCommand(file, surroundings)),
     );
 
+  program.allowExcessArguments(); // here, since its commands would inherit it: they take no other arguments
   return program;
+}
+
+/** A message without what was typed in a wrong place: it may be a password. */
+function withoutValues(text: string): string {
+  return text
+    .replace(/(?<=option '-[^'=]*=)[^']*/s, '…')
+    .replace(/(?<=but got \d+): .*/s, '; with npm, options go after --.\n');
 }
 
 /** The parts of a filter, as options with the words that describe them in the API. */
 function withFilters(command: Command): Command {
   for (const [part, schema] of Object.entries<object>(EventQuery.properties))
-    command.option(`--${part} <value>`, Reflect.get(schema, 'description'));
+    command.option(`--${part} <value>`, Reflect.get(schema, 'description'), once(part));
   return command;
 }
+
+/** Reads an option that has one value: of several, none is meant. */
+const once = (name: string) => (value: string, before: string | undefined) => {
+  if (before !== undefined) throw new Error(`--${name} must be given once.`);
+  return value;
+};

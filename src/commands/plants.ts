@@ -21,7 +21,7 @@ export async function plantsCommand({ user, at }: Options, surroundings: Surroun
   const then = at === undefined ? {} : pointOf(at);
   await using open = new AsyncDisposableStack();
   const log = await openLogUntil(open, surroundings);
-  if (then.position !== undefined) mustBeReached(then.position, await log.end(), '--at');
+  mustBeReached(then.position ?? START, await log.end(), '--at');
   let isKnown = false;
   let before = '[';
   for await (const { events } of readLog(log, { after: START, signal })) {

@@ -1,3 +1,4 @@
+import { addAbortSignal } from 'node:stream';
 import { checkProof, NotProven, type Proof, proveConsistency, proveInclusion } from '../audit/proof.ts';
 import { filterOfOptions } from './eventOptions.ts';
 import { openLogUntil, type Surroundings, write } from './surroundings.ts';
@@ -40,8 +41,9 @@ function sizeOf(option: string, text: string | undefined): number | undefined {
 const LARGEST = 16 * 1024 * 1024;
 
 /** Reads a proof, and prints what it shows. @throws NotProven */
-export async function checkProofCommand({ input, output }: Surroundings): Promise<void> {
-  await write(output, `${checkProof(await readJson(input))}\n`);
+export async function checkProofCommand({ input, output, signal }: Surroundings): Promise<void> {
+  const shown = checkProof(await readJson(addAbortSignal(signal, input)));
+  await write(output, `${shown}\n`);
 }
 
 async function readJson(input: AsyncIterable<Buffer>): Promise<unknown> {

@@ -2,8 +2,8 @@ import { cloudEvent } from '../audit/cloudEvent.ts';
 import type { EventQuery } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { printable } from '../printable.ts';
 import { filterOfOptions } from './eventOptions.ts';
-import { printable } from './printable.ts';
 import { openLogUntil, type Surroundings, write } from './surroundings.ts';
 
 type Options = EventQuery & { follow?: true; table?: true };
@@ -18,12 +18,13 @@ export async function replayCommand(options: Options, surroundings: Surroundings
   await using open = new AsyncDisposableStack();
   const log = await openLogUntil(open, surroundings);
   const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
-  let isFirst = options.table === true;
+  let head = options.table ? HEAD : '';
   for await (const { events } of batches) {
-    if (isFirst) await write(output, HEAD);
-    isFirst = false;
-    if (events.length > 0) await write(output, `${events.map(line).join('\n')}\n`);
+    if (events.length === 0) continue;
+    await write(output, `${head}${events.map(line).join('\n')}\n`);
+    head = '';
   }
+  if (!signal.aborted) await write(output, head);
 }
 
 const columns = (position: string, time: string, type: string, stream: string, data: string): string =>

@@ -13,11 +13,13 @@ export function showProgress(
   let bar: SingleBar | undefined;
   let shown: string | undefined;
   let begun = performance.now();
+  /** What had been done when a step began: it says nothing of its speed. */
+  let before = { events: 0, position: 0n };
   let toldAt = begun;
 
   function begin({ step, events, position, end }: Progress): void {
     bar?.stop();
-    [shown, begun] = [step, performance.now()];
+    [shown, begun, before] = [step, performance.now(), { events, position }];
     if (!onTerminal) return;
     // Nothing that a signal would have to undo: the process ends at once.
     bar = new SingleBar(
@@ -36,14 +38,15 @@ export function showProgress(
       const { step, events, position, end } = progress;
       if (step !== shown) begin(progress);
       const now = performance.now();
-      const rate = Math.round((events * 1_000) / Math.max(now - begun, 1));
+      const seconds = Math.max(now - begun, 1) / 1_000;
+      const rate = Math.round((events - before.events) / seconds);
       bar?.setTotal(Number(end));
       bar?.update(Number(position), { events, rate });
       if (onTerminal || now - toldAt < TELL_EVERY) return;
       toldAt = now;
-      const [done, left] = [Number(position) / Number(end), Number(end - position)];
-      const seconds = Math.ceil((left * (now - begun)) / 1_000 / Math.max(Number(position), 1));
-      say(`${step}: ${events} events, ${Math.floor(100 * done)} %, ${rate}/s, ${seconds} s left`);
+      const done = end === 0n ? 1 : Number(position) / Number(end);
+      const left = (Number(end - position) * seconds) / Math.max(Number(position - before.position), 1);
+      say(`${step}: ${events} events, ${Math.floor(100 * done)} %, ${rate}/s, ${Math.ceil(left)} s left`);
     },
     [Symbol.dispose]: () => bar?.stop(),
   };

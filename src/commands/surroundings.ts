@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import type { Config } from '../config.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import type { Reading } from '../eventStore/sqliteReading.ts';
@@ -9,7 +9,7 @@ export type Surroundings = {
   config: Config;
   /** Data, and nothing else. */
   output: Writable;
-  input: AsyncIterable<Buffer>;
+  input: Readable;
   /** A line for the person who typed the command. */
   say: (line: string) => void;
   /** Whether that person looks at a terminal. */

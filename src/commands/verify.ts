@@ -1,7 +1,7 @@
 import { ViewComparison } from '../../projections/viewComparison.ts';
 import { type Root, type Verdict, verifyLog } from '../audit/verify.ts';
 import { viewFile } from '../openStore.ts';
-import { printable } from './printable.ts';
+import { printable } from '../printable.ts';
 import { showProgress } from './showProgress.ts';
 import { openLogUntil, type Surroundings, write } from './surroundings.ts';
 
@@ -27,10 +27,10 @@ export async function verifyCommand(options: Options, surroundings: Surroundings
   });
   progress[Symbol.dispose]();
   if (viewFault !== undefined) {
-    verdict.faults.push({ fault: viewFault });
+    verdict.faults.unshift({ fault: viewFault });
     verdict.faultCount++;
   }
-  await write(output, options.json ? `${inJson(verdict)}\n` : inWords(verdict));
+  await write(output, options.json ? `${inJson(verdict)}\n` : inWords(verdict, viewFault !== undefined));
   if (verdict.faultCount > 0)
     throw new Error(`${counted(verdict.faultCount, 'fault')}: the log or its view is not as it has to be`);
 }
@@ -39,7 +39,7 @@ function rootOf(text: string): Root {
   const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
   if (size === undefined)
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits.');
-  return { size: Number(size), root: root.toLowerCase() };
+  return { size: Number(size), root };
 }
 
 function openView({ config }: Surroundings): { view?: ViewComparison; viewFault?: string } {
@@ -51,13 +51,17 @@ function openView({ config }: Surroundings): { view?: ViewComparison; viewFault?
   }
 }
 
-function inWords({ size, position, root, view, foreign, skipped, faults, faultCount }: Verdict): string {
+function inWords(
+  { size, position, root, view, foreign, skipped, faults, faultCount }: Verdict,
+  isViewDamaged: boolean,
+): string {
+  const none = isViewDamaged ? 'not compared' : 'there is none here';
   const lines = [
     ['size', String(size)],
     ['position', String(position)],
     ['root', root],
     ['expect', `${size}:${root}`],
-    ['view', view === undefined ? 'there is none here' : `compared up to position ${view}`],
+    ['view', view === undefined ? none : `compared up to position ${view}`],
   ];
   if (foreign > 0) lines.push(['foreign', `${counted(foreign, 'event')} of types that are not known here`]);
   if (skipped > 0) lines.push(['skipped', `${counted(skipped, 'event')} named in SKIP_EVENTS`]);

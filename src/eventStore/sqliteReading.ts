@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import {
@@ -12,8 +12,9 @@ import {
 } from './eventStore.ts';
 import { mustBeLog, UnusableLog } from './sqliteFile.ts';
 
-/** Events read from the file at a time. */
+/** Events read from the file at a time, fewer where they have more characters of data than this. */
 const BATCH = 500;
+const BATCH_LENGTH = 256 * 1024;
 /** How often somebody who waits at the end of the log looks for more, in milliseconds. */
 const LOOK_EVERY = 100;
 
@@ -22,7 +23,7 @@ export type Reading = {
   exact?: boolean;
 };
 
-/** What can be asked of the embedded log; each question reads the file and rejects nothing: it throws `StoreUnavailable`. */
+/** What can be asked of the embedded log. Each question reads the file, and throws `StoreUnavailable` where that fails. */
 export function questionsTo(db: DatabaseSync, { exact = false }: Reading = {}) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const after = db.prepare(
@@ -32,12 +33,13 @@ export function questionsTo(db: DatabaseSync, { exact = false }: Reading = {}) {
   const at = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
   const last = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
   for (const statement of [after, ofStream, at, last]) statement.setReadBigInts(true);
-  const { id } = db.prepare('SELECT id FROM log').get() as { id: string };
+  const found = db.prepare('SELECT id FROM log').get() as { id: string } | undefined;
+  if (!found) throw new Error('it has lost its mark');
   const toEvent = exact ? exactly(db) : eventOf;
   return {
-    mark: `s${id.replaceAll('-', '').slice(0, 12)}`,
-    /** The events after a position, at most `BATCH`. */
-    after: (position: Position) => read(() => after.all(position)).map(toEvent),
+    mark: `s${found.id.replaceAll('-', '').slice(0, 12)}`,
+    /** The events after a position, as many as make a batch. */
+    after: (position: Position) => read(() => someOf(after.iterate(position))).map(toEvent),
     ofStream: (stream: string, maxCount: number) => read(() => ofStream.all(stream, maxCount)).map(toEvent),
     at: (position: Position) => read(() => at.all(position)).map(toEvent)[0],
     last: () => read(() => last.get() as { position: Position }).position,
@@ -55,12 +57,11 @@ export function openSqliteLog(file: string, reading: Reading = {}): EventLog {
   async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const signal = AbortSignal.any([options.signal, closing.signal]);
     let position = options.after;
-    for (let isTold = false; !signal.aborted; ) {
+    for (let first = true; !signal.aborted; first = false) {
       const events = after(position);
       position = events.at(-1)?.position ?? position;
-      const caughtUp = events.length < BATCH;
-      if (events.length > 0 || !isTold) yield { events, caughtUp };
-      isTold = caughtUp;
+      const caughtUp = position >= last();
+      if (events.length > 0 || first) yield { events, caughtUp };
       if (caughtUp) await pause(LOOK_EVERY, undefined, { signal }).catch(() => {});
       else await nextTurn();
     }
@@ -81,7 +82,9 @@ export function openSqliteLog(file: string, reading: Reading = {}): EventLog {
 }
 
 function openForReading(file: string, reading: Reading) {
-  if (!existsSync(file)) throw new UnusableLog(`there is no log ${file}`);
+  // One without anything in it is what a first start that was cut short has left.
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
+    throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
@@ -94,6 +97,25 @@ function openForReading(file: string, reading: Reading) {
 }
 
 type Row = Omit<RecordedEvent, 'data' | 'metadata'> & { data: string; metadata: string };
+
+/** The first rows, as far as they make a batch: however large they are, a reader holds little of them. */
+function someOf(rows: Iterable<unknown>): Row[] {
+  const some: Row[] = [];
+  let length = 0;
+  for (const row of rows) {
+    length += mustBeWhole(row as Row).data.length;
+    some.push(row as Row);
+    if (length >= BATCH_LENGTH) break;
+  }
+  return some;
+}
+
+/** In a damaged file a column may hold anything. @throws Error */
+function mustBeWhole(row: Row): Row {
+  for (const part of ['id', 'stream', 'type', 'data', 'metadata'] as const)
+    if (typeof row[part] !== 'string') throw new Error(`the row at position ${row.position} is damaged`);
+  return row;
+}
 
 function eventOf(row: unknown): RecordedEvent {
   const { data, metadata, ...rest } = row as Row;
@@ -114,7 +136,7 @@ function exactly(db: DatabaseSync): (row: unknown) => RecordedEvent {
     // SQLite gives U+FFFD for itself, and for whatever is no UTF-8.
     const bytes = bytesAt.get(position) as Record<keyof typeof event, Uint8Array>;
     const text = (part: 'id' | 'stream' | 'type'): string =>
-      isUtf8(bytes[part]) ? row[part] : Buffer.from(bytes[part]).toString('latin1');
+      isUtf8(bytes[part]) ? row[part] : noText(bytes[part]);
     const content = (part: 'data' | 'metadata'): unknown => (isUtf8(bytes[part]) ? event[part] : bytes[part]);
     return {
       position,
@@ -126,6 +148,11 @@ function exactly(db: DatabaseSync): (row: unknown) => RecordedEvent {
       metadata: content('metadata'),
     };
   };
+}
+
+/** Bytes that are no UTF-8 as what no UTF-8 gives: each as half a surrogate pair. */
+function noText(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => String.fromCharCode(0xdc00 + byte)).join('');
 }
 
 /** Text that is no JSON (of another writer) stays text, as it does in EventStoreDB's client. */

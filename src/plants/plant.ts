@@ -27,13 +27,12 @@ export type PlantCreated = Static<typeof PlantCreated>;
 const isPlantCreated = Compile(PlantCreated);
 const SCHEMA_VERSION = 1;
 
-const isPlantCreatedMetadata = Compile(
-  Type.Object({
-    $correlationId: Type.String(),
-    schemaVersion: Type.Literal(SCHEMA_VERSION),
-    occurredAt: Type.Refine(Type.String(), (text) => timeOf(text) !== undefined),
-  }),
-);
+const PlantCreatedMetadata = Type.Object({
+  $correlationId: Type.String(),
+  schemaVersion: Type.Literal(SCHEMA_VERSION),
+  occurredAt: Type.Refine(Type.String(), (text) => timeOf(text) !== undefined),
+});
+const isPlantCreatedMetadata = Compile(PlantCreatedMetadata);
 
 export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
 
@@ -142,8 +141,22 @@ export function plantCreatedFault({
     return `it is in the stream ${JSON.stringify(stream)}, but its data is of ${JSON.stringify(own)}`;
   if (revision !== 0n) return `it is a PlantCreated at revision ${revision} of its stream`;
   if (!isPlantCreatedMetadata.Check(metadata)) return 'its metadata is not that of a PlantCreated';
+  if (!isInOrder(data, PlantCreated) || !isInOrder(metadata, PlantCreatedMetadata))
+    return 'its members are not in the order in which they are written';
   if (!UUID.test(id)) return 'its id is no UUID';
   return undefined;
+}
+
+/** Whether the members that a schema names come in its order. */
+function isInOrder(value: object, { properties }: { properties: object }): boolean {
+  const given = Object.keys(value);
+  let at = -1;
+  for (const name of Object.keys(properties)) {
+    const next = given.indexOf(name);
+    if (next !== -1 && next < at) return false;
+    at = Math.max(at, next);
+  }
+  return true;
 }
 
 /** Whose plant a stream is, and which; undefined for another stream. */
