@@ -1,0 +1,290 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import pino from 'pino';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { leafText } from '../../src/audit/leaf.ts';
+import { rootOfLog } from '../../src/audit/proof.ts';
+import { copyLog } from '../../src/copy/copyLog.ts';
+import {
+  type EventStore,
+  type Json,
+  NO_STREAM,
+  type RecordedEvent,
+} from '../../src/eventStore/eventStore.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
+import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
+import { PLANT_STREAMS } from '../../src/plants/plant.ts';
+import { openIn, startDouble } from '../copy/logs.ts';
+import { everything } from '../eventStore/contract.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
+
+const fern: RecordedEvent = {
+  position: 7n,
+  stream: 'plant-alice/42',
+  revision: 0n,
+  id: ID,
+  type: 'PlantCreated',
+  data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
+  metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
+};
+
+const leafFor = (part: Partial<RecordedEvent>) => leafText({ ...fern, ...part });
+const textOf = (part: Partial<RecordedEvent>): string => leafFor(part).text;
+
+describe('the leaf of an event', () => {
+  test('is its canonical JSON: members in order, no space, the revision as text, no position', () => {
+    expect(leafFor({})).toEqual({
+      text:
+        '{"data":{"id":"42","name":"Fern","tag":"indoor","user":"alice"},' +
+        `"id":"${ID}",` +
+        '"metadata":{"$correlationId":"c","occurredAt":"2026-03-01T12:00:00.000Z","schemaVersion":1},' +
+        '"revision":"0","stream":"plant-alice/42","type":"PlantCreated"}',
+      isCanonical: true,
+    });
+    expect(textOf({ position: 8n })).toBe(textOf({}));
+  });
+
+  test('has all 64 bits of the revision', () => {
+    expect(textOf({ revision: 2n ** 63n - 1n })).toContain('"revision":"9223372036854775807"');
+    expect(textOf({ revision: 2n ** 53n + 1n })).toContain('"revision":"9007199254740993"');
+  });
+
+  test('lacks data and metadata where there are none, which is not the same as null', () => {
+    const rest = `"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`;
+    const none = { data: undefined, metadata: undefined };
+    expect(leafFor(none)).toEqual({ text: `{${rest}`, isCanonical: true });
+    expect(textOf({ ...none, data: null })).toBe(`{"data":null,${rest}`);
+  });
+
+  test('does not depend on the order in which members were written', () => {
+    const { $correlationId, schemaVersion, occurredAt } = fern.metadata as Record<string, Json>;
+    expect(textOf({ metadata: { occurredAt, schemaVersion, $correlationId } })).toBe(textOf({}));
+  });
+
+  test('keeps what JavaScript could take for something else: __proto__, toJSON, keys that are numbers', () => {
+    const data = JSON.parse('{"toJSON":1,"b":{"__proto__":{"a":[]}},"2":0,"10":0}');
+    expect(textOf({ data })).toContain('"data":{"10":0,"2":0,"b":{"__proto__":{"a":[]}},"toJSON":1}');
+  });
+});
+
+describe('the vectors of RFC 8785', () => {
+  const canonical = (data: unknown): string => {
+    const { text, isCanonical } = leafFor({ data });
+    expect(isCanonical).toBe(true);
+    return text.slice('{"data":'.length, text.lastIndexOf(`,"id":"${ID}"`));
+  };
+
+  test('sections 3.2.2 and 3.2.3: literals, numbers, escapes', () => {
+    const sample = String.raw`{
+      "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+      "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+      "literals": [null, true, false]
+    }`;
+    const written = String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`;
+    expect(canonical(JSON.parse(sample))).toBe(written);
+  });
+
+  test('section 3.2.3: keys stand in the order of their UTF-16, not of their characters', () => {
+    const keys = ['\u20ac', '\r', '\ufb33', '1', '\u{1f600}', '\u0080', '\u00f6'];
+    const sorted = ['\r', '1', '\u0080', '\u00f6', '\u20ac', '\u{1f600}', '\ufb33'];
+    const members = sorted.map((key) => `${JSON.stringify(key)}:0`);
+    expect(canonical(Object.fromEntries(keys.map((key) => [key, 0])))).toBe(`{${members}}`);
+  });
+
+  test('text has no more escapes than it needs, however awkward', () => {
+    const escaped = '\0\b\t\n\v\f\r\u001f"\\';
+    const plain = '/\u007f\u0080\u2028\u2029\ufeff🌱';
+    expect(canonical(escaped + plain)).toBe(`"${String.raw`\u0000\b\t\n\u000b\f\r\u001f\"\\`}${plain}"`);
+  });
+
+  // Appendix B: the bits of a number as IEEE 754 has them, and what it is written as.
+  test.each([
+    ['0000000000000000', '0'],
+    ['8000000000000000', '0'],
+    ['0000000000000001', '5e-324'],
+    ['8000000000000001', '-5e-324'],
+    ['7fefffffffffffff', '1.7976931348623157e+308'],
+    ['ffefffffffffffff', '-1.7976931348623157e+308'],
+    ['4340000000000000', '9007199254740992'],
+    ['c340000000000000', '-9007199254740992'],
+    ['4430000000000000', '295147905179352830000'],
+    ['44b52d02c7e14af5', '9.999999999999997e+22'],
+    ['44b52d02c7e14af6', '1e+23'],
+    ['44b52d02c7e14af7', '1.0000000000000001e+23'],
+    ['444b1ae4d6e2ef4e', '999999999999999700000'],
+    ['444b1ae4d6e2ef4f', '999999999999999900000'],
+    ['444b1ae4d6e2ef50', '1e+21'],
+    ['3eb0c6f7a0b5ed8c', '9.999999999999997e-7'],
+    ['3eb0c6f7a0b5ed8d', '0.000001'],
+    ['41b3de4355555553', '333333333.3333332'],
+    ['41b3de4355555554', '333333333.33333325'],
+    ['41b3de4355555555', '333333333.3333333'],
+    ['41b3de4355555556', '333333333.3333334'],
+    ['41b3de4355555557', '333333333.33333343'],
+    ['becbf647612f3696', '-0.0000033333333333333333'],
+    ['43143ff3c1cb0959', '1424953923781206.2'],
+  ])('appendix B: %s is %s', (bits, written) => {
+    expect(canonical(Buffer.from(bits, 'hex').readDoubleBE())).toBe(written);
+  });
+});
+
+describe('what another writer has stored, and RFC 8785 refuses', () => {
+  test.each<[string, Partial<RecordedEvent>]>([
+    ['half a character in a text', { data: JSON.parse('{"name":"\\ud83c"}') }],
+    ['half a character in a key', { data: JSON.parse('{"\\udf31":1}') }],
+    ['half a character in metadata', { metadata: JSON.parse('["\\ud83c"]') }],
+    ['a number beyond all bounds', { data: JSON.parse('{"litres":1e999}') }],
+    ['bytes', { data: Uint8Array.of(0, 255) }],
+    ['bytes as metadata', { metadata: Uint8Array.of(0, 255) }],
+    ['no bytes at all', { data: new Uint8Array() }],
+  ])('%s: there is a leaf, and it is said that it is not canonical', (_, part) => {
+    const { text, isCanonical } = leafFor(part);
+    expect(isCanonical).toBe(false);
+    expect(text.isWellFormed()).toBe(true);
+    expect(Object.keys(JSON.parse(text))).toEqual(['dataAndMetadata', 'id', 'revision', 'stream', 'type']);
+  });
+
+  test('half a character is written as JSON.stringify escapes it, in one text with all data and metadata', () => {
+    const data = { user: 'alice', name: 'half \ud83c', id: '42' };
+    const both = JSON.stringify(
+      String.raw`[{"user":"alice","name":"half \ud83c","id":"42"},{"schemaVersion":1}]`,
+    );
+    expect(textOf({ data, metadata: { schemaVersion: 1 } })).toBe(
+      `{"dataAndMetadata":${both},"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`,
+    );
+  });
+});
+
+describe('different events never share a leaf', () => {
+  /** What JSON.parse may give, bytes, and nothing; few of each, so that some look like others. */
+  const content = fc.letrec<{ any: unknown; json: unknown }>((tie) => ({
+    any: fc.oneof(
+      { weight: 5, arbitrary: tie('json') },
+      fc.constantFrom(Uint8Array.of(), Uint8Array.of(1), Uint8Array.of(1, 2), undefined),
+    ),
+    json: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      fc.constantFrom<unknown>(null, 0, 1, true, '', 'null', '\ud83c', '\ufffd', '\\ud83c'),
+      fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
+      fc.array(tie('json'), { maxLength: 2 }),
+      fc.dictionary(fc.constantFrom('0', '1', 'a', '\ud83c', 'type', 'data'), tie('json'), {
+        maxKeys: 2,
+        noNullPrototype: true,
+      }),
+    ),
+  })).any;
+  const part = {
+    id: fc.constantFrom(ID, ''),
+    stream: fc.constantFrom('plant-alice/42', 'plant-bob/42'),
+    revision: fc.constantFrom(0n, 1n),
+    type: fc.constantFrom('PlantCreated', ''),
+    data: content,
+    metadata: content,
+  };
+  const event = fc.record(part).map((one): RecordedEvent => ({ ...fern, ...one }));
+
+  test('whatever differs between them, if only in one part', () => {
+    const twin = fc
+      .tuple(event, fc.constantFrom('id', 'stream', 'revision', 'type', 'data', 'metadata'), event)
+      .map(([one, differs, other]) => [one, { ...one, [differs]: other[differs] }] as const);
+    fc.assert(
+      fc.property(fc.oneof(twin, fc.tuple(event, event)), ([one, other]) => {
+        if (!isDeepStrictEqual(one, other)) expect(textOf(one)).not.toBe(textOf(other));
+        expect(textOf(structuredClone(one))).toBe(textOf(one));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  const HALF = '\ud83c';
+  const MORE = Number.POSITIVE_INFINITY;
+  test.each<[string, Partial<RecordedEvent>, Partial<RecordedEvent>]>([
+    ['a number beyond all bounds and null', { data: [HALF, MORE] }, { data: [HALF, null] }],
+    ['numbers beyond all bounds on either side', { data: { litres: MORE } }, { data: { litres: -MORE } }],
+    ['nothing and null', { data: undefined, metadata: HALF }, { data: null, metadata: HALF }],
+    ['bytes and numbers', { data: Uint8Array.of(1), metadata: HALF }, { data: { 0: 1 }, metadata: HALF }],
+    ['a text and its escapes', { data: HALF }, { data: String.raw`\ud83c` }],
+    ['text and what replaces it in UTF-8', { data: HALF }, { data: '\ufffd' }],
+    ['a leaf of a leaf', { data: HALF }, { data: undefined, metadata: textOf({ data: HALF }) }],
+  ])('such as %s', (_, one, other) => {
+    expect(textOf(one)).not.toBe(textOf(other));
+  });
+});
+
+describe('the root of a log does not depend on its store', () => {
+  const CREATED: [user: string, id: string, rest: { name: string; tag?: string }][] = [
+    ['alice', '1', { name: 'Fern', tag: 'indoor' }],
+    ['bob', '1', { name: '', tag: '' }],
+    ['alice', '-9223372036854775808', { name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' }],
+    ['bob', '9223372036854775807', { name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' }],
+  ];
+  const FOREIGN: { [key: string]: Json } = {
+    numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
+    '2': { '': null },
+    '1': [],
+    ['__proto__']: 'own',
+  };
+
+  test('on the embedded log, on EventStoreDB after a copy, and after a copy back', async () => {
+    const [dir, back] = [tempDir(), tempDir()];
+    const embedded = await openIn(dir);
+    for (const [user, id, rest] of CREATED) {
+      const data = { id, user, ...rest };
+      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: fern.metadata };
+      await embedded.append(`plant-${user}/${id}`, event as never, NO_STREAM);
+    }
+    const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: FOREIGN, metadata: {} };
+    await embedded.append('plant-alice/1', watered, 0n);
+    const double = await startDouble();
+    const eventStoreDb = await overDouble(double.url);
+    await copyLog({ from: embedded, to: eventStoreDb });
+    const returned = await openIn(back);
+    await copyLog({ from: eventStoreDb, to: returned });
+
+    const { signal } = new AbortController();
+    const exactly = openSqliteLog(join(dir, 'log.db'), { exact: true });
+    onTestFinished(() => exactly.close());
+    const logs = [embedded, exactly, eventStoreDb, returned];
+    const [first, ...others] = await Promise.all(logs.map((log) => rootOfLog(log, signal)));
+    expect(first).toEqual({ size: 5, root: expect.stringMatching(/^[\da-f]{64}$/) });
+    for (const other of others) expect(other).toEqual(first);
+    const [here] = await everything(embedded);
+    const [there] = await everything(eventStoreDb);
+    expect(there?.position).not.toBe(here?.position);
+  });
+
+  test('and of bytes in EventStoreDB, which no copy takes, is that of the bytes', async () => {
+    const double = await startDouble();
+    double.write('plant-alice/1', {
+      id: ID,
+      contentType: 'application/octet-stream',
+      data: Buffer.of(0, 255),
+    });
+    double.write('plant-bob/1', { data: '{"litres":1e999}' });
+    const [bytes, number] = await everything(await overDouble(double.url));
+    expect(leafText(bytes as RecordedEvent)).toEqual({
+      text: textOf({
+        stream: 'plant-alice/1',
+        type: 'Written',
+        data: Uint8Array.of(0, 255),
+        metadata: undefined,
+      }),
+      isCanonical: false,
+    });
+    expect(leafText(number as RecordedEvent).isCanonical).toBe(false);
+  });
+});
+
+async function overDouble(url: string): Promise<EventStore> {
+  const store = await openEventStoreDb({
+    url,
+    prefix: PLANT_STREAMS,
+    log: pino({ level: 'silent' }),
+  });
+  onTestFinished(() => store.close());
+  return store;
+}

@@ -1,0 +1,392 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { leafHash, nodeHash } from '../../src/merkle/merkleTree.ts';
+import {
+  consistencyPath,
+  inclusionPath,
+  type Leaves,
+  provesConsistency,
+  provesInclusion,
+} from '../../src/merkle/proofs.ts';
+import { MTH, PATH, PROOF, REFERENCE_LEAVES, rootOfPath, rootsOfProof, splitOf } from './rfc9162.ts';
+
+// The published proofs of the reference tree: https://github.com/transparency-dev/merkle, and before it the tests of
+// https://github.com/google/certificate-transparency (which counts leaves from 1).
+const L1 = '96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7';
+const L4 = 'bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b';
+const L6 = 'b08693ec2e721597130641e8211e7eedccb4c26413963eee6c1e2ed16ffb1a5f';
+const L01 = 'fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125';
+const L23 = '5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e';
+const L45 = '0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a';
+const L67 = 'ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0';
+const L0123 = 'd37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7';
+const L4567 = '6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4';
+const L0 = '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d';
+
+const TEXTS = Array.from({ length: 70 }, (_, i) => `leaf ${i}`);
+const LEAVES = TEXTS.map(leafHash);
+const ROOTS = [...TEXTS, ''].map((_, size) => MTH(TEXTS.slice(0, size)));
+
+/** Hashes that stand somewhere in those trees, and one that does not. */
+const someHash = fc.constantFrom(...LEAVES.slice(0, 9), ...ROOTS.slice(0, 10), leafHash('none'));
+const somePath = fc.array(someHash, { maxLength: 5 });
+
+/** A number up to the largest safe one, more often than chance would have it small, or of few bits that are set. */
+const someNumber = fc.oneof(
+  fc.maxSafeNat(),
+  fc.nat(100),
+  fc.tuple(fc.nat(9), fc.nat(49)).map(([few, bits]) => few * 2 ** bits),
+);
+/** A leaf of a tree of any size. */
+const anyPlace = fc
+  .tuple(someNumber, someNumber)
+  .filter(([from, size]) => from > 0 && from <= size)
+  .map(([from, size]) => ({ index: from - 1, size }));
+
+/** Every leaf of every tree of these leaves, and its proof by definition. */
+const INCLUSIONS = TEXTS.flatMap((_, last) =>
+  LEAVES.slice(0, last + 1).map((leaf, index) => {
+    const size = last + 1;
+    return { leaf, proof: { index, size, root: rootOf(size), path: PATH(index, TEXTS.slice(0, size)) } };
+  }),
+);
+/** Every pair of trees, and its proof by definition. */
+const CONSISTENCIES = INCLUSIONS.map(({ proof: { index, size } }) => ({
+  from: tree(index + 1),
+  to: tree(size),
+  path: PROOF(index + 1, TEXTS.slice(0, size)),
+}));
+/** Those of trees of up to 24 leaves. */
+const SOME_INCLUSIONS = INCLUSIONS.filter(({ proof }) => proof.size <= 24);
+const SOME_CONSISTENCIES = CONSISTENCIES.filter(({ to }) => to.size <= 24);
+
+type Inclusion = (typeof INCLUSIONS)[number];
+type Consistency = (typeof CONSISTENCIES)[number];
+const includes = ({ leaf, proof }: Inclusion): boolean => provesInclusion(leaf, proof);
+const isConsistent = ({ from, to, path }: Consistency): boolean => provesConsistency(from, to, path);
+
+describe('an inclusion proof', () => {
+  test.each([
+    { index: 0, size: 1, path: [] },
+    { index: 0, size: 8, path: [L1, L23, L4567] },
+    { index: 5, size: 8, path: [L4, L67, L0123] },
+    { index: 2, size: 3, path: [L01] },
+    { index: 1, size: 5, path: [L0, L23, L4] },
+  ])('of leaf $index of $size is the published one, and holds', ({ index, size, path }) => {
+    const leaves = REFERENCE_LEAVES.slice(0, size);
+    expect(hex(hashesOf(inclusionPath(index, size), leaves))).toEqual(path);
+    const proof = { index, size, root: MTH(leaves), path: bytes(path) };
+    expect(provesInclusion(leafHash(leaves[index] as string), proof)).toBe(true);
+  });
+
+  test('is that of the definition, and holds, for every leaf of every size up to 70', () => {
+    const made = INCLUSIONS.map(({ proof: { index, size } }) => knownHashesOf(inclusionPath(index, size)));
+    expect(made).toEqual(INCLUSIONS.map(({ proof }) => proof.path));
+    expect(INCLUSIONS.filter((one) => !includes(one))).toEqual([]);
+    expect(INCLUSIONS).toHaveLength((70 * 71) / 2);
+  });
+
+  test('is that of the definition, and holds, for larger trees', () => {
+    const texts = Array.from({ length: 3_000 }, (_, i) => `${i}`);
+    const place = fc
+      .integer({ min: 71, max: 3_000 })
+      .chain((size) => fc.tuple(fc.nat(size - 1), fc.constant(size)));
+    fc.assert(
+      fc.property(place, ([index, size]) => {
+        const path = PATH(index, texts.slice(0, size));
+        expect(hashesOf(inclusionPath(index, size), texts)).toEqual(path);
+        const root = MTH(texts.slice(0, size));
+        expect(provesInclusion(leafHash(`${index}`), { index, size, root, path })).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('of a tree as large as a number can be names every other leaf once, in at most 53 steps', () => {
+    fc.assert(
+      fc.property(anyPlace, ({ index, size }) => {
+        const path = inclusionPath(index, size);
+        expect(path.length).toBeLessThanOrEqual(53);
+        const all = [...path, { start: index, end: index + 1 }].sort((a, b) => a.start - b.start);
+        expect([0, ...all.map(({ end }) => end)]).toEqual([...all.map(({ start }) => start), size]);
+      }),
+    );
+  });
+
+  test('holds in a tree as large as a number can be where its path leads to the root, and nowhere else', () => {
+    fc.assert(
+      fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size }, more) => {
+        const path = Array.from({ length: Math.max(0, inclusionPath(index, size).length + more) }, (_, i) =>
+          leafHash(`step ${i}`),
+        );
+        const root = rootOfPath(index, size, leafHash('leaf'), path);
+        const proof = { index, size, root: root ?? leafHash('any'), path };
+        expect(provesInclusion(leafHash('leaf'), proof)).toBe(root !== undefined);
+      }),
+    );
+  });
+
+  test('does not hold with any bit of the leaf, the root or the path flipped', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...INCLUSIONS), fc.nat(255), ({ leaf, proof }, bit) => {
+        const damaged = [
+          { leaf: flipped(leaf, bit), proof },
+          { leaf, proof: { ...proof, root: flipped(proof.root, bit) } },
+          ...eachFlipped(proof.path, bit).map((path) => ({ leaf, proof: { ...proof, path } })),
+        ];
+        expect(damaged.filter(includes)).toEqual([]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('does not hold with a step dropped, added or swapped with another', () => {
+    const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
+      rearranged(proof.path).map((path) => ({ leaf, proof: { ...proof, path } })),
+    );
+    expect(damaged.filter(includes)).toEqual([]);
+  });
+
+  test('does not hold for another leaf of the tree, nor with another index', () => {
+    const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
+      LEAVES.slice(0, proof.size + 3).flatMap((other, index) =>
+        index === proof.index
+          ? []
+          : [
+              { leaf: other, proof },
+              { leaf, proof: { ...proof, index } },
+            ],
+      ),
+    );
+    expect(damaged.filter(includes)).toEqual([]);
+  });
+
+  // Sizes are hashed nowhere: in RFC 9162 a log signs its size together with its root. From leaf 0, say, the way up is
+  // the same in trees of 3 and of 4 leaves, two steps from the left; only the root tells one from the other.
+  test('with another size, or index and size, holds only where the way from the leaf to the root is the same', () => {
+    const places = SOME_INCLUSIONS.map(({ proof: { index, size } }) => ({ index, size }));
+    const claims = SOME_INCLUSIONS.filter(({ proof }) => proof.size <= 17).flatMap(({ leaf, proof }) =>
+      places.map((place) => ({
+        leaf,
+        proof: { ...proof, ...place },
+        isSameWay: wayUp(place) === wayUp(proof),
+      })),
+    );
+    expect(claims.filter((claim) => includes(claim) !== claim.isSameWay)).toEqual([]);
+    expect(wayUp({ index: 0, size: 3 })).toBe(wayUp({ index: 0, size: 4 }));
+  });
+
+  test('holds where undoing the definition leads to its root, and nowhere else, whatever is claimed', () => {
+    const any = fc.record({ index: fc.nat(9), size: fc.nat(9), root: someHash, path: somePath });
+    const [index, size, root, path] = [1, 2, 4, 8];
+    const nearly = fc
+      .tuple(fc.constantFrom(...INCLUSIONS.slice(0, 45)), any, fc.nat(15))
+      .map(([{ proof }, other, kept]) => ({
+        index: kept & index ? proof.index : other.index,
+        size: kept & size ? proof.size : other.size,
+        root: kept & root ? proof.root : other.root,
+        path: kept & path ? proof.path : other.path,
+      }));
+    fc.assert(
+      fc.property(fc.oneof(any, nearly), fc.constantFrom(...LEAVES.slice(0, 9)), (proof, leaf) => {
+        const undone = rootOfPath(proof.index, proof.size, leaf, proof.path);
+        expect(includes({ leaf, proof })).toBe(undone?.equals(proof.root) === true);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});
+
+describe('a consistency proof', () => {
+  test.each([
+    { from: 1, to: 1, path: [] },
+    { from: 1, to: 8, path: [L1, L23, L4567] },
+    { from: 6, to: 8, path: [L45, L67, L0123] },
+    { from: 2, to: 5, path: [L23, L4] },
+    { from: 6, to: 7, path: [L45, L6, L0123] },
+  ])('from $from to $to leaves is the published one, and holds', ({ from, to, path }) => {
+    const leaves = REFERENCE_LEAVES.slice(0, to);
+    expect(hex(hashesOf(consistencyPath(from, to), leaves))).toEqual(path);
+    const [earlier, later] = [MTH(leaves.slice(0, from)), MTH(leaves)];
+    expect(provesConsistency({ size: from, root: earlier }, { size: to, root: later }, bytes(path))).toBe(
+      true,
+    );
+  });
+
+  test('is that of the definition, and holds, for every pair of sizes up to 70', () => {
+    const made = CONSISTENCIES.map(({ from, to }) => knownHashesOf(consistencyPath(from.size, to.size)));
+    expect(made).toEqual(CONSISTENCIES.map(({ path }) => path));
+    expect(CONSISTENCIES.filter((one) => !isConsistent(one))).toEqual([]);
+  });
+
+  test('is that of the definition, and holds, for larger trees', () => {
+    const texts = Array.from({ length: 3_000 }, (_, i) => `${i}`);
+    const sizes = fc.tuple(fc.integer({ min: 1, max: 3_000 }), fc.integer({ min: 71, max: 3_000 }));
+    fc.assert(
+      fc.property(sizes, ([one, other]) => {
+        const [from, to] = [Math.min(one, other), Math.max(one, other)];
+        const path = PROOF(from, texts.slice(0, to));
+        expect(hashesOf(consistencyPath(from, to), texts)).toEqual(path);
+        const earlier = { size: from, root: MTH(texts.slice(0, from)) };
+        const later = { size: to, root: MTH(texts.slice(0, to)) };
+        expect(provesConsistency(earlier, later, path)).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('of trees as large as a number can be has at most 54 steps, and holds where it leads to both roots', () => {
+    fc.assert(
+      fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size: to }, more) => {
+        const from = index + 1;
+        const steps = consistencyPath(from, to).length;
+        expect(steps).toBeLessThanOrEqual(54);
+        const path = Array.from({ length: Math.max(0, steps + more) }, (_, i) => leafHash(`step ${i}`));
+        const roots = rootsOfProof(from, to, leafHash('old'), path);
+        const [earlier, later] = roots ?? [leafHash('any'), leafHash('any')];
+        const holds = provesConsistency({ size: from, root: earlier }, { size: to, root: later }, path);
+        expect(holds).toBe(roots !== undefined);
+      }),
+    );
+  });
+
+  test('does not hold with any bit of a root or of the path flipped', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...CONSISTENCIES), fc.nat(255), ({ from, to, path }, bit) => {
+        const damaged = [
+          { from: { ...from, root: flipped(from.root, bit) }, to, path },
+          { from, to: { ...to, root: flipped(to.root, bit) }, path },
+          ...eachFlipped(path, bit).map((other) => ({ from, to, path: other })),
+        ];
+        expect(damaged.filter(isConsistent)).toEqual([]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('does not hold with a step dropped, added or swapped with another', () => {
+    const damaged = SOME_CONSISTENCIES.flatMap(({ from, to, path }) =>
+      rearranged(path).map((other) => ({ from, to, path: other })),
+    );
+    expect(damaged.filter(isConsistent)).toEqual([]);
+  });
+
+  test('does not hold from a tree without leaves, backwards, or between different trees of one size', () => {
+    expect(provesConsistency(tree(0), tree(3), [])).toBe(false);
+    expect(provesConsistency(tree(0), tree(0), [])).toBe(false);
+    expect(provesConsistency({ size: 0, root: rootOf(3) }, tree(3), [])).toBe(false);
+    expect(provesConsistency(tree(5), tree(3), PROOF(3, TEXTS.slice(0, 5)))).toBe(false);
+    expect(provesConsistency({ size: 3, root: rootOf(2) }, tree(3), [])).toBe(false);
+    const [old, a, b] = LEAVES.slice(0, 3) as [Buffer, Buffer, Buffer];
+    const made = { size: 3, root: nodeHash(nodeHash(old, a), b) };
+    expect(provesConsistency({ size: 5, root: old }, made, [old, a, b])).toBe(false);
+  });
+
+  // As above: with right roots and a right path, a wrong size is seen only where it changes the way up.
+  test('with other sizes holds only where the ways from the earlier tree to the roots are the same', () => {
+    const sizes = CONSISTENCIES.filter(({ to }) => to.size <= 14).map(({ from, to }) => [from.size, to.size]);
+    const claims = CONSISTENCIES.filter(({ to }) => to.size <= 12).flatMap(({ from, to, path }) =>
+      sizes.map(([earlier = 0, later = 0]) => ({
+        from: { ...from, size: earlier },
+        to: { ...to, size: later },
+        path,
+        isSameWay: waysUp(earlier, later) === waysUp(from.size, to.size),
+      })),
+    );
+    expect(claims.filter((claim) => isConsistent(claim) !== claim.isSameWay)).toEqual([]);
+    expect(waysUp(1, 2)).toBe(waysUp(2, 4));
+  });
+
+  test('holds where undoing the definition leads to both roots, and nowhere else, whatever is claimed', () => {
+    const someTree = fc.record({ size: fc.nat(9), root: someHash });
+    const any = fc.record({ from: someTree, to: someTree, path: somePath });
+    const [from, to, path] = [1, 2, 4];
+    const nearly = fc
+      .tuple(fc.constantFrom(...CONSISTENCIES.slice(0, 45)), any, fc.nat(7))
+      .map(([proof, other, kept]) => ({
+        from: kept & from ? proof.from : other.from,
+        to: kept & to ? proof.to : other.to,
+        path: kept & path ? proof.path : other.path,
+      }));
+    fc.assert(
+      fc.property(fc.oneof(any, nearly), (proof) => {
+        const { from, to, path } = proof;
+        const [earlier, later] = rootsOfProof(from.size, to.size, from.root, path) ?? [];
+        const leadsToBoth = earlier?.equals(from.root) === true && later?.equals(to.root) === true;
+        expect(isConsistent(proof)).toBe(leadsToBoth);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});
+
+function rootOf(size: number): Buffer {
+  return ROOTS[size] as Buffer;
+}
+
+function tree(size: number): { size: number; root: Buffer } {
+  return { size, root: rootOf(size) };
+}
+
+function hashesOf(path: readonly Leaves[], leaves: readonly string[]): Buffer[] {
+  return path.map(({ start, end }) => MTH(leaves.slice(start, end)));
+}
+
+const known = new Map<string, Buffer>();
+/** The same of the leaves above, each hash made once. */
+function knownHashesOf(path: readonly Leaves[]): Buffer[] {
+  return path.map(({ start, end }) => {
+    const hash = known.get(`${start} ${end}`) ?? MTH(TEXTS.slice(start, end));
+    known.set(`${start} ${end}`, hash);
+    return hash;
+  });
+}
+
+/** At each step from a leaf to the root, on which side of it the other hash stands. */
+function wayUp({ index, size }: { index: number; size: number }): string {
+  if (size === 1) return '';
+  const k = splitOf(size);
+  return index < k
+    ? `${wayUp({ index, size: k })}right `
+    : `${wayUp({ index: index - k, size: size - k })}left `;
+}
+
+/** The same from the last tree that the earlier one is made of: that one itself, or one that stands in the proof. */
+function waysUp(m: number, n: number, isOld = true): string {
+  if (m === n) return isOld ? 'old ' : 'part ';
+  const k = splitOf(n);
+  return m <= k ? `${waysUp(m, k, isOld)}right ` : `${waysUp(m - k, n - k, false)}left `;
+}
+
+function flipped(hash: Buffer, bit: number): Buffer {
+  const other = Buffer.from(hash);
+  const at = bit % (8 * hash.length);
+  other.writeUInt8(other.readUInt8(at >> 3) ^ (1 << (at & 7)), at >> 3);
+  return other;
+}
+
+function eachFlipped(path: readonly Buffer[], bit: number): Buffer[][] {
+  return path.map((hash, i) => path.with(i, flipped(hash, bit)));
+}
+
+function rearranged(path: readonly Buffer[]): Buffer[][] {
+  const last = path.length;
+  const dropped = path.map((_, i) => path.toSpliced(i, 1));
+  const added = Array.from({ length: last + 1 }, (_, i) => [
+    path.toSpliced(i, 0, leafHash('more')),
+    path.toSpliced(i, 0, path[Math.min(i, last - 1)] ?? leafHash('same')),
+    path.toSpliced(i, 0, nodeHash(leafHash('more'), leafHash('same'))),
+  ]).flat();
+  const swapped = path.flatMap((one, i) =>
+    path.slice(i + 1).map((other, j) => path.with(i, other).with(i + 1 + j, one)),
+  );
+  return [...dropped, ...added, ...swapped];
+}
+
+function hex(hashes: readonly Buffer[]): string[] {
+  return hashes.map((hash) => hash.toString('hex'));
+}
+
+function bytes(hashes: readonly string[]): Buffer[] {
+  return hashes.map((hash) => Buffer.from(hash, 'hex'));
+}
