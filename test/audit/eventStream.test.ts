@@ -288,7 +288,6 @@ describe('Last-Event-ID', () => {
       'with a fraction': '1.0',
       'of a Log-Position': 's0123456789ab.1',
       twice: '1, 1',
-      empty: '',
       'beyond the end': '5',
       'beyond 64 bits': '9223372036854775808',
       'of a thousand digits': '1'.repeat(1_000),
@@ -451,7 +450,8 @@ describe('a reader', () => {
       text += piece;
       const messages = messagesIn(text);
       for (const { id } of messages) expect(Number(id)).toBe(++seen);
-      text = text.slice(text.lastIndexOf('\n\n') + 2);
+      const end = text.lastIndexOf('\n\n');
+      if (end !== -1) text = text.slice(end + 2);
     });
     while (seen < MANY + 2) await once(answer.response, 'data');
     await append('bob', 2);
