@@ -70,6 +70,24 @@ const readAll = (log: EventLog) => everything(log as EventStore);
 const namesIn = (events: { data: unknown }[]) => events.map(({ data }) => (data as { name: string }).name);
 
 describe('the embedded log, read beside its server,', () => {
+  test('comes in batches that are small however large its events are, from the reader and from the store', async () => {
+    const { file, store } = await both();
+    const large = 'x'.repeat(60_000);
+    for (let id = 0; id < 40; id++) await store.append(`plant-bob/${id}`, event(large), NO_STREAM);
+    await store.append('plant-alice/1', event('Fern'), NO_STREAM);
+    await store.close();
+    for (const log of [openLog(file), await openStore(file)]) {
+      const names: string[] = [];
+      const { signal } = new AbortController();
+      for await (const { events, caughtUp } of log.subscribe({ after: START, signal })) {
+        expect(events.length).toBeLessThanOrEqual(5);
+        names.push(...namesIn(events));
+        if (caughtUp) break;
+      }
+      expect(names).toEqual([...Array(40).fill(large), 'Fern']);
+    }
+  });
+
   test('shows an event once it is committed, and not before', async () => {
     const { file, store, log } = await both();
     await store.append('plant-alice/1', event('first'), NO_STREAM);
