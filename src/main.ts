@@ -4,14 +4,12 @@ import pretty from 'pino-pretty';
 import { commandLine } from './commands/commandLine.ts';
 import type { Surroundings } from './commands/surroundings.ts';
 import { type Config, readConfig } from './config.ts';
-import { copy } from './copy/copy.ts';
 import { makeDataDir } from './dataDir.ts';
 import { reportProgress } from './progress.ts';
-import { type Service, serve } from './serve.ts';
-import { issueToken } from './tokens/issueToken.ts';
-import { loadOrCreateKey } from './tokens/keyFile.ts';
+import type { Service } from './serve.ts';
 
 // The command line, and the only place that touches the process: environment, arguments, signals, exit codes.
+// What only one command needs is loaded when it runs: that is most of the time that a short one takes.
 
 /** Time for everything in flight to end after a signal, in milliseconds. */
 const GRACE = 3_500;
@@ -36,6 +34,7 @@ async function runServer(config: Config): Promise<void> {
   process.on('uncaughtException', (error) => die(error, 'a fault that nobody has caught'));
   process.on('unhandledRejection', (error) => die(error, 'a fault that nobody has caught'));
 
+  const { serve } = await import('./serve.ts');
   const starting = serve(config, {
     log,
     onProgress: reportProgress(log, onTerminal),
@@ -96,6 +95,8 @@ ${curl}
 async function printToken(user: string, grant: { expires: string; scope?: string }): Promise<void> {
   const { jwksUrl, issuer, audience, dataDir, keyFile } = readConfig(process.env);
   if (jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
+  const { issueToken } = await import('./tokens/issueToken.ts');
+  const { loadOrCreateKey } = await import('./tokens/keyFile.ts');
   makeDataDir(dataDir);
   const { privateKey } = loadOrCreateKey(keyFile);
   const token = await issueToken(privateKey, { user, ...grant, issuer, audience });
@@ -144,6 +145,7 @@ function endBy(signal: NodeJS.Signals): void {
 
 async function runCopy(args: string[]): Promise<void> {
   process.umask(0o077);
+  const { copy } = await import('./copy/copy.ts');
   const result = await copy(args, { say, onTerminal: process.stderr.isTTY === true, onFatal: mistrust });
   process.stdout.write(`${result}\n`);
 }
