@@ -67,7 +67,8 @@ const plantMany = (store: EventStore, count: number) =>
   );
 
 const readAll = (log: EventLog) => everything(log as EventStore);
-const namesIn = (events: readonly { data: unknown }[]) => events.map(({ data }) => (data as { name: string }).name);
+const namesIn = (events: readonly { data: unknown }[]) =>
+  events.map(({ data }) => (data as { name: string }).name);
 
 describe('the embedded log, read beside its server,', () => {
   test('comes in batches that are small however large its events are, from the reader and from the store', async () => {
