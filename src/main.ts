@@ -17,6 +17,8 @@ const GRACE = 3_500;
 const LAST = 4_800;
 /** A terminal's Ctrl-C reaches this process twice, from the terminal and from npm: within this time it is one signal. */
 const SAME_SIGNAL = 500;
+/** Time for a command to put away what it has begun after a signal, in milliseconds. */
+const TIDYING = 1_000;
 
 async function runServer(config: Config): Promise<void> {
   process.umask(0o077); // plants are nobody else's business, whatever the directory allows
@@ -112,7 +114,7 @@ async function runCommand(run: (surroundings: Surroundings) => Promise<void>): P
     if (first && performance.now() - first.at > SAME_SIGNAL) endBy(signal);
     first ??= { signal, at: performance.now() };
     stopping.abort(new Error(`stopped by ${signal}`));
-    setTimeout(endBy, GRACE, signal).unref();
+    setTimeout(endBy, TIDYING, signal).unref();
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop);
   const surroundings: Surroundings = {

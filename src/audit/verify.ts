@@ -37,7 +37,7 @@ type Options = {
 
 /** So many faults that have a position are listed. */
 const LISTED = 100;
-/** Before every position that SQLite knows: an intruder's event may stand before the first. */
+/** The lowest position that SQLite knows: an intruder's event may stand before the first. */
 const BEFORE_ALL = -(2n ** 63n);
 
 /**
@@ -103,6 +103,8 @@ export async function verifyLog({
 
   const end = await log.end();
   expected();
+  const lowest = gapless ? await log.eventAt(BEFORE_ALL) : undefined;
+  if (lowest) await check(lowest);
   reading: for await (const { events } of readLog(log, { after: gapless ? BEFORE_ALL : START, signal })) {
     for (const event of events) {
       if (event.position > end) break reading;

@@ -25,6 +25,7 @@ export function showProgress(
     bar = new SingleBar(
       {
         format: `${step} {bar} {percentage}% | {events} events | {rate}/s | {eta} s left`,
+        barsize: 20, // all of it is to fit into 80 columns
         gracefulExit: false,
         linewrap: true,
       },

@@ -94,7 +94,7 @@ export function answerTo(error: unknown): Answer {
   }
   if (error instanceof StoreUnavailable) {
     const message =
-      'The store cannot be reached. Repeating the request is safe: a plant that was stored is stored once.';
+      'The store cannot be reached. What was stored is stored once: repeating the request is safe.';
     return answer(NUMBERS.storeUnavailable, message, RETRY);
   }
   if (error instanceof ViewBehind) return answer(NUMBERS.viewBehind, error.message, RETRY);
