@@ -174,7 +174,11 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
       proof.replace('Fern', 'Farn'),
       JSON.stringify({ ...others, path, index: 1 }),
       JSON.stringify({ ...others, path, index: 7 }),
-      JSON.stringify({ ...others, path, root: noted.slice(2).replaceAll('0', '1') }),
+      JSON.stringify({
+        ...others,
+        path,
+        root: noted.slice(2).replace(/.$/, (digit) => (digit === '0' ? '1' : '0')),
+      }),
       JSON.stringify({ ...others, path: path.slice(1) }),
       JSON.stringify({ ...others, path: [...path, path[0]] }),
       JSON.stringify({ ...others, path: [] }),

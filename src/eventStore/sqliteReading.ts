@@ -112,10 +112,12 @@ function someOf(rows: Iterable<unknown>): Row[] {
 
 /** In a damaged file a column may hold anything. @throws Error */
 function mustBeWhole(row: Row): Row {
-  for (const part of ['id', 'stream', 'type', 'data', 'metadata'] as const)
+  for (const part of TEXTS)
     if (typeof row[part] !== 'string') throw new Error(`the row at position ${row.position} is damaged`);
   return row;
 }
+
+const TEXTS = ['id', 'stream', 'type', 'data', 'metadata'] as const;
 
 function eventOf(row: unknown): RecordedEvent {
   const { data, metadata, ...rest } = row as Row;
@@ -130,9 +132,9 @@ function exactly(db: DatabaseSync): (row: unknown) => RecordedEvent {
     FROM events WHERE position = ?`);
   return (found) => {
     const row = found as Row;
-    const { position, revision, id, stream, type, data, metadata } = row;
+    const { position, revision, data, metadata } = row;
     const event = { ...row, data: parsedExactly(data), metadata: parsedExactly(metadata) };
-    if (!`${id}${stream}${type}${data}${metadata}`.includes('\ufffd')) return event;
+    if (!TEXTS.some((part) => row[part].includes('\ufffd'))) return event;
     // SQLite gives U+FFFD for itself, and for whatever is no UTF-8.
     const bytes = bytesAt.get(position) as Record<keyof typeof event, Uint8Array>;
     const text = (part: 'id' | 'stream' | 'type'): string =>

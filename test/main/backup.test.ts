@@ -131,7 +131,8 @@ describe('npm run backup, while the service takes posts,', () => {
     }
     const verified = await verify(home.dir, '--expect', `${size}:${root}`);
     expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^faults +none$/m) });
-    expect(verified.stdout).toMatch(/^view +compared up to position [1-9]/m);
+    const compared = async (): Promise<string> => (await verify(home.dir)).stdout;
+    await expect.poll(compared, { timeout: 20_000 }).toMatch(/^view +compared up to position [1-9]/m);
     await load.stop();
     await again.close();
     expect(await verify(home.dir)).toMatchObject({ code: 0 });
