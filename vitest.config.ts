@@ -5,7 +5,7 @@ const patience = { testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' as co
 
 export default defineConfig({
   test: {
-    maxWorkers: Math.max(3, availableParallelism() - 1), // many tests do nothing but wait
+    maxWorkers: Math.max(4, availableParallelism() - 1), // many tests do nothing but wait
     projects: [
       {
         test: {

@@ -9,7 +9,7 @@ import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 /** How long the users post at least, in milliseconds, and how much. */
-const LOAD = 5_000;
+const LOAD = 3_000;
 const PLANTS = 100;
 /** Requests that each user has in flight. */
 const WRITERS = 3;

@@ -53,7 +53,7 @@ async function readList(response: Response): Promise<{ plants: number; end: stri
 }
 
 /** So much heap and no more: else garbage is let lie while there is room, and looks like something that grows. */
-const frugal = (heap = 64) => ({ NODE_OPTIONS: `--max-old-space-size=${heap} --max-semi-space-size=4` });
+const frugal = (heap = 96) => ({ NODE_OPTIONS: `--max-old-space-size=${heap} --max-semi-space-size=4` });
 
 let dir: string;
 let server: Process;

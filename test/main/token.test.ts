@@ -2,17 +2,18 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { run, startServer } from '../support/process.ts';
+import { MAIN, NODE, run, startServer } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-const token = (args: string[], env: Record<string, string> = {}) =>
-  run({ command: ['npm', 'run', '-s', 'token', '--', ...args], env: { DATA_DIR: tempDir(), ...env } });
+const asTyped = ['npm', 'run', '-s', 'token', '--'];
+const token = (args: string[], env: Record<string, string> = {}, command = [NODE, MAIN, 'token']) =>
+  run({ command: [...command, ...args], env: { DATA_DIR: tempDir(), ...env } });
 
 const DAY = 24 * 60 * 60;
 
 describe('npm run -s token', () => {
   test('-- alice prints a token of alice and nothing else', async () => {
-    const { code, stdout, stderr } = await token(['alice']);
+    const { code, stdout, stderr } = await token(['alice'], {}, asTyped);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     const { sub, iat = 0, exp = 0, scope } = decodeJwt(stdout.trim());
