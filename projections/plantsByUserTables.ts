@@ -23,6 +23,8 @@ const SCHEMA = `
 
 /** How far the view has come: an event's position and id, in the log with this mark. */
 export type Checkpoint = { mark: string; position: Position; eventId: string };
+const BETWEEN =
+  'SELECT position, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position';
 const CHECKPOINT = 'SELECT mark, position, event_id AS eventId FROM checkpoint';
 
 export type Tables = ReturnType<typeof openTables>;
@@ -68,8 +70,9 @@ export function openTablesForReading(file: string) {
     mustBeView(db);
     const statements = {
       checkpoint: db.prepare(CHECKPOINT),
-      between: db.prepare(
-        'SELECT position, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',
+      between: db.prepare(BETWEEN),
+      linesBetween: db.prepare(
+        `SELECT count(*) AS count, group_concat(position || plant, char(10)) AS lines FROM (${BETWEEN})`,
       ),
       count: db.prepare('SELECT count(*) AS rows FROM plants WHERE position <= ?'),
       upTo: db.prepare('SELECT user, position, plant FROM plants WHERE position <= ?'),

@@ -80,11 +80,18 @@ export class ViewComparison {
     const faults: Fault[] = [];
     for (const user of [...this.#expected.keys()].sort()) {
       const expected = this.#expected.get(user) as [Row, ...Row[]];
-      const found = this.#tables.between.iterate(
-        user,
-        expected[0].position,
-        expected.at(-1)?.position ?? START,
-      );
+      const range = [user, expected[0].position, expected.at(-1)?.position ?? START] as const;
+      // Nearly always all is well, and one text says so: no plant has a line of its own.
+      const { count, lines } = this.#tables.linesBetween.get(...range) as {
+        count: bigint;
+        lines: string | null;
+      };
+      const isSame = lines === expected.map(({ position, plant }) => `${position}${plant}`).join('\n');
+      if (isSame && count === BigInt(expected.length)) {
+        this.#rows += count;
+        continue;
+      }
+      const found = this.#tables.between.iterate(...range);
       let row = found.next().value as Row | undefined;
       for (const { position, plant } of expected) {
         while (row && row.position < position) row = found.next().value as Row | undefined;

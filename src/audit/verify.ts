@@ -85,7 +85,14 @@ export async function verifyLog({
       report(`the first ${expect.size} events are not those that were expected: their root is ${root}`);
   }
 
-  async function check(event: RecordedEvent): Promise<void> {
+  async function* batches(): AsyncGenerator<readonly RecordedEvent[]> {
+    const lowest = gapless ? await log.eventAt(BEFORE_ALL) : undefined;
+    if (lowest) yield [lowest];
+    for await (const { events } of readLog(log, { after: gapless ? BEFORE_ALL : START, signal }))
+      yield events;
+  }
+
+  function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
     tree.append(leafHash(text));
@@ -93,7 +100,6 @@ export async function verifyLog({
     if (gapless) report(gapBefore(position, verdict.position), position);
     else if (position <= verdict.position) report(`it follows position ${verdict.position}`, position);
     verdict.position = position;
-    report(await revisions.fault(event), position);
     if (type !== 'PlantCreated') verdict.foreign++;
     else if (skip.has(id)) verdict.skipped++;
     else report(plantCreatedFault(event), position);
@@ -103,12 +109,11 @@ export async function verifyLog({
 
   const end = await log.end();
   expected();
-  const lowest = gapless ? await log.eventAt(BEFORE_ALL) : undefined;
-  if (lowest) await check(lowest);
-  reading: for await (const { events } of readLog(log, { after: gapless ? BEFORE_ALL : START, signal })) {
+  for await (const events of batches()) {
     for (const event of events) {
-      if (event.position > end) break reading;
-      await check(event);
+      if (event.position > end) break;
+      check(event);
+      if (!revisions.isFirst(event)) report(await revisions.fault(event), event.position);
     }
     onProgress?.({ events: tree.size, position: verdict.position, end });
     if (verdict.position >= end) break;
@@ -143,9 +148,9 @@ function revisionsOf(log: EventLog) {
   const seen = new SeenStreams();
   const last = new LRUCache<string, bigint>({ max: REMEMBERED });
   return {
+    /** Whether an event is certainly the first of its stream, as nearly all are. */
+    isFirst: ({ stream, revision }: RecordedEvent): boolean => !seen.add(stream) && revision === 0n,
     async fault({ stream, revision, position }: RecordedEvent): Promise<string | undefined> {
-      const isFirst = !seen.add(stream) && revision === 0n;
-      if (isFirst) return undefined;
       if (revision < 0n) return 'revisions begin at 0';
       if (revision > 0n && last.get(stream) === revision - 1n) {
         last.set(stream, revision);

@@ -132,8 +132,9 @@ function exactly(db: DatabaseSync): (row: unknown) => RecordedEvent {
     FROM events WHERE position = ?`);
   return (found) => {
     const row = found as Row;
-    const { position, revision, data, metadata } = row;
-    const event = { ...row, data: parsedExactly(data), metadata: parsedExactly(metadata) };
+    const { position, stream, revision, id, type } = row;
+    const [data, metadata] = [parsedExactly(row.data), parsedExactly(row.metadata)];
+    const event = { position, stream, revision, id, type, data, metadata };
     if (!TEXTS.some((part) => row[part].includes('\ufffd'))) return event;
     // SQLite gives U+FFFD for itself, and for whatever is no UTF-8.
     const bytes = bytesAt.get(position) as Record<keyof typeof event, Uint8Array>;

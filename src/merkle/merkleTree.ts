@@ -9,10 +9,13 @@ export function leafHash(text: string): Buffer {
 
 /** The hash of the node above two others. */
 export function nodeHash(left: Buffer, right: Buffer): Buffer {
-  return hash('sha256', Buffer.concat([NODE, left, right]), 'buffer');
+  left.copy(NODE, 1);
+  right.copy(NODE, 33);
+  return hash('sha256', NODE, 'buffer');
 }
 
-const NODE = Buffer.of(1);
+/** Written anew for each node. */
+const NODE = Buffer.alloc(65, 1);
 
 /** A tree to which leaves are added; of `size` leaves it keeps at most log2(size) + 1 hashes. */
 export class MerkleTree {

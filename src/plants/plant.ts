@@ -141,20 +141,22 @@ export function plantCreatedFault({
     return `it is in the stream ${JSON.stringify(stream)}, but its data is of ${JSON.stringify(own)}`;
   if (revision !== 0n) return `it is a PlantCreated at revision ${revision} of its stream`;
   if (!isPlantCreatedMetadata.Check(metadata)) return 'its metadata is not that of a PlantCreated';
-  if (!isInOrder(data, PlantCreated) || !isInOrder(metadata, PlantCreatedMetadata))
+  if (!isInOrder(data, MEMBERS) || !isInOrder(metadata, METADATA_MEMBERS))
     return 'its members are not in the order in which they are written';
   if (!UUID.test(id)) return 'its id is no UUID';
   return undefined;
 }
 
-/** Whether the members that a schema names come in its order. */
-function isInOrder(value: object, { properties }: { properties: object }): boolean {
-  const given = Object.keys(value);
-  let at = -1;
-  for (const name of Object.keys(properties)) {
-    const next = given.indexOf(name);
-    if (next !== -1 && next < at) return false;
-    at = Math.max(at, next);
+const MEMBERS = Object.keys(PlantCreated.properties);
+const METADATA_MEMBERS = Object.keys(PlantCreatedMetadata.properties);
+
+/** Whether the members that are known come in the order in which they are written. */
+function isInOrder(value: object, members: readonly string[]): boolean {
+  let last = -1;
+  for (const name of Object.keys(value)) {
+    const at = members.indexOf(name);
+    if (at !== -1 && at < last) return false;
+    if (at !== -1) last = at;
   }
   return true;
 }
