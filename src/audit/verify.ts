@@ -116,14 +116,12 @@ export async function verifyLog({
       if (!revisions.isFirst(event)) report(await revisions.fault(event), event.position);
     }
     onProgress?.({ events: tree.size, position: verdict.position, end });
-    if (verdict.position >= end) break;
+    if ((events.at(-1)?.position ?? START) >= end) break;
   }
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     report(`the log has ${tree.size} events, not the ${expect.size} that were expected`);
-  for await (const fault of compared?.rest(log) ?? []) {
-    reportAll([fault]);
-  }
+  for await (const fault of compared?.rest(log) ?? []) reportAll([fault]);
   placed.sort((a, b) => Number(a.position - b.position));
   return { size: tree.size, root: tree.root().toString('hex'), ...verdict, faults: [...general, ...placed] };
 }
