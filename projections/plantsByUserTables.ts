@@ -1,7 +1,7 @@
-import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import type { Position } from '../src/eventStore/eventStore.ts';
-import { failedWith, marksOf, SQLITE } from '../src/sqliteDatabase.ts';
+import { failedWith, fileSize, marksOf, SQLITE } from '../src/sqliteDatabase.ts';
 
 // The tables of the view, which nobody but the files plantsByUser… knows.
 
@@ -120,7 +120,7 @@ function isSettled(file: string): boolean {
     if (!isDamage(error)) throw error;
     return false;
   }
-  return (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0;
+  return fileSize(`${file}-wal`) === 0;
 }
 
 /** Removes a view with all that belongs to it. */

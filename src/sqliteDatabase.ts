@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 
 /** SQLite's result codes (https://sqlite.org/rescode.html) that mean something here. */
@@ -24,4 +25,9 @@ export function marksOf(db: DatabaseSync): { application: number; version: numbe
   };
   const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
   return { application, version };
+}
+
+/** Bytes; 0 where there is no such file. */
+export function fileSize(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

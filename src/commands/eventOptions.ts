@@ -6,9 +6,8 @@ const isQuery = Compile(EventQuery);
 /** Options of the command line as a filter of events. @throws Error that names the option and the rule */
 export function filterOfOptions(options: EventQuery): Filter {
   const query = Object.fromEntries(
-    Object.keys(EventQuery.properties).map((key) => [key, Reflect.get(options, key)]),
+    Object.entries(options).filter(([key, value]) => key in EventQuery.properties && value !== undefined),
   );
-  for (const key of Object.keys(query)) if (query[key] === undefined) delete query[key];
   if (!isQuery.Check(query)) {
     const [fault] = isQuery.Errors(query);
     throw new Error(`--${fault?.instancePath.slice(1)} ${fault?.message}.`);

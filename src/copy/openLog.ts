@@ -1,4 +1,4 @@
-import { existsSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { takeDataDir } from '../dataDir.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { openEventStoreDb } from '../eventStore/eventStoreDb.ts';
@@ -6,6 +6,7 @@ import { asEsdb, connectionStringFault } from '../eventStore/eventStoreDbUrl.ts'
 import { openSqliteEventStore } from '../eventStore/sqlite.ts';
 import { type Log, logFile } from '../openStore.ts';
 import { PLANT_STREAMS } from '../plants/plant.ts';
+import { fileSize } from '../sqliteDatabase.ts';
 
 /** Where a log is: behind a connection string of EventStoreDB, or in a data directory. */
 export type Place = { url: string } | { dir: string };
@@ -72,5 +73,5 @@ function take(dir: string, open: AsyncDisposableStack): void {
 
 /** A log without anything in it is what a first start that was cut short has left. */
 function holdsLog(dir: string): boolean {
-  return existsSync(logFile(dir)) && statSync(logFile(dir)).size > 0;
+  return fileSize(logFile(dir)) > 0;
 }

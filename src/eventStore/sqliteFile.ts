@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { marksOf } from '../sqliteDatabase.ts';
+import { fileSize, marksOf } from '../sqliteDatabase.ts';
 
 /** 'PLog' in ASCII: marks a SQLite file as a log of ours. */
 const APPLICATION_ID = 0x504c6f67;
@@ -43,13 +43,13 @@ export class UnusableLog extends Error {
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    if (sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0)
+    if (fileSize(file) === 0 && fileSize(`${file}-wal`) > 0)
       throw new Error('its write-ahead log is there without it');
     db = new DatabaseSync(file, { timeout: 5_000 });
     // This first look also undoes a creation that was cut short. A log is made whole before it gets a write-ahead log,
     // so that a file with something in it always has its tables.
     const isEmpty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
-    if (isEmpty && sizeOf(file) === 0) create(db);
+    if (isEmpty && fileSize(file) === 0) create(db);
     mustBeLog(db);
     db.exec(`
       PRAGMA journal_mode = WAL;
@@ -71,7 +71,7 @@ export function openLogFile(file: string): DatabaseSync {
  */
 export function settleLogFile(file: string): void {
   const wal = `${file}-wal`;
-  if (sizeOf(wal) === 0) return;
+  if (fileSize(wal) === 0) return;
   let fd: number | undefined;
   try {
     fd = openSync(wal, 'r+');
@@ -86,10 +86,6 @@ export function settleLogFile(file: string): void {
   } finally {
     if (fd !== undefined) closeSync(fd);
   }
-}
-
-function sizeOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /** @throws Error, to be read after the name of the file */

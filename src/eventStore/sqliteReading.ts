@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { fileSize } from '../sqliteDatabase.ts';
 import {
   type Batch,
   type EventLog,
@@ -83,8 +83,7 @@ export function openSqliteLog(file: string, reading: Reading = {}): EventLog {
 
 function openForReading(file: string, reading: Reading) {
   // One without anything in it is what a first start that was cut short has left.
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0)
-    throw new UnusableLog(`there is no log ${file}`);
+  if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
     db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });

@@ -2,21 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { leafText } from '../../src/audit/leaf.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
-import {
-  type EventStore,
-  type Json,
-  NO_STREAM,
-  type RecordedEvent,
-} from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
+import { type Json, NO_STREAM, type RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
-import { PLANT_STREAMS } from '../../src/plants/plant.ts';
-import { openIn, startDouble } from '../copy/logs.ts';
+import { openIn, overDouble, startDouble } from '../copy/logs.ts';
 import { everything } from '../eventStore/contract.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -278,13 +270,3 @@ describe('the root of a log does not depend on its store', () => {
     expect(leafText(number as RecordedEvent).isCanonical).toBe(false);
   });
 });
-
-async function overDouble(url: string): Promise<EventStore> {
-  const store = await openEventStoreDb({
-    url,
-    prefix: PLANT_STREAMS,
-    log: pino({ level: 'silent' }),
-  });
-  onTestFinished(() => store.close());
-  return store;
-}

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import pino from 'pino';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { canonical, leafText } from '../../src/audit/leaf.ts';
 import {
@@ -18,12 +17,10 @@ import {
 } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { PLANT_STREAMS } from '../../src/plants/plant.ts';
-import { dirWith, openIn, startDouble } from '../copy/logs.ts';
+import { dirWith, openIn, overDouble, startDouble } from '../copy/logs.ts';
 import { event, everything } from '../eventStore/contract.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -175,7 +172,7 @@ describe('both kinds of proof', () => {
     ]);
 
   test('are the same on EventStoreDB, after a copy', async () => {
-    const eventStoreDb = await overDouble();
+    const eventStoreDb = await overDouble((await startDouble()).url);
     await copyLog({ from: log, to: eventStoreDb });
     expect(await both(eventStoreDb)).toEqual([inclusion, consistency]);
   });
@@ -477,14 +474,4 @@ function ownProof({ id, stream }: { id: string; stream: string }) {
   const [soundId, soundStream] = [id.toWellFormed(), stream.toWellFormed()];
   const text = canonical({ ...made, id: soundId, stream: soundStream });
   return { proof: 'inclusion', size: 1, root: hex(leafHash(text)), index: 0, event: made, path: [] };
-}
-
-async function overDouble(url?: string): Promise<EventStore> {
-  const store = await openEventStoreDb({
-    url: url ?? (await startDouble()).url,
-    prefix: PLANT_STREAMS,
-    log: pino({ level: 'silent' }),
-  });
-  onTestFinished(() => store.close());
-  return store;
 }

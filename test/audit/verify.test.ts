@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
-import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ViewComparison } from '../../projections/viewComparison.ts';
@@ -16,10 +15,9 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
-import { createPlant, PLANT_STREAMS } from '../../src/plants/plant.ts';
-import { named, openIn, plantMany, startDouble } from '../copy/logs.ts';
+import { createPlant } from '../../src/plants/plant.ts';
+import { named, openIn, overDouble, plantMany, startDouble } from '../copy/logs.ts';
 import { everything } from '../eventStore/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -44,14 +42,7 @@ type Kind = 'the embedded log' | 'EventStoreDB';
 
 async function opened(kind: Kind): Promise<{ store: EventStore; gapless: boolean }> {
   if (kind === 'the embedded log') return { store: await openIn(tempDir()), gapless: true };
-  return { store: await overDouble((await startDouble()).url), gapless: false };
-}
-
-async function overDouble(url: string): Promise<EventStore> {
-  const log = pino({ level: 'silent' });
-  const store = await openEventStoreDb({ url, prefix: PLANT_STREAMS, log, patience: 5_000 });
-  onTestFinished(() => store.close());
-  return store;
+  return { store: await overDouble((await startDouble()).url, 5_000), gapless: false };
 }
 
 async function plantGarden(store: EventStore): Promise<void> {

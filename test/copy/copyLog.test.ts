@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
-import pino from 'pino';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import {
   type EventStore,
@@ -11,12 +10,11 @@ import {
   NO_STREAM,
   type RecordedEvent,
 } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { PLANT_STREAMS } from '../../src/plants/plant.ts';
 import { everything } from '../eventStore/contract.ts';
 import type { EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { named, openIn, plantMany, startDouble } from './logs.ts';
+import { named, openIn, overDouble, plantMany, startDouble } from './logs.ts';
 
 /** In milliseconds: enough to restart a server. */
 const PATIENCE = 5_000;
@@ -284,7 +282,7 @@ describe('a server', () => {
 
   test('that is not there is told of, whichever side it is', async () => {
     const there = await opened('the embedded log');
-    const away = await overDouble('esdb://127.0.0.1:1?tls=false');
+    const away = await overDouble('esdb://127.0.0.1:1?tls=false', PATIENCE);
     expect(await refusal(copyLog({ from: away, to: there }))).toMatch(/^the source cannot be reached: ./);
     expect(await refusal(copyLog({ from: there, to: away }))).toMatch(/^the target cannot be reached: ./);
   });
@@ -372,28 +370,17 @@ async function give(store: EventStore, events: Omit<RecordedEvent, 'position'>[]
 
 async function opened(kind: string): Promise<EventStore> {
   if (kind === 'the embedded log') return openIn(tempDir());
-  return overDouble((await startDouble()).url);
-}
-
-async function overDouble(url: string, patience = PATIENCE): Promise<EventStore> {
-  const store = await openEventStoreDb({
-    url,
-    prefix: PLANT_STREAMS,
-    log: pino({ level: 'silent' }),
-    patience,
-  });
-  onTestFinished(() => store.close());
-  return store;
+  return overDouble((await startDouble()).url, PATIENCE);
 }
 
 async function embeddedToDouble() {
   const double = await startDouble();
-  return { double, from: await opened('the embedded log'), to: await overDouble(double.url) };
+  return { double, from: await opened('the embedded log'), to: await overDouble(double.url, PATIENCE) };
 }
 
 async function doubleToEmbedded() {
   const double = await startDouble();
-  return { double, from: await overDouble(double.url), to: await opened('the embedded log') };
+  return { double, from: await overDouble(double.url, PATIENCE), to: await opened('the embedded log') };
 }
 
 /** A row that another program has put into the log. */

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { type EventStore, type NewEvent, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { PLANT_STREAMS } from '../../src/plants/plant.ts';
 import { EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -14,6 +17,19 @@ export async function openIn(dir: string): Promise<EventStore> {
     onFatal: (error) => {
       throw error;
     },
+  });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** The log behind a connection string, until the test is over; `patience` in milliseconds. */
+export async function overDouble(url: string, patience?: number): Promise<EventStore> {
+  const log = pino({ level: 'silent' });
+  const store = await openEventStoreDb({
+    url,
+    prefix: PLANT_STREAMS,
+    log,
+    ...(patience !== undefined && { patience }),
   });
   onTestFinished(() => store.close());
   return store;

@@ -7,6 +7,7 @@ import { PlantsByUser, ViewDamaged } from '../../projections/plantsByUser.ts';
 import { type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
 import { MalformedPlantCreated } from '../../src/plants/plant.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { created } from './created.ts';
 
 const NONE = new Set<string>();
 const MARK = 'slog';
@@ -20,19 +21,6 @@ function view(file = join(tempDir(), 'view.db')): PlantsByUser {
     } catch {} // closed by the test
   });
   return opened;
-}
-
-function created(position: number, user: string, name: string, tag?: string): RecordedEvent {
-  const id = String(position);
-  return {
-    position: BigInt(position),
-    stream: `plant-${user}/${id}`,
-    revision: 0n,
-    id: `event-${position}`,
-    type: 'PlantCreated',
-    data: { id, user, name, ...(tag === undefined ? {} : { tag }) },
-    metadata: {},
-  };
 }
 
 function listOf(of: PlantsByUser, user: string, { after = START, limit = 500 } = {}): unknown[] {

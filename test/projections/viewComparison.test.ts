@@ -7,22 +7,10 @@ import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { type Fault, ViewComparison } from '../../projections/viewComparison.ts';
 import type { EventLog, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { created } from './created.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 const MARK = 'slog';
-
-function created(position: number, user: string, name: string): RecordedEvent {
-  const id = String(position);
-  return {
-    position: BigInt(position),
-    stream: `plant-${user}/${id}`,
-    revision: 0n,
-    id: `event-${position}`,
-    type: 'PlantCreated',
-    data: { id, user, name },
-    metadata: {},
-  };
-}
 
 const GARDEN = [
   created(1, 'alice', 'Fern'),
