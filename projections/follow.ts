@@ -1,7 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
 import { type EventStore, type Position, StoreUnavailable } from '../src/eventStore/eventStore.ts';
 import { MalformedPlantCreated } from '../src/plants/plant.ts';
+import { settledWithin, sleep } from '../src/sleep.ts';
 import type { PlantsByUser } from './plantsByUser.ts';
 
 /** The view has not reached a position in time, or has stopped; the message says which, in words for a client. */
@@ -29,9 +29,10 @@ type Options = {
   skip: ReadonlySet<string>;
   log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
-  /** How long `reached` waits, in milliseconds. */
-  patience?: number;
 };
+
+/** How long `reached` waits, in milliseconds. */
+export const REACHED_TIMEOUT_MS = 5_000;
 
 /** Rows wait for each other so that they share pages and a transaction: up to this many, or this many milliseconds. */
 const SAVE_AFTER_EVENTS = 10_000;
@@ -46,7 +47,7 @@ const FAREWELL = 500;
 const backOff = (failures: number): number => Math.min(50 * 2 ** failures, LONGEST_PAUSE);
 
 /** Keeps the view up with the log: binds it to its log, then applies every event as it comes. */
-export function follow({ store, view, skip, log, onProgress, patience = 5_000 }: Options): Follower {
+export function follow({ store, view, skip, log, onProgress }: Options): Follower {
   const stopping = new AbortController();
   const waiting = new Set<() => void>();
   let caughtUp = false;
@@ -99,7 +100,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
       for (const look of waiting) look();
       if (view.unsaved >= SAVE_AFTER_EVENTS && failedSaves === 0) save();
       else if (view.unsaved > 0) saving ??= setTimeout(save, SAVE_AFTER).unref();
-      while (view.unsaved >= MOST_UNSAVED && !signal.aborted) await pause(100);
+      while (view.unsaved >= MOST_UNSAVED && !signal.aborted) await sleep(100, signal);
     }
   }
 
@@ -137,7 +138,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
         } else {
           log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
         }
-        await pause(delay, undefined, { signal: stopping.signal }).catch(() => {});
+        await sleep(delay, stopping.signal);
       }
     }
   }
@@ -172,7 +173,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
         const timer = setTimeout(() => {
           done();
           reject(new ViewBehind('The list of plants is not up to date yet; try again.'));
-        }, patience);
+        }, REACHED_TIMEOUT_MS);
         const done = () => {
           waiting.delete(look);
           clearTimeout(timer);
@@ -183,7 +184,7 @@ export function follow({ store, view, skip, log, onProgress, patience = 5_000 }:
     async stop() {
       clearTimeout(saving);
       stopping.abort();
-      await Promise.race([running, pause(FAREWELL, undefined, { ref: false })]);
+      await settledWithin(FAREWELL, running);
     },
   };
 }

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyRequest } from 'fastify';
@@ -7,6 +6,7 @@ import { Type } from 'typebox';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { BadRequest, InsufficientScope, NUMBERS } from '../http/errors.ts';
 import { answer, failures } from '../http/openapi.ts';
+import { sleep } from '../sleep.ts';
 import { CloudEvent, cloudEvent } from './cloudEvent.ts';
 import { EventQuery, filterOf } from './eventFilter.ts';
 import { replay } from './replay.ts';
@@ -141,7 +141,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         const identity = await identify();
         mustHaveScope(identity);
         const left = identity.until - now().getTime();
-        await pause(Math.min(Math.max(left, 1), LONGEST), undefined, { signal, ref: false });
+        await sleep(Math.min(Math.max(left, 1), LONGEST), signal);
+        if (signal.aborted) return;
       }
     };
     watch().catch(() => over.abort());

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
+import { settledWithin, sleep } from '../sleep.ts';
 import {
   type Appended,
   type Batch,
@@ -14,7 +14,7 @@ import {
   WrongExpectedRevision,
 } from './eventStore.ts';
 import type { Operations } from './eventStoreDbClient.ts';
-import { CallFailed, Connection } from './eventStoreDbConnection.ts';
+import { CallFailed, Connection, FIRST_ANSWER_TIMEOUT_MS } from './eventStoreDbConnection.ts';
 import { firstNodeOf } from './eventStoreDbUrl.ts';
 
 type Options = {
@@ -98,7 +98,7 @@ export async function openEventStoreDb({
         if (performance.now() + delay >= until) {
           throw kind === 'refused' ? new Refused(reason) : new StoreUnavailable(reason);
         }
-        await pause(delay, undefined, { signal: closing.signal }).catch(() => {});
+        await sleep(delay, closing.signal);
       }
     }
   }
@@ -179,7 +179,10 @@ export async function openEventStoreDb({
           seen.id === undefined || (await Promise.race([eventAt(seen.position), aborted]))?.id === seen.id;
         if (of !== current || !isSame)
           throw new LogReplaced('the log is not the one that was followed until now');
-        await over.call('subscribe', { subscription, after: seen.position }, ATTEMPT);
+        await Promise.race([
+          over.call('subscribe', { subscription, after: seen.position }, ATTEMPT),
+          aborted,
+        ]);
         heldSince = performance.now();
         if (failures > 1) log.info({ position: String(seen.position) }, 'following EventStoreDB again');
         for (let next = over.call('next', subscription); ; ) {
@@ -204,9 +207,7 @@ export async function openEventStoreDb({
         signal.removeEventListener('abort', leave);
         leave();
       }
-      await pause(failures === 0 ? 0 : backOff(failures, LONGEST_PAUSE_FOLLOWING), undefined, {
-        signal,
-      }).catch(() => {});
+      await sleep(failures === 0 ? 0 : backOff(failures, LONGEST_PAUSE_FOLLOWING), signal);
       failures++;
     }
   }
@@ -229,14 +230,14 @@ export async function openEventStoreDb({
         connection.end(refusal);
         throw new Refused(refusal);
       }
-      await pause(LONGEST_PAUSE / 2);
+      await sleep(LONGEST_PAUSE / 2);
     }
   }
 
   /** Why the server refuses these settings; undefined where it does not, or is away. */
   async function refusalOf(over: Connection): Promise<string | undefined> {
     try {
-      await over.call('readAll', { from: 'start', maxCount: 1 }, ATTEMPT);
+      await over.call('readAll', { from: 'start', maxCount: 1 }, FIRST_ANSWER_TIMEOUT_MS);
       return undefined;
     } catch (error) {
       const { kind, message } = error as CallFailed;
@@ -270,7 +271,7 @@ export async function openEventStoreDb({
     async close() {
       if (closing.signal.aborted) return;
       closing.abort();
-      await Promise.race([Promise.allSettled(inFlight), pause(FAREWELL, undefined, { ref: false })]);
+      await settledWithin(FAREWELL, Promise.allSettled(inFlight));
       connection.end('the log is closed');
     },
   };

@@ -1,3 +1,5 @@
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Answer, Call, Operations, Work } from './eventStoreDbClient.ts';
 import type { Failure } from './eventStoreDbFailures.ts';
@@ -21,6 +23,8 @@ type Pending = {
 
 /** Silence shorter than this says nothing of a connection, in milliseconds. */
 const TELLING = 1_000;
+/** A connection has this long to give its first answer, in milliseconds: on a busy machine the thread alone takes seconds. */
+export const FIRST_ANSWER_TIMEOUT_MS = 10_000;
 /** A leader change takes about 5 000; in milliseconds. */
 const LONGEST_PUT_OFF = 3_000;
 /** How often calls without an answer are looked for, in milliseconds. */
@@ -41,10 +45,12 @@ export class Connection {
   /** When an answer to an operation came last. */
   #heardAt = new Map<keyof Operations, number>();
   #heardAnythingAt = 0;
+  #startedAt = Number.POSITIVE_INFINITY;
   #hasWorked = false;
   /** Since when appends have only been put off. */
   #putOffSince: number | undefined;
-  #sweep = setInterval(() => this.#giveUp(), SWEEP).unref();
+  // Answers that have arrived while this thread was busy come first.
+  #sweep = setInterval(() => setImmediate(() => this.#giveUp()), SWEEP).unref();
 
   /** Begins after `delay` milliseconds; calls wait for it. */
   constructor(work: Work, delay = 0) {
@@ -52,10 +58,11 @@ export class Connection {
   }
 
   #begin(work: Work): void {
+    this.#startedAt = performance.now();
     const worker = new Worker(new URL('./eventStoreDbClient.ts', import.meta.url), {
       workerData: work,
       // What the client prints may hold the connection string with its password: DEBUG=esdb:*, an unknown option.
-      env: {},
+      env: compileCache(),
       stdout: true,
       stderr: true,
     });
@@ -70,7 +77,7 @@ export class Connection {
 
   /**
    * Asks the client; without an answer within `patience` milliseconds the call fails, and if nothing has been heard
-   * meanwhile the connection ends.
+   * meanwhile the connection ends, unless it is so new that its first answer may still come.
    * @throws CallFailed
    */
   call<O extends keyof Operations>(
@@ -142,6 +149,7 @@ export class Connection {
   }
 
   #giveUp(): void {
+    if (this.ended !== undefined) return;
     const now = performance.now();
     for (const [call, { operation, at, until, reject }] of this.#pending) {
       if (now < until) continue;
@@ -150,12 +158,19 @@ export class Connection {
       reject(new CallFailed({ kind: 'unanswered', message }));
       // Appends share one call, which may hang alone; a read that is late may just be long.
       const heardAt = operation === 'append' ? (this.#heardAt.get(operation) ?? 0) : this.#heardAnythingAt;
-      if (now - at >= TELLING && heardAt < at) {
+      const mayBeStarting = this.#heardAnythingAt === 0 && now - this.#startedAt < FIRST_ANSWER_TIMEOUT_MS;
+      if (now - at >= TELLING && heardAt < at && !mayBeStarting) {
         this.end(message);
         return;
       }
     }
   }
+}
+
+/** Where compiled modules are kept, loading the client's takes half the time; a thread is told by its environment only. */
+function compileCache(): { NODE_COMPILE_CACHE?: string } {
+  const dir = getCompileCacheDir(); // of this version of Node, below what was configured
+  return dir === undefined ? {} : { NODE_COMPILE_CACHE: dirname(dir) };
 }
 
 function lost(message: string): CallFailed {

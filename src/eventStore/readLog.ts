@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep } from '../sleep.ts';
 import { type Batch, type EventLog, type Position, StoreUnavailable } from './eventStore.ts';
 
 type Options = {
@@ -10,6 +10,7 @@ type Options = {
   silence?: number;
 };
 
+export const SILENCE_TIMEOUT_MS = 20_000;
 /** A reader who does not come back for so long, in milliseconds, keeps no subscription open. */
 const IDLE = 2_000;
 
@@ -19,7 +20,7 @@ const IDLE = 2_000;
  */
 export async function* readLog(
   log: EventLog,
-  { after, signal, live = false, silence = 20_000 }: Options,
+  { after, signal, live = false, silence = SILENCE_TIMEOUT_MS }: Options,
 ): AsyncGenerator<Batch> {
   let position = after;
   while (!signal.aborted) {
@@ -58,7 +59,8 @@ async function orAway<T>(next: Promise<T>, log: EventLog, silence: number): Prom
   const over = new AbortController();
   const away = async (): Promise<never> => {
     for (;;) {
-      await pause(silence, undefined, over);
+      await sleep(silence, over.signal);
+      over.signal.throwIfAborted();
       await log.end();
     }
   };

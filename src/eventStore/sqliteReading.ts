@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { DatabaseSync } from 'node:sqlite';
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { sleep } from '../sleep.ts';
 import { fileSize } from '../sqliteDatabase.ts';
 import {
   type Batch,
@@ -62,7 +63,7 @@ export function openSqliteLog(file: string, reading: Reading = {}): EventLog {
       position = events.at(-1)?.position ?? position;
       const caughtUp = position >= last();
       if (events.length > 0 || first) yield { events, caughtUp };
-      if (caughtUp) await pause(LOOK_EVERY, undefined, { signal }).catch(() => {});
+      if (caughtUp) await sleep(LOOK_EVERY, signal);
       else await nextTurn();
     }
   }

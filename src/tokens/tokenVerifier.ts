@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
+import { sleep } from '../sleep.ts';
 import { isUser } from '../user.ts';
 
 /** The token is not to be trusted. The message is for the client and holds nothing of the token. */
@@ -63,7 +63,7 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   });
   let nextFetch: Promise<void> | undefined;
   const fetchAgain = (): Promise<void> => {
-    nextFetch ??= pause(COOLDOWN)
+    nextFetch ??= sleep(COOLDOWN)
       .then(() => keys.reload())
       .finally(() => {
         nextFetch = undefined;
