@@ -11,6 +11,8 @@ type Row = { user: string; position: bigint; plant: string };
 
 /** Rows lie in the order of users: so many are looked up together, in that order, and share pages. */
 const TOGETHER = 50_000;
+/** Or fewer that are so long together, in characters: they are held in memory. */
+const TOGETHER_LENGTH = 8 * 1024 * 1024;
 const NONE: Fault[] = [];
 
 /**
@@ -24,6 +26,7 @@ export class ViewComparison {
   #isCheckpointMet: boolean;
   readonly #expected = new Map<string, Row[]>();
   #waiting = 0;
+  #waitingLength = 0;
   #isAnew = false;
   #rows = 0n;
 
@@ -51,7 +54,8 @@ export class ViewComparison {
     if (position === this.checkpoint.position) this.#isCheckpointMet = event.id === this.checkpoint.eventId;
     const made = fold(event, this.#skip);
     if (made) this.#expect({ ...made, position });
-    return this.#waiting < TOGETHER ? NONE : this.#differences();
+    const isEnough = this.#waiting >= TOGETHER || this.#waitingLength >= TOGETHER_LENGTH;
+    return isEnough ? this.#differences() : NONE;
   }
 
   #expect(row: Row): void {
@@ -59,6 +63,7 @@ export class ViewComparison {
     if (rows) rows.push(row);
     else this.#expected.set(row.user, [row]);
     this.#waiting++;
+    this.#waitingLength += row.plant.length;
   }
 
   /** Of what has been expected since the last time, in one state of the view. */
@@ -73,6 +78,7 @@ export class ViewComparison {
       db.exec('ROLLBACK');
       this.#expected.clear();
       this.#waiting = 0;
+      this.#waitingLength = 0;
     }
   }
 

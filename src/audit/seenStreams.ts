@@ -1,6 +1,8 @@
 /** Bytes; some 50 million names fill half of the bits. */
 const SIZE = 32 * 1024 * 1024;
 const BITS = SIZE * 8;
+/** Bytes that are taken at a time: a short log does without most of them. */
+const PAGE = 64 * 1024;
 const HASHES = 4;
 
 /**
@@ -8,7 +10,7 @@ const HASHES = 4;
  * Kirsch and Mitzenmacher 2006). It never forgets a name, but may take a new one for one that was met: then ask.
  */
 export class SeenStreams {
-  readonly #bits = new Uint8Array(SIZE);
+  readonly #pages = new Array<Uint8Array | undefined>(SIZE / PAGE);
 
   /** Adds a name; whether it may have been there before. */
   add(stream: string): boolean {
@@ -21,10 +23,17 @@ export class SeenStreams {
     let isKnown = true;
     for (let i = 0; i < HASHES; i++) {
       const bit = ((one + i * other) >>> 0) % BITS;
+      const byte = bit >>> 3;
+      const page = this.#page(Math.floor(byte / PAGE));
       const mask = 1 << (bit & 7);
-      isKnown &&= ((this.#bits[bit >>> 3] as number) & mask) !== 0;
-      (this.#bits[bit >>> 3] as number) |= mask;
+      isKnown &&= ((page[byte % PAGE] as number) & mask) !== 0;
+      (page[byte % PAGE] as number) |= mask;
     }
     return isKnown;
+  }
+
+  #page(number: number): Uint8Array {
+    this.#pages[number] ??= new Uint8Array(PAGE);
+    return this.#pages[number];
   }
 }
