@@ -1,29 +1,29 @@
 import { CommanderError } from 'commander';
-import pino from 'pino';
-import pretty from 'pino-pretty';
+import type { Logger } from 'pino';
 import { commandLine } from './commands/commandLine.ts';
+import { handleSignals } from './commands/signals.ts';
 import type { Surroundings } from './commands/surroundings.ts';
 import { type Config, readConfig } from './config.ts';
-import { makeDataDir } from './dataDir.ts';
 import { reportProgress } from './progress.ts';
 import type { Service } from './serve.ts';
 
 // The command line, and the only place that touches the process: environment, arguments, signals, exit codes.
 // What only one command needs is loaded when it runs: that is most of the time that a short one takes.
 
-/** Time for everything in flight to end after a signal, in milliseconds. */
-const GRACE = 3_500;
-/** Then connections are cut, and by this time the process has ended, whatever the disk does. */
-const LAST = 4_800;
-/** A terminal's Ctrl-C reaches this process twice, from the terminal and from npm: within this time it is one signal. */
-const SAME_SIGNAL = 500;
-/** Time for a command to put away what it has begun after a signal, in milliseconds. */
-const TIDYING = 1_000;
+/** Time for requests in flight to end after a signal, in milliseconds; then their connections are cut. */
+const DRAIN_TIMEOUT_MS = 5_000;
+/** Time for the server to end after a signal, in milliseconds, whatever the disk does: `docker stop` kills after 10 000. */
+const SHUTDOWN_TIMEOUT_MS = 9_000;
+/** Time for a command to clean up after a signal, in milliseconds. */
+const CLEANUP_TIMEOUT_MS = 5_000;
 
 async function runServer(config: Config): Promise<void> {
   process.umask(0o077); // plants are nobody else's business, whatever the directory allows
   const onTerminal = process.stdout.isTTY === true;
-  const destination = onTerminal ? pretty({ sync: true }) : pino.destination({ sync: false });
+  const { default: pino } = await import('pino');
+  const destination = onTerminal
+    ? (await import('pino-pretty')).default({ sync: true })
+    : pino.destination({ sync: false });
   const log = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     destination,
@@ -47,20 +47,12 @@ async function runServer(config: Config): Promise<void> {
   if (service.isNew && !config.jwksUrl) process.stdout.write(firstSteps(config, service.url));
 }
 
-function closeOnSignals(starting: Promise<Service>, log: pino.Logger): void {
-  let first: { signal: NodeJS.Signals; at: number } | undefined;
+function closeOnSignals(starting: Promise<Service>, log: Logger): void {
   const close = async (signal: NodeJS.Signals): Promise<void> => {
-    if (first) {
-      if (signal === first.signal && performance.now() - first.at < SAME_SIGNAL) return;
-      log.warn({ signal }, 'ending at once');
-      endAtOnce();
-    }
-    first = { signal, at: performance.now() };
     log.info({ signal }, 'closing');
-    setTimeout(endAtOnce, LAST).unref();
     try {
       const service = await starting;
-      setTimeout(() => service.cutConnections(), GRACE).unref();
+      setTimeout(() => void cutConnections(service, log), DRAIN_TIMEOUT_MS).unref();
       await service.close();
       log.info('closed');
     } catch (error) {
@@ -68,12 +60,19 @@ function closeOnSignals(starting: Promise<Service>, log: pino.Logger): void {
     }
     process.exit(0);
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void close(signal));
+  handleSignals(process, {
+    stop: (signal) => void close(signal),
+    force: (signal) => {
+      log.warn({ signal }, 'forced exit');
+      process.kill(process.pid, 'SIGKILL'); // `process.exit` would wait for a thread that waits for the disk
+    },
+    timeoutMs: SHUTDOWN_TIMEOUT_MS,
+  });
 }
 
-/** `process.exit` would wait for a thread that waits for the disk. */
-function endAtOnce(): void {
-  process.kill(process.pid, 'SIGKILL');
+async function cutConnections(service: Service, log: Logger): Promise<void> {
+  const connections = await service.cutConnections();
+  if (connections > 0) log.warn({ connections }, 'connections cut');
 }
 
 /** A POST and a GET to paste into a shell in the project's folder; the tokens are made there, so none is printed. */
@@ -94,32 +93,24 @@ ${curl}
 `;
 }
 
-async function printToken(user: string, grant: { expires: string; scope?: string }): Promise<void> {
-  const { jwksUrl, issuer, audience, dataDir, keyFile } = readConfig(process.env);
-  if (jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
-  const { issueToken } = await import('./tokens/issueToken.ts');
-  const { loadOrCreateKey } = await import('./tokens/keyFile.ts');
-  makeDataDir(dataDir);
-  const { privateKey } = loadOrCreateKey(keyFile);
-  const token = await issueToken(privateKey, { user, ...grant, issuer, audience });
-  process.stdout.write(`${token}\n`);
-}
-
 /** Runs a command of the command line: Ctrl-C lets it put away what it has begun, a second one does not. */
 async function runCommand(run: (surroundings: Surroundings) => Promise<void>): Promise<void> {
   process.umask(0o077);
   const stopping = new AbortController();
-  let first: { signal: NodeJS.Signals; at: number } | undefined;
-  const stop = (signal: NodeJS.Signals): void => {
-    if (first && performance.now() - first.at > SAME_SIGNAL) endBy(signal);
-    first ??= { signal, at: performance.now() };
-    stopping.abort(new Error(`stopped by ${signal}`));
-    setTimeout(endBy, TIDYING, signal).unref();
-  };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop);
+  let stoppedBy: NodeJS.Signals | undefined;
+  handleSignals(process, {
+    stop: (signal) => {
+      stoppedBy = signal;
+      stopping.abort(new Error(`stopped by ${signal}`));
+    },
+    force: endBy,
+    timeoutMs: CLEANUP_TIMEOUT_MS,
+  });
+  let config: Config | undefined;
   const surroundings: Surroundings = {
     get config() {
-      return readConfig(process.env);
+      config ??= readConfig(process.env);
+      return config;
     },
     input: process.stdin,
     output: process.stdout,
@@ -133,9 +124,9 @@ async function runCommand(run: (surroundings: Surroundings) => Promise<void>): P
     await run(surroundings);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return; // as in `… | head`: that was all they wanted
-    if (!first) throw error;
+    if (!stoppedBy) throw error;
   } finally {
-    if (first) endBy(first.signal);
+    if (stoppedBy) endBy(stoppedBy);
   }
 }
 
@@ -143,13 +134,6 @@ async function runCommand(run: (surroundings: Surroundings) => Promise<void>): P
 function endBy(signal: NodeJS.Signals): void {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-}
-
-async function runCopy(args: string[]): Promise<void> {
-  process.umask(0o077);
-  const { copy } = await import('./copy/copy.ts');
-  const result = await copy(args, { say, onTerminal: process.stderr.isTTY === true, onFatal: mistrust });
-  process.stdout.write(`${result}\n`);
 }
 
 function say(line: string): void {
@@ -163,8 +147,6 @@ function mistrust({ message }: Error): void {
 
 const program = commandLine({
   server: () => runServer(readConfig(process.env)),
-  token: printToken,
-  copy: runCopy,
   command: runCommand,
 });
 program.parseAsync().catch((error: Error) => {

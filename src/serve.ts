@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { promisify } from 'node:util';
 import type { FastifyBaseLogger } from 'fastify';
 import { follow, type Progress } from '../projections/follow.ts';
 import { PlantsByUser } from '../projections/plantsByUser.ts';
@@ -21,8 +22,8 @@ export type Service = {
   url: string;
   /** Whether the embedded log is one in which nobody has created a plant yet. */
   isNew: boolean;
-  /** Cuts the connections that are still open. */
-  cutConnections(): void;
+  /** Cuts the connections that are still open; resolves with their number. */
+  cutConnections(): Promise<number>;
   /** Stops accepting, finishes what is in flight, lets go of the files. */
   close(): Promise<void>;
 };
@@ -78,7 +79,11 @@ export async function serve(config: Config, { log, onProgress, onFatal }: Surrou
     return {
       url,
       isNew,
-      cutConnections: () => app.server.closeAllConnections(),
+      cutConnections: async () => {
+        const connections = await promisify(app.server.getConnections.bind(app.server))();
+        app.server.closeAllConnections();
+        return connections;
+      },
       close: () => open.disposeAsync(),
     };
   } catch (error) {

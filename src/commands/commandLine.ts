@@ -4,9 +4,7 @@ import type { Surroundings } from './surroundings.ts';
 
 type Run = {
   server(): Promise<void>;
-  token(user: string, options: { expires: string; scope?: string }): Promise<void>;
-  copy(args: string[]): Promise<void>;
-  /** Runs one of the others, with its surroundings. */
+  /** Runs a command, with its surroundings. */
   command(run: (surroundings: Surroundings) => Promise<void>): Promise<void>;
 };
 
@@ -36,7 +34,11 @@ export function commandLine(run: Run): Command {
       '30d',
     )
     .option('--scope <scope>', 'What it allows besides; audit: to read the events of everybody.')
-    .action((user, options) => run.token(user, options));
+    .action((user, options) =>
+      run.command(async (surroundings) =>
+        (await import('./token.ts')).tokenCommand(user, options, surroundings),
+      ),
+    );
 
   // Its arguments may hold a password, which no message may repeat: it reads them itself.
   program
@@ -45,7 +47,9 @@ export function commandLine(run: Run): Command {
     .usage('-- --from <url|dir> --to <url|dir>')
     .allowUnknownOption()
     .allowExcessArguments()
-    .action((_options, { args }: Command) => run.copy(args));
+    .action((_options, { args }: Command) =>
+      run.command(async (surroundings) => (await import('./copy.ts')).copyCommand(args, surroundings)),
+    );
 
   withFilters(program.command('replay'))
     .description('Prints the events of the log, as CloudEvents, one a line.')

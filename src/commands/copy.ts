@@ -1,24 +1,31 @@
+import { once } from 'node:events';
 import { parseArgs } from 'node:util';
-import { showProgress } from '../commands/showProgress.ts';
+import { copyLog } from '../copy/copyLog.ts';
+import { isSame, openLog, type Place, placeOf } from '../copy/openLog.ts';
 import { logTo } from '../openStore.ts';
-import { copyLog } from './copyLog.ts';
-import { isSame, openLog, type Place, placeOf } from './openLog.ts';
+import { showProgress } from './showProgress.ts';
+import { type Surroundings, write } from './surroundings.ts';
 
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
 
-type Surroundings = {
-  say: (line: string) => void;
-  onTerminal: boolean;
-  /** The disk can no longer be trusted; the process must end. */
-  onFatal: (error: Error) => void;
-};
-
 /**
- * The whole log from one place to another, as the command line names them. Gives the result, in one line.
+ * Copies the whole log from one place to another, as the command line names them, and prints the result in one line.
+ * A signal ends it at once, wherever it is: the next copy continues from there.
  * @throws Error with a message for an operator, which never holds a password
  */
-export async function copy(args: string[], { say, onTerminal, onFatal }: Surroundings): Promise<string> {
+export async function copyCommand(args: string[], surroundings: Surroundings): Promise<void> {
+  const { output, signal } = surroundings;
   const places = readPlaces(args);
+  signal.throwIfAborted();
+  const stopped = once(signal, 'abort').then(() => Promise.reject(signal.reason));
+  const result = await Promise.race([copy(places, surroundings), stopped]);
+  await write(output, `${result}\n`);
+}
+
+async function copy(
+  places: Record<'from' | 'to', Place>,
+  { say, onTerminal, onFatal }: Surroundings,
+): Promise<string> {
   const log = logTo(say);
   await using open = new AsyncDisposableStack();
   const from = await named('--from', openLog(places.from, { mustExist: true, log, onFatal }, open));
