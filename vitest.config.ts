@@ -1,30 +1,50 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { join } from 'node:path';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 
-const patience = { testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' as const };
+const MINUTE_MS = 60_000;
+const GIB = 2 ** 30;
+
+// A time-out ends a hang. No test depends on speed, so all time-outs are far beyond what a slow machine takes.
+const test = (name: string, patterns: string[], more = {}): TestProjectInlineConfiguration => ({
+  test: {
+    name,
+    include: patterns,
+    pool: 'forks',
+    // Files that run in one worker share what they import; a test undoes what it changes in the process.
+    isolate: false,
+    testTimeout: 10 * MINUTE_MS,
+    hookTimeout: 10 * MINUTE_MS,
+    // Threads and processes that tests start need not compile their modules again: it is most of what they cost.
+    env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/compiled') },
+    expect: { poll: { timeout: 5 * MINUTE_MS, interval: 20 } },
+    ...more,
+  },
+});
+
+const OTHERS = ['test/e2e/**', 'test/faults/**', 'test/heavy/**', 'test/soak/**', 'test/containers/**'];
+/** One file after the other, after all others. */
+const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
+const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
 
 export default defineConfig({
   test: {
-    maxWorkers: Math.max(4, availableParallelism() - 1), // many tests do nothing but wait
+    teardownTimeout: 10 * MINUTE_MS,
+    // One more than cores, since some wait; as far as each has a GiB of memory: it and the processes it starts need less.
+    maxWorkers: Math.max(
+      1,
+      Math.min(availableParallelism() + 1, Math.floor(process.availableMemory() / GIB)),
+    ),
     projects: [
-      {
-        test: {
-          ...patience,
-          name: 'service',
-          include: ['test/**/*.test.ts'],
-          exclude: ['test/containers/**', 'test/soak/**'],
-        },
-      },
-      { test: { ...patience, name: 'soak', include: ['test/soak/*.test.ts'], testTimeout: 600_000 } },
-      {
-        test: {
-          ...patience,
-          name: 'containers',
-          include: ['test/containers/*.test.ts'],
-          globalSetup: 'test/containers/server.ts',
-          fileParallelism: false,
-        },
-      },
+      test('unit', ['test/**/*.test.ts'], { exclude: OTHERS }),
+      test('e2e', ['test/e2e/*.test.ts']),
+      test('faults', ['test/faults/*.test.ts'], LONG),
+      test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
+      test('soak', ['test/soak/*.test.ts'], LONG),
+      test('containers', ['test/containers/*.test.ts'], {
+        globalSetup: 'test/containers/server.ts',
+        ...ALONE,
+      }),
     ],
   },
 });
