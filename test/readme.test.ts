@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ROOT, run, startServer } from './support/process.ts';
-import { tempDir } from './support/tempDir.ts';
+import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const SCRIPTS = (
@@ -12,17 +11,6 @@ const SCRIPTS = (
 const shellBlocks = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
 
 describe('README.md', () => {
-  test('shows a plant created and listed on its first screen, and it works when pasted', async () => {
-    const [, pasted = ''] = shellBlocks;
-    const env = { DATA_DIR: tempDir() };
-    const { url } = await startServer({ env });
-    const script = pasted.replaceAll('http://127.0.0.1:3000', url);
-    const { stdout } = await run({ env, command: ['sh', '-c', script] });
-    const [, created, listed] = /The first `curl` answers `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
-    expect(stdout).toBe(`${created}${listed}`);
-    expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
-  });
-
   test('begins with the two commands that CI runs', () => {
     expect(shellBlocks[0]).toBe('npm ci && npm start\n');
     expect(shellBlocks[2]).toBe('npm ci && npm test\n');
@@ -53,11 +41,5 @@ describe('README.md', () => {
     for (const name of [...Object.keys(dependencies), ...Object.keys(devDependencies)]) {
       expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
     }
-  });
-
-  test('names a benchmark that says how it is used', async () => {
-    const { stdout, code } = await run({ command: ['npm', 'run', '-s', 'bench', '--', '--help'] });
-    expect(code).toBe(0);
-    expect(stdout).toContain('--rounds');
   });
 });

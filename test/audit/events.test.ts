@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { CloudEvent } from 'cloudevents';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -18,11 +18,14 @@ import { openLogFile } from '../../src/eventStore/sqliteFile.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { startDouble } from '../copy/logs.ts';
 import { appOver } from '../support/appOver.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
 import { EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { signedJwt } from '../support/jwt.ts';
+import { answered } from '../support/load.ts';
 import { refusalIn, refusedWith, UUID } from '../support/refusal.ts';
 import { client, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { slowClock } from '../support/slowClock.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NDJSON = 'application/x-ndjson';
@@ -297,7 +300,7 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
   // A server may know its positions only by the events that stand there.
   test('answers a position between two events at once, with what follows or a refusal', async () => {
     const between = (positions[2] as Position) - 1n;
-    const answer = await ask(`?after=${between}`, { signal: AbortSignal.timeout(5_000) });
+    const answer = await ask(`?after=${between}`);
     if (answer.status === 200) expect(await numbersIn(answer)).toEqual([3, 4, 5, 6, 7]);
     else expect(await refusedWith(40005, answer)).toMatch(/^after /);
   });
@@ -628,7 +631,7 @@ describe('what is posted', () => {
     });
     expect(status).toBe(400);
     const lines = () => service.log().filter(({ requestId }) => requestId === headers.get('request-id'));
-    await vi.waitFor(() => expect(lines()).toHaveLength(1));
+    await expect.poll(lines).toHaveLength(1);
     expect(lines()[0]).toMatchObject({
       user: 'carol',
       method: 'GET',
@@ -695,20 +698,21 @@ describe('a log longer than one batch', () => {
 describe('a log that is away', () => {
   const SECRET = 'secret: disk /dev/sdz failed';
 
-  test('over EventStoreDB is 50301, until it is back', async () => {
+  test('over EventStoreDB is 50301, until it is available again', async () => {
+    const clock = slowClock();
     const double = await startDouble();
     fillDouble(double, LOG);
-    const ask = auditor(await startService({ EVENTSTOREDB_URL: double.url, EVENTSTOREDB_TIMEOUT: '2' }));
-    expect(await numbersIn(await ask())).toHaveLength(LOG.length);
+    const ask = auditor(await startService({ EVENTSTOREDB_URL: double.url }));
+    expect(await numbersIn(await answered(ask))).toHaveLength(LOG.length);
     await double.stop();
     for (const headers of [{ accept: NDJSON }, { accept: SSE }]) {
-      const answer = await ask('', { headers });
+      const [answer] = await untilSettled(ask('', { headers }));
       expect(answer.headers.get('retry-after')).toBe('1');
       await refusedWith(50301, answer);
     }
     await double.restart();
-    await expect.poll(async () => (await ask()).status, { timeout: 20_000 }).toBe(200);
-    expect(await numbersIn(await ask())).toHaveLength(LOG.length);
+    clock.pass(10_000); // no attempt to reach the server is put off for longer
+    expect(await numbersIn(await answered(ask))).toHaveLength(LOG.length);
   });
 
   test.each<[string, Partial<EventStore>]>([
@@ -798,14 +802,11 @@ async function overEndless({ padding = 0, end = 1_000_000 } = {}) {
     answer.on('error', () => {});
     return answer;
   };
-  /** Waits until nothing is asked of the log any more. */
-  const stalled = async (): Promise<void> => {
-    for (let last = -1; last !== seen.given; ) {
-      last = seen.given;
-      await new Promise((resolve) => setTimeout(resolve, 200));
-    }
+  /** Moves the clock on until the log is not read any more for a client that does not read. */
+  const released = async (): Promise<void> => {
+    await untilSettled(expect.poll(() => seen.reading).toBe(0));
   };
-  return { seen, url, open, stalled };
+  return { seen, url, open, released };
 }
 
 describe('while an answer is sent', () => {
@@ -822,15 +823,16 @@ describe('while an answer is sent', () => {
     await once(answer, 'readable');
     expect(seen.reading).toBe(1);
     answer.destroy();
-    await expect.poll(() => seen.reading, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => seen.reading).toBe(0);
   });
 
   test('a client that leaves while it does not read is noticed, too', async () => {
-    const { seen, open, stalled } = await overEndless({ padding: 60_000 });
+    const { seen, open } = await overEndless({ padding: 60_000 });
+    stopClock(); // it is noticed by its leaving, not by its idling
     const answer = await open();
-    await stalled();
+    for (let last = -1; last !== seen.given; await pause(20)) last = seen.given;
     answer.destroy();
-    await expect.poll(() => seen.reading, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => seen.reading).toBe(0);
   });
 
   test('a client that leaves before anything has been found is noticed', async () => {
@@ -841,24 +843,22 @@ describe('while an answer is sent', () => {
     await expect.poll(() => seen.given).toBeGreaterThan(10);
     leaving.abort();
     await expect(answer).rejects.toThrow();
-    await expect.poll(() => seen.reading, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => seen.reading).toBe(0);
   });
 
   test('and after a HEAD, nobody reads the log any more', async () => {
     const { seen, open } = await overEndless();
     await (await open('', 'HEAD')).toArray();
     expect(seen.given).toBeGreaterThan(0);
-    await expect.poll(() => seen.reading, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => seen.reading).toBe(0);
   });
 
   test('a client that stops reading holds nothing but its socket, and misses nothing', async () => {
-    const { seen, open, stalled } = await overEndless({ padding: 60_000, end: 1_000 });
+    const { seen, open, released } = await overEndless({ padding: 60_000, end: 1_000 });
+    stopClock();
     const answer = await open();
-    await stalled();
+    await released();
     expect(seen.given).toBeLessThan(500);
-    const given = seen.given;
-    await new Promise((resolve) => setTimeout(resolve, 2_500)); // by then the log has been let go of
-    expect(seen.given).toBe(given);
     const text = Buffer.concat(await answer.toArray()).toString();
     const positions = [...text.matchAll(/"position":"(\d+)"/g)].map(([, position]) => Number(position));
     expect(positions).toEqual(Array.from({ length: 1_000 }, (_, i) => i + 1));

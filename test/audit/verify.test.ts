@@ -17,9 +17,10 @@ import {
 } from '../../src/eventStore/eventStore.ts';
 import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
 import { createPlant } from '../../src/plants/plant.ts';
-import { named, openIn, overDouble, plantMany, startDouble } from '../copy/logs.ts';
+import { named, openIn, openOver, overDouble, plantMany, startDouble } from '../copy/logs.ts';
 import { everything } from '../eventStore/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
+import { storePool } from '../support/storePool.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
@@ -38,11 +39,27 @@ const rootOf = (events: RecordedEvent[]): string =>
     events.map(({ position, revision, ...rest }) => `${canonicalize({ ...rest, revision: `${revision}` })}`),
   ).toString('hex');
 
+const pooled = storePool(openOver);
+
 type Kind = 'the embedded log' | 'EventStoreDB';
 
-async function opened(kind: Kind): Promise<{ store: EventStore; gapless: boolean }> {
-  if (kind === 'the embedded log') return { store: await openIn(tempDir()), gapless: true };
-  return { store: await overDouble((await startDouble()).url, 5_000), gapless: false };
+/** A server and its store for one test, which may close it. */
+async function ownServer() {
+  const server = await startDouble();
+  return { server, store: await overDouble(server.url) };
+}
+
+/** A log without events, and a way to give it some. */
+async function opened(kind: Kind, over = pooled) {
+  if (kind === 'the embedded log') {
+    const store = await openIn(tempDir());
+    return { store, gapless: true, fill: (events: number) => plantMany(store, events) };
+  }
+  const { server, store } = await over();
+  const fill = (events: number): void => {
+    for (let i = 0; i < events; i++) server.write(`plant-u${i % 7}/${i}`, { data: {}, metadata: {} });
+  };
+  return { store, gapless: false, fill };
 }
 
 async function plantGarden(store: EventStore): Promise<void> {
@@ -114,8 +131,8 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 
   test('takes what is there at the beginning', async () => {
-    const { store, gapless } = await opened(kind);
-    await plantMany(store, 1_100);
+    const { store, gapless, fill } = await opened(kind);
+    await fill(1_100);
     const end = await store.end();
     let isFirst = true;
     const onProgress = (): void => {
@@ -126,8 +143,8 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 
   test('tells how far it has come, to the end', async () => {
-    const { store, gapless } = await opened(kind);
-    await plantMany(store, 1_100);
+    const { store, gapless, fill } = await opened(kind);
+    await fill(1_100);
     const positions = (await everything(store)).map(({ position }) => position);
     const end = positions.at(-1) as bigint;
     const told: { events: number; position: bigint; end: bigint }[] = [];
@@ -138,8 +155,8 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 
   test('ends when it has to', async () => {
-    const { store, gapless } = await opened(kind);
-    await plantMany(store, 1_100);
+    const { store, gapless, fill } = await opened(kind);
+    await fill(1_100);
     const stopping = new AbortController();
     const reason = new Error('stopped');
     const onProgress = (): void => stopping.abort(reason);
@@ -147,8 +164,8 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 
   test('fails where the log is closed', async () => {
-    const { store, gapless } = await opened(kind);
-    await plantMany(store, 1_100);
+    const { store, gapless, fill } = await opened(kind, ownServer);
+    await fill(1_100);
     const onProgress = (): void => void store.close();
     await expect(verify(store, { gapless, onProgress })).rejects.toThrow(StoreUnavailable);
   });

@@ -10,6 +10,7 @@ import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { type AuditTimes, auditOnce } from './audit.ts';
+import { caughtUp } from './caughtUp.ts';
 import { startContender, stopContender } from './contender.ts';
 import { appendAlone, followFromStart, plantThere, startOver, visibility } from './eventStoreDb.ts';
 import { plantGarden } from './garden.ts';
@@ -197,9 +198,8 @@ async function measureRebuild(data: string): Promise<void> {
       onFatal: fail,
     });
     const started = performance.now();
-    const patience = 600_000;
-    const follower = follow({ store, view, skip: new Set(), log: pino({ level: 'warn' }), patience });
-    await follower.reached(await store.end());
+    const follower = follow({ store, view, skip: new Set(), log: pino({ level: 'warn' }) });
+    await caughtUp(follower, await store.end());
     view.save();
     const rebuilt = performance.now() - started;
     await follower.stop();

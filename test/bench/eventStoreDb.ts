@@ -11,6 +11,7 @@ import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { PLANT_STREAMS } from '../../src/plants/plant.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { caughtUp } from './caughtUp.ts';
 import { type Contender, startContender } from './contender.ts';
 import type { Rate } from './load.ts';
 
@@ -47,9 +48,8 @@ export async function followFromStart(url: string, dir: string): Promise<Followi
   const end = await store.end();
   const memory: number[] = [];
   const started = performance.now();
-  const patience = 3_600_000;
-  const follower = follow({ store, view, skip: new Set(), log, patience });
-  const done = follower.reached(end).then(() => true);
+  const follower = follow({ store, view, skip: new Set(), log });
+  const done = caughtUp(follower, end).then(() => true);
   while (!(await Promise.race([done, pause(50, false)]))) {
     const tenth = Math.floor((10 * Number(view.position)) / Number(end));
     memory[tenth] ??= process.memoryUsage.rss() / 2 ** 20;

@@ -20,13 +20,16 @@ const SOCKETS = [
 /** Testcontainers' own settings, which may name an engine, too. */
 const SETTINGS = join(homedir(), '.testcontainers.properties');
 
+/** An engine that does not answer within this time hangs, in milliseconds. */
+const PING_TIMEOUT_MS = 60_000;
+
 const PULL = fileURLToPath(new URL('pull.ts', import.meta.url));
 
 /**
  * Why no container of this image can be started here; undefined where nothing is in the way. What is missing is
- * pulled, within `patience` milliseconds an image.
+ * pulled, within `timeout` milliseconds an image.
  */
-export async function obstacle(image: string, patience: number): Promise<string | undefined> {
+export async function obstacle(image: string, timeout: number): Promise<string | undefined> {
   if (!existsSync(SETTINGS) && !(await Promise.all(engines().map(answers))).includes(true))
     return `no Docker engine answers at ${DOCKER_HOST || SOCKET}`;
   const { getContainerRuntimeClient, ImageName } = await import('testcontainers'); // takes its time
@@ -34,7 +37,7 @@ export async function obstacle(image: string, patience: number): Promise<string 
     const { image: images } = await getContainerRuntimeClient();
     for (const { name, hint } of [{ name: image, hint: '' }, ...(await helpers())]) {
       if (await images.exists(ImageName.fromString(name))) continue;
-      const failure = await pull(name, patience);
+      const failure = await pull(name, timeout);
       if (failure !== undefined)
         return `the image ${name} is not here and cannot be pulled: ${failure}${hint}`;
     }
@@ -53,7 +56,7 @@ function engines(): RequestOptions[] {
 /** Whether an engine is there. One that wants TLS answers as well: it says so. */
 function answers(engine: RequestOptions): Promise<boolean> {
   return new Promise((resolve) => {
-    get({ ...engine, path: '/_ping', signal: AbortSignal.timeout(2_000) }, (answer) => {
+    get({ ...engine, path: '/_ping', signal: AbortSignal.timeout(PING_TIMEOUT_MS) }, (answer) => {
       answer.resume();
       resolve(true);
     }).on('error', () => resolve(false));
@@ -68,13 +71,13 @@ async function helpers() {
 }
 
 /** Why an image cannot be pulled. In a process of its own, since testcontainers cannot be told to give up. */
-async function pull(image: string, patience: number): Promise<string | undefined> {
+async function pull(image: string, timeout: number): Promise<string | undefined> {
   try {
-    await promisify(execFile)(process.execPath, [PULL, image], { timeout: patience });
+    await promisify(execFile)(process.execPath, [PULL, image], { timeout });
     return undefined;
   } catch (error) {
     const { killed, stderr } = error as { killed: boolean; stderr: string };
-    return killed ? `not within ${patience / 1_000} s` : firstLineOf(stderr);
+    return killed ? `not within ${timeout / 1_000} s` : firstLineOf(stderr);
   }
 }
 

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, inject, test } from 'vitest';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { PLANT_STREAMS, type PlantCreated } from '../../src/plants/plant.ts';
 import { everything } from '../eventStore/contract.ts';
-import { type Instances, ready, twoInstances } from '../support/load.ts';
+import { answered, type Instances, ready, twoInstances } from '../support/load.ts';
 
 const server = inject('eventStoreDb');
 
@@ -13,15 +12,10 @@ const server = inject('eventStoreDb');
 const WRITERS = 4;
 /** So many plants are created before the restart, and after it. */
 const SOME = 200;
-/** Where a 503 is answered, the request is repeated after this, in milliseconds. */
-const RETRY_AFTER = 100;
-/** A store that is started again takes appends by then, in milliseconds. */
-const PATIENCE = 120_000;
-
 // A log in memory does not survive.
 const impossible = !server || server.inMemory;
 
-describe.skipIf(impossible)('a restart of the container in mid-load', { timeout: 3 * PATIENCE }, () => {
+describe.skipIf(impossible)('a restart of the container in mid-load', () => {
   test.each([
     ['after a stop', 30_000],
     ['after a kill', 0],
@@ -46,7 +40,7 @@ describe.skipIf(impossible)('a restart of the container in mid-load', { timeout:
         'EventStoreDB has dropped the subscription: subscribing again',
       );
       for (const user of [alice, bob]) {
-        const answer = await instance.as(user).get('', { 'log-position': end });
+        const answer = await answered(() => instance.as(user).get('', { 'log-position': end }));
         const own = created.filter((plant) => plant.user === user);
         expect(await answer.json()).toEqual(own.map(({ name, tag }) => ({ name, tag })));
       }
@@ -70,16 +64,13 @@ function startLoad(instances: Instances, users: readonly string[]) {
   }
 
   async function create(user: string, id: number, plant: { name: string; tag: string }): Promise<string> {
-    for (let attempt = id; ; attempt++) {
-      const { as } = attempt % 2 === 0 ? instances[0] : instances[1];
-      const answer = await as(user).create(id, plant);
-      const body = await answer.json();
-      if (answer.status !== 503) {
-        expect([answer.status, body]).toEqual([200, plant]);
-        return answer.headers.get('log-position') ?? '';
-      }
-      await pause(RETRY_AFTER);
-    }
+    let attempt = id;
+    const answer = await answered(() => {
+      const { as } = attempt++ % 2 === 0 ? instances[0] : instances[1];
+      return as(user).create(id, plant);
+    });
+    expect([answer.status, await answer.json()]).toEqual([200, plant]);
+    return answer.headers.get('log-position') ?? '';
   }
 
   const writers = Array.from({ length: WRITERS }, (_, writer) => users.map((user) => write(user, writer)));
@@ -88,7 +79,7 @@ function startLoad(instances: Instances, users: readonly string[]) {
     /** Resolves once some more plants are acknowledged; rejects when one is refused. */
     async grown(): Promise<void> {
       const count = acknowledged.length;
-      const more = expect.poll(() => acknowledged.length - count, { timeout: PATIENCE });
+      const more = expect.poll(() => acknowledged.length - count);
       await Promise.race([writing, more.toBeGreaterThanOrEqual(SOME)]);
     },
     /** What has been acknowledged, in log order. */

@@ -15,16 +15,16 @@ const image = process.env.EVENTSTOREDB_IMAGE || 'eventstore/eventstore:23.10.7-b
 const inMemory = process.env.EVENTSTOREDB_MEMORY === 'true';
 const required = Boolean(process.env.REQUIRE_CONTAINERS);
 
-/** How long an image may take to be pulled, in milliseconds. */
-const PULLING = required ? 300_000 : 60_000;
-/** How long a server may take to be healthy, in milliseconds. */
-const STARTING = 120_000;
+/** An image is pulled within this time, in milliseconds; where containers are not required, a slow network skips them. */
+const PULL_TIMEOUT_MS = required ? 900_000 : 60_000;
+/** A server that is not healthy after this time hangs, in milliseconds. */
+const START_TIMEOUT_MS = 600_000;
 
 const PORT = 2113;
 
 /** One EventStoreDB in a container for all tests; removed when they have ended, whatever their result. */
 export default async function setup(project: TestProject): Promise<(() => Promise<unknown>) | undefined> {
-  const why = await obstacle(image, PULLING);
+  const why = await obstacle(image, PULL_TIMEOUT_MS);
   if (why !== undefined) {
     const outcome = required ? 'failed' : 'skipped';
     console.info(`${outcome}: EventStoreDB in a container cannot be tested here, since ${why}`);
@@ -43,7 +43,7 @@ async function start() {
     .withEnvironment(environment())
     .withExposedPorts({ container: PORT, host: await freePort() })
     .withWaitStrategy(Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204))
-    .withStartupTimeout(STARTING)
+    .withStartupTimeout(START_TIMEOUT_MS)
     .start();
 }
 

@@ -1,11 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import pino from 'pino';
-import { onTestFinished } from 'vitest';
-import { type EventStore, type NewEvent, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { expect, onTestFinished } from 'vitest';
+import type { CopyProgress } from '../../src/copy/copyLog.ts';
+import { openLog } from '../../src/copy/openLog.ts';
+import {
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  type RecordedEvent,
+} from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { PLANT_STREAMS } from '../../src/plants/plant.ts';
+import { everything } from '../eventStore/contract.ts';
 import { EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -22,15 +30,14 @@ export async function openIn(dir: string): Promise<EventStore> {
   return store;
 }
 
-/** The log behind a connection string, until the test is over; `patience` in milliseconds. */
-export async function overDouble(url: string, patience?: number): Promise<EventStore> {
-  const log = pino({ level: 'silent' });
-  const store = await openEventStoreDb({
-    url,
-    prefix: PLANT_STREAMS,
-    log,
-    ...(patience !== undefined && { patience }),
-  });
+/** The log behind a connection string. */
+export function openOver(url: string): Promise<EventStore> {
+  return openEventStoreDb({ url, prefix: PLANT_STREAMS, log: pino({ level: 'silent' }) });
+}
+
+/** The log behind a connection string, until the test is over. */
+export async function overDouble(url: string): Promise<EventStore> {
+  const store = await openOver(url);
   onTestFinished(() => store.close());
   return store;
 }
@@ -60,4 +67,42 @@ export async function startDouble(
   const double = await EventStoreDbDouble.start(options);
   onTestFinished(() => double.stop());
   return double;
+}
+
+/** As the command opens it, with its time-outs. */
+export function openAsCommand(url: string): Promise<EventStore> {
+  const surroundings = { mustExist: false, log: pino({ level: 'silent' }), onFatal: () => {} };
+  return openLog({ url }, surroundings, new AsyncDisposableStack());
+}
+
+/** The same, until the test is over. */
+export async function openedUntilFinished(url: string): Promise<EventStore> {
+  const store = await openAsCommand(url);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** All that two logs can have in common. */
+export async function contents(store: EventStore) {
+  return (await everything(store)).map(comparable);
+}
+
+export function comparable({ position, ...event }: RecordedEvent) {
+  return event;
+}
+
+/** Restarts a server at the 50th event, when it is copied and when it is compared. */
+export function restarting(double: EventStoreDbDouble) {
+  return async ({ events }: CopyProgress) => {
+    if (events !== 50) return;
+    await double.stop();
+    await double.restart();
+  };
+}
+
+/** The message of a copy that fails. */
+export async function refusal(copying: Promise<unknown>): Promise<string> {
+  const outcome = await copying.catch((error: unknown) => error);
+  expect(outcome).toBeInstanceOf(Error);
+  return (outcome as Error).message;
 }

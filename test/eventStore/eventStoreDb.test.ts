@@ -4,7 +4,10 @@ import type { EventStore } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
 import { type DoubleOptions, EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { openOn } from '../support/sharedServer.ts';
+import { storePool } from '../support/storePool.ts';
 import { eventStoreContract, type Open } from './contract.ts';
+
+const WITHOUT_BATCHES = { serverFeatures: 'unimplemented' } satisfies DoubleOptions;
 
 const servers = new WeakMap<EventStore, EventStoreDbDouble>();
 
@@ -13,21 +16,26 @@ function openOver(options: DoubleOptions): Open {
     const known = again && servers.get(again);
     const server = known ?? (await EventStoreDbDouble.start(options));
     if (!known) onTestFinished(() => server.stop());
-    const store = await openEventStoreDb({
-      url: server.url,
-      prefix: 'plant-',
-      log: pino({ level: 'silent' }),
-    });
+    const store = await connect(server.url);
     servers.set(store, server);
     return store;
   };
 }
 
-eventStoreContract('the event store over EventStoreDB', openOver({}));
-eventStoreContract(
-  'the event store over EventStoreDB without batches',
-  openOver({ serverFeatures: 'unimplemented' }),
-);
+function connect(url: string): Promise<EventStore> {
+  return openEventStoreDb({ url, prefix: 'plant-', log: pino({ level: 'silent' }) });
+}
+
+function borrow(options: DoubleOptions): () => Promise<EventStore> {
+  const pooled = storePool(connect, options);
+  return async () => (await pooled()).store;
+}
+
+eventStoreContract('the event store over EventStoreDB', openOver({}), { borrow: borrow({}) });
+eventStoreContract('the event store over EventStoreDB without batches', openOver(WITHOUT_BATCHES), {
+  borrow: borrow(WITHOUT_BATCHES),
+  only: 'append',
+});
 
 const { EVENTSTOREDB_TEST_URL } = process.env;
 if (EVENTSTOREDB_TEST_URL)

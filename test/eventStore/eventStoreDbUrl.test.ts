@@ -182,8 +182,11 @@ test('whatever is taken is taken by the client, too', () => {
       credentials: fc.option(fc.tuple(odd, odd), { nil: undefined }),
       hosts: fc.array(host, { minLength: 1, maxLength: 3 }),
       options: fc.array(option, { maxLength: 2 }),
+      // A client with TLS takes 20 ms to make, one without takes none.
+      tls: fc.oneof({ weight: 9, arbitrary: fc.constant(['tls=false']) }, fc.constant([])),
       slash: fc.boolean(),
     })
+    .map(({ tls, options, ...rest }) => ({ ...rest, options: [...options, ...tls] }))
     .map(({ scheme, credentials, hosts, options, slash }) =>
       [
         `${scheme}://`,

@@ -13,8 +13,9 @@ import {
   START,
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
-import { readLog } from '../../src/eventStore/readLog.ts';
+import { readLog, SILENCE_TIMEOUT_MS } from '../../src/eventStore/readLog.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { event } from './contract.ts';
 
@@ -131,8 +132,10 @@ describe('live', () => {
   test('a log may be silent for as long as it likes: it is not asked for its end', async () => {
     let asked = 0;
     const log = { subscribe: silent, end: async () => BigInt(++asked) } as unknown as EventLog;
-    const signal = AbortSignal.timeout(100);
-    await Array.fromAsync(readLog(log, { after: START, signal, live: true, silence: 10 }));
+    stopClock();
+    const leaving = new AbortController();
+    setTimeout(() => leaving.abort(), 10 * SILENCE_TIMEOUT_MS);
+    await untilSettled(Array.fromAsync(readLog(log, { after: START, signal: leaving.signal, live: true })));
     expect(asked).toBe(0);
   });
 
@@ -204,11 +207,12 @@ describe('a log that is silent', () => {
         return START;
       },
     } as unknown as EventLog;
+    stopClock();
     const began = performance.now();
     const { signal } = leaving;
-    expect(await Array.fromAsync(readLog(log, { after: START, signal, silence: 20 }))).toEqual([]);
-    expect(asked).toHaveLength(3);
-    expect((asked[0] as number) - began).toBeGreaterThan(19);
+    const [batches] = await untilSettled(Array.fromAsync(readLog(log, { after: START, signal })));
+    expect(batches).toEqual([]);
+    expect(asked.map((at) => at - began)).toEqual([1, 2, 3].map((times) => times * SILENCE_TIMEOUT_MS));
   });
 
   test('is given up when it does not answer, and its subscription ended', async () => {
@@ -221,7 +225,9 @@ describe('a log that is silent', () => {
       },
       end: () => Promise.reject(away),
     } as unknown as EventLog;
-    await expect(readLog(log, { after: START, signal: never(), silence: 20 }).next()).rejects.toBe(away);
+    stopClock();
+    const next = untilSettled(readLog(log, { after: START, signal: never() }).next());
+    await expect(next).rejects.toBe(away);
     expect(asked).toMatchObject([{ aborted: true }]);
   });
 
@@ -237,20 +243,21 @@ describe('a log that is silent', () => {
     }
     const batches = readLog(
       { ...log, subscribe, end: () => Promise.reject(away) },
-      { after: START, signal: never(), silence: 20 },
+      { after: START, signal: never() },
     );
+    stopClock();
     expect(positionsIn([(await batches.next()).value as Batch])).toEqual([1n, 2n]);
-    await expect(batches.next()).rejects.toBe(away);
+    await expect(untilSettled(batches.next())).rejects.toBe(away);
   });
 
   test('is not asked before, nor once it has spoken', async () => {
     let asked = 0;
     const end = async () => BigInt(++asked);
     const { log } = logOf([1n, 2n, 3n, 4n, 5n], { end });
-    for await (const _ of readLog(log, { after: START, signal: never(), silence: 30 })) {
-      // a slow reader is no silent log
-      const until = performance.now() + 40;
-      while (performance.now() < until) await nextTurn();
+    stopClock();
+    for await (const _ of readLog(log, { after: START, signal: never() })) {
+      vi.advanceTimersByTime(2 * SILENCE_TIMEOUT_MS); // a slow reader is no silent log
+      await nextTurn();
     }
     expect(asked).toBe(0);
   });

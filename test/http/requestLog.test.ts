@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { pathOf } from '../../src/http/requestLog.ts';
 import { exchange } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
@@ -20,7 +20,7 @@ test('a request has one line, with its id, user, status and time', async () => {
   const { as, log } = await startService();
   const answer = await as('alice').create(1, { name: 'Fern' });
   const requestId = answer.headers.get('request-id');
-  await vi.waitFor(() => expect(log().filter((line) => line.requestId === requestId)).toHaveLength(1));
+  await expect.poll(() => log().filter((line) => line.requestId === requestId)).toHaveLength(1);
   const [line] = log().filter((one) => one.requestId === requestId);
   expect(line).toMatchObject({
     level: 30,
@@ -36,8 +36,8 @@ test('a request has one line, with its id, user, status and time', async () => {
 test('a request whose client has gone has its line, too', async () => {
   const { url, log } = await startService();
   const head = 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: application/json\r\n';
-  await exchange(url, `${head}Authorization: Bearer nonsense\r\n\r\n{`, 50);
-  await vi.waitFor(() => expect(log().filter(({ msg }) => msg === 'request')).toHaveLength(1));
+  await exchange(url, `${head}Authorization: Bearer nonsense\r\n\r\n{`, async () => {});
+  await expect.poll(() => log().filter(({ msg }) => msg === 'request')).toHaveLength(1);
 });
 
 test.each(['//x/plants', '/x/../plants', '/./plants', '/plants/'])(

@@ -1,37 +1,52 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
-import { type DoubleOptions, EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
+import { startDouble } from '../copy/logs.ts';
+import { untilSettled } from '../support/clock.ts';
+import { EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
 import { signingKey, startIdentityProvider } from '../support/identityProvider.ts';
-import { Fold, twoInstances } from '../support/load.ts';
+import { answered, Fold, ready, twoInstances } from '../support/load.ts';
 import { refusedWith } from '../support/refusal.ts';
-import { type Plant, startService } from '../support/service.ts';
+import { client, type Plant, startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { slowClock } from '../support/slowClock.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const AUDIENCE = 'https://plants.example';
-/** What a GET waits for its view, in milliseconds. */
-const VIEW_PATIENCE = 5_000;
-const SLACK = 1_500;
 
-async function startDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
-  const double = await EventStoreDbDouble.start(options);
-  onTestFinished(() => double.stop());
-  return double;
+// Two instances for the tests of this file, over one log; each is connected to a node of its own.
+const keys = mkdtempSync(join(tmpdir(), 'plant-store-'));
+afterAll(() => rmSync(keys, { recursive: true, force: true }));
+const node = await EventStoreDbDouble.start();
+const nodeOfThere = await EventStoreDbDouble.start({ log: node.log });
+afterAll(() => Promise.all([node.stop(), nodeOfThere.stop()]));
+const here = await startInstance(node.url);
+const there = await startInstance(nodeOfThere.url);
+const { log } = node;
+
+async function startInstance(EVENTSTOREDB_URL: string) {
+  const { url } = await serviceOfFile({ EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') });
+  await ready({ url });
+  return { url, as: client(url, keys) };
 }
 
-async function overOneServer() {
-  const server = await startDouble();
-  const [here, there] = await twoInstances(server.url);
-  return { server, log: server.log, here, there };
-}
+let strangers = 0;
 
-/** Each instance is connected to a node of its own. */
-async function overTwoNodes() {
-  const node = await startDouble();
-  const nodeOfThere = await startDouble({ log: node.log });
-  const [here, there] = await twoInstances(node.url, nodeOfThere.url);
-  return { log: node.log, nodeOfThere, here, there };
+/** Two users whom the log does not know yet, at both instances. */
+function users() {
+  strangers++;
+  const [alice, bob] = [`alice ${strangers}`, `bob ${strangers}`];
+  return {
+    alice,
+    aliceHere: here.as(alice),
+    aliceThere: there.as(alice),
+    bobHere: here.as(bob),
+    bobThere: there.as(bob),
+  };
 }
 
 const upTo = ({ headers }: Response) => ({ 'log-position': headers.get('log-position') ?? '' });
@@ -41,28 +56,26 @@ async function plantsIn(answer: Response): Promise<Plant[]> {
   return answer.json() as Promise<Plant[]>;
 }
 
+/** The plants up to a position, as soon as the instance has them. */
+async function listed(as: ReturnType<typeof here.as>, position: Response): Promise<Plant[]> {
+  return plantsIn(await answered(() => as.get('', upTo(position))));
+}
+
 describe('one token works on both instances', () => {
   const list = (url: string, token: string): Promise<Response> =>
     fetch(`${url}/plants`, { headers: { authorization: `Bearer ${token}` } });
 
   test('when they share a key file, and a token of another key on none', async () => {
-    const { url: EVENTSTOREDB_URL } = await startDouble();
-    const KEY_FILE = join(tempDir(), 'key.json');
-    const instances = [
-      await startService({ EVENTSTOREDB_URL, KEY_FILE }),
-      await startService({ EVENTSTOREDB_URL, KEY_FILE }),
-    ];
     const grant = { user: 'alice', expires: '1h' };
-    const token = await issueToken(loadOrCreateKey(KEY_FILE).privateKey, grant);
+    const token = await issueToken(loadOrCreateKey(join(keys, 'key.json')).privateKey, grant);
     const other = await issueToken(loadOrCreateKey(join(tempDir(), 'key.json')).privateKey, grant);
-    for (const { url } of instances) {
+    for (const { url } of [here, there]) {
       expect(await plantsIn(await list(url, token))).toEqual([]);
       await refusedWith(40102, await list(url, other));
     }
   });
 
   test('when they trust the same identity provider', async () => {
-    const { url: EVENTSTOREDB_URL } = await startDouble();
     const provider = await startIdentityProvider(await signingKey('ES256'));
     const trust = {
       JWKS_URL: `${provider.issuer}/jwks`,
@@ -70,141 +83,130 @@ describe('one token works on both instances', () => {
       JWT_AUDIENCE: AUDIENCE,
     };
     const token = await provider.token('alice', AUDIENCE);
-    for (let i = 0; i < 2; i++) {
-      const { url } = await startService({ EVENTSTOREDB_URL, ...trust });
-      expect(await plantsIn(await list(url, token))).toEqual([]);
+    for (const { url: EVENTSTOREDB_URL } of [node, nodeOfThere]) {
+      const service = await startService({ EVENTSTOREDB_URL, ...trust });
+      await ready(service);
+      expect(await plantsIn(await list(service.url, token))).toEqual([]);
     }
   });
 });
 
 describe('a list of one instance, up to the Log-Position of the other', () => {
   test('has what was created there', async () => {
-    const { here, there } = await overOneServer();
+    const { aliceHere, aliceThere, bobHere, bobThere } = users();
     const ofAlice: Plant[] = [];
     const ofBob: Plant[] = [];
-    for (let id = 1; id <= 40; id++) {
+    for (let id = 1; id <= 20; id++) {
       const fern = { name: `Fern ${id}` };
       const oak = { name: `Oak ${id}`, tag: 'outdoor' };
       ofAlice.push(fern);
       ofBob.push(oak);
-      const created = await here.as('alice').create(id, fern);
-      expect(await plantsIn(await there.as('alice').get('', upTo(created)))).toEqual(ofAlice);
-      const other = await there.as('bob').create(id, oak);
-      expect(await plantsIn(await here.as('bob').get('', upTo(other)))).toEqual(ofBob);
+      expect(await listed(aliceThere, await aliceHere.create(id, fern))).toEqual(ofAlice);
+      expect(await listed(bobHere, await bobThere.create(id, oak))).toEqual(ofBob);
     }
   });
 
   test('has what a list of the other has shown', async () => {
-    const { here, there } = await overOneServer();
-    await here.as('alice').create(1, { name: 'Fern' });
-    const seen = await here.as('alice').get();
-    expect(await plantsIn(await there.as('alice').get('', upTo(seen)))).toEqual(await plantsIn(seen));
+    const { aliceHere, aliceThere } = users();
+    await aliceHere.create(1, { name: 'Fern' });
+    const seen = await answered(aliceHere.get);
+    expect(await listed(aliceThere, seen)).toEqual(await plantsIn(seen));
   });
 
   test('goes on page by page where the other has begun', async () => {
-    const { here, there } = await overOneServer();
-    for (const [id, name] of ['Fern', 'Ivy', 'Moss'].entries()) await here.as('alice').create(id, { name });
-    const page = await here.as('alice').get('?limit=2');
+    const { aliceHere, aliceThere } = users();
+    for (const [id, name] of ['Fern', 'Ivy', 'Moss'].entries()) await aliceHere.create(id, { name });
+    const page = await answered(() => aliceHere.get('?limit=2'));
     const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1] ?? '';
-    const rest = await there.as('alice').request(next, { headers: upTo(page) });
+    const rest = await answered(() => aliceThere.request(next, { headers: upTo(page) }));
     expect(await plantsIn(rest)).toEqual([{ name: 'Moss' }]);
   });
 
-  test('is refused in time while that instance is behind, and never an older one', async () => {
-    const { nodeOfThere, here, there } = await overTwoNodes();
-    const first = await here.as('alice').create(1, { name: 'Fern' });
-    expect(await plantsIn(await there.as('alice').get('', upTo(first)))).toEqual([{ name: 'Fern' }]);
-    nodeOfThere.freeze();
-    const second = await here.as('alice').create(2, { name: 'Ivy' });
-    const since = performance.now();
-    const late = await there.as('alice').get('', upTo(second));
-    const ms = performance.now() - since;
+  test('is refused while that instance is behind, and never an older one', async () => {
+    slowClock();
+    const [first, second] = [await startDouble({ log }), await startDouble({ log })];
+    const [here, there] = await twoInstances(first.url, second.url);
+    const user = users().alice;
+    const fern = await here.as(user).create(1, { name: 'Fern' });
+    expect(await listed(there.as(user), fern)).toEqual([{ name: 'Fern' }]);
+    second.freeze();
+    const ivy = await here.as(user).create(2, { name: 'Ivy' });
+    const [late, ms] = await untilSettled(there.as(user).get('', upTo(ivy)));
     await refusedWith(50302, late);
     expect(late.headers.get('retry-after')).toBe('1');
-    expect(ms).toBeGreaterThan(VIEW_PATIENCE - 100);
-    expect(ms).toBeLessThan(VIEW_PATIENCE + SLACK);
-    expect(await plantsIn(await there.as('alice').get('', upTo(first)))).toEqual([{ name: 'Fern' }]);
-    const waiting = there.as('alice').get('', upTo(second));
-    nodeOfThere.thaw();
-    expect(await plantsIn(await waiting)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-  });
-
-  test('comes late or is refused while both subscriptions are silent, and is never an older one', async () => {
-    const { server, here, there } = await overOneServer();
-    server.muteSubscriptions();
-    const created = await here.as('alice').create(1, { name: 'Fern' });
-    for (const { as } of [here, there]) {
-      let answer = await as('alice').get('', upTo(created));
-      for (let late = 0; answer.status !== 200 && late < 3; late++) {
-        await refusedWith(50302, answer);
-        answer = await as('alice').get('', upTo(created));
-      }
-      expect(await plantsIn(answer)).toEqual([{ name: 'Fern' }]);
-    }
+    expect(ms).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+    expect(await plantsIn(await there.as(user).get('', upTo(fern)))).toEqual([{ name: 'Fern' }]);
+    second.thaw();
+    expect(await listed(there.as(user), ivy)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 });
 
 describe('an id that is raced over both instances', () => {
-  test('with the same plant is one event, and both are told of it', async () => {
-    const { log, here, there } = await overOneServer();
-    for (let id = 1; id <= 20; id++) {
-      const race = [here, there, there, here].map(({ as }) => as('alice').create(id, { name: `Fern ${id}` }));
+  test('with the same plant is one event, and both answer with it', async () => {
+    const { alice, aliceHere, aliceThere } = users();
+    for (let id = 1; id <= 10; id++) {
+      const race = [aliceHere, aliceThere, aliceThere, aliceHere].map((as) =>
+        as.create(id, { name: `Fern ${id}` }),
+      );
       const answers = await Promise.all(race);
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
       expect(new Set(answers.map((answer) => upTo(answer)['log-position'])).size).toBe(1);
-      expect(log.stream(`plant-alice/${id}`)).toHaveLength(1);
+      expect(log.stream(`plant-${alice}/${id}`)).toHaveLength(1);
     }
   });
 
-  test('with different plants is one of them, and the other is told that the id is taken', async () => {
-    const { log, here, there } = await overOneServer();
-    for (let id = 1; id <= 20; id++) {
+  test('with different plants is one of them, and the other is refused since the id is taken', async () => {
+    const { alice, aliceHere, aliceThere } = users();
+    for (let id = 1; id <= 10; id++) {
       const answers = await Promise.all([
-        here.as('alice').create(id, { name: 'Fern' }),
-        there.as('alice').create(id, { name: 'Ivy' }),
+        aliceHere.create(id, { name: 'Fern' }),
+        aliceThere.create(id, { name: 'Ivy' }),
       ]);
       const [winner, loser] = answers[0].status === 200 ? answers : answers.toReversed();
       const plant = await plantsIn(winner as Response);
       await refusedWith(40003, loser as Response);
-      const [event, ...others] = log.stream(`plant-alice/${id}`);
+      const [event, ...others] = log.stream(`plant-${alice}/${id}`);
       expect(JSON.parse(Buffer.from(event?.data ?? '').toString())).toMatchObject(plant);
       expect(others).toEqual([]);
     }
   });
 
   test('by two users is a plant of each', async () => {
-    const { here, there } = await overOneServer();
+    const { aliceHere, bobThere } = users();
     const answers = await Promise.all([
-      here.as('alice').create(1, { name: 'Fern' }),
-      there.as('bob').create(1, { name: 'Oak' }),
+      aliceHere.create(1, { name: 'Fern' }),
+      bobThere.create(1, { name: 'Oak' }),
     ]);
     for (const { status } of answers) expect(status).toBe(200);
   });
 });
 
 test('a list without Log-Position may be older, but is always how it once was, and never goes back', async () => {
-  const { log, nodeOfThere, here, there } = await overTwoNodes();
-  nodeOfThere.slow(30);
-  const fold = new Fold(log);
+  const { alice, aliceHere, aliceThere } = users();
+  onTestFinished(() => nodeOfThere.holdAfter(Number.POSITIVE_INFINITY));
   const lists: Plant[][] = [];
-  let older = 0;
-  let acknowledged = 0;
-  const writing = (async () => {
-    for (let id = 1; id <= 100; id++) {
-      expect((await here.as('alice').create(id, { name: `Fern ${id}` })).status).toBe(200);
-      acknowledged = id;
-    }
-  })();
-  while (acknowledged < 100) {
-    const known = acknowledged;
-    const list = await plantsIn(await there.as('alice').get());
-    if (list.length < known) older++;
-    lists.push(list);
+  let created = 0;
+  const createSome = async () => {
+    for (let i = 0; i < 5; i++)
+      expect((await aliceHere.create(++created, { name: `Fern ${created}` })).status).toBe(200);
+  };
+  const list = async () => {
+    const plants = await plantsIn(await aliceThere.get());
+    lists.push(plants);
+    return plants;
+  };
+  for (let round = 0; round < 5; round++) {
+    nodeOfThere.holdAfter(log.all.length);
+    await createSome();
+    expect((await list()).length).toBeLessThan(created);
+    nodeOfThere.holdAfter(Number.POSITIVE_INFINITY);
+    const creating = createSome();
+    for (let i = 0; i < 10; i++) await list();
+    await creating;
   }
-  await writing;
-  const whole = fold.plantsOf('alice');
-  expect(whole).toHaveLength(100);
-  expect(older).toBeGreaterThan(0);
+  await expect.poll(list).toHaveLength(created);
+  const whole = new Fold(log).plantsOf(alice);
+  expect(whole).toHaveLength(created);
   for (const [i, list] of lists.entries()) {
     expect(list).toEqual(whole.slice(0, list.length));
     expect(list.length).toBeGreaterThanOrEqual(lists[i - 1]?.length ?? 0);

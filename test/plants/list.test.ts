@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
 import { appOver } from '../support/appOver.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
 import { answerTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
@@ -160,7 +162,10 @@ describe('following the Links', () => {
 
   test('on an instance that has not come so far is 503, not an end', async () => {
     const after = ahead(positionIn(await bob.get('?limit=0')));
-    await refusedWith(50302, await bob.get(`?after=${after}`));
+    stopClock();
+    const [refused, waited] = await untilSettled(bob.get(`?after=${after}`));
+    await refusedWith(50302, refused);
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
   });
 
   test('from the end gives nothing', async () => {
@@ -221,7 +226,9 @@ describe('Log-Position', () => {
 
   test('that is not reached in time is 503, and says when to come again', async () => {
     const position = ahead(positionIn(await bob.get('?limit=0')));
-    const refused = await bob.get('', { 'log-position': position });
+    stopClock();
+    const [refused, waited] = await untilSettled(bob.get('', { 'log-position': position }));
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
     expect(refused.headers.get('retry-after')).toBe('1');
     await refusedWith(50302, refused);
   });

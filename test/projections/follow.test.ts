@@ -3,11 +3,18 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { type Follower, follow, type Progress, ViewBehind } from '../../projections/follow.ts';
+import {
+  type Follower,
+  follow,
+  type Progress,
+  REACHED_TIMEOUT_MS,
+  ViewBehind,
+} from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { type EventStore, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
 import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
 import { createPlant } from '../../src/plants/plant.ts';
+import { stopClock } from '../support/clock.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NONE = new Set<string>();
@@ -31,7 +38,7 @@ function followIn(
   const view = new PlantsByUser(join(dir, 'view.db'));
   const logged: string[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
-  const follower = follow({ store, view, skip: NONE, log, patience: 2_000, ...options });
+  const follower = follow({ store, view, skip: NONE, log, ...options });
   let closed = false;
   const close = async (): Promise<void> => {
     if (closed) return;
@@ -75,9 +82,12 @@ test('a view sees what its log holds and what comes later', async () => {
 test('who waits for a position that does not come is told in time', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
-  const { follower } = followIn(dir, store, { patience: 50 });
+  const { follower } = followIn(dir, store);
   await follower.reached(START);
-  await expect(follower.reached(1n)).rejects.toThrow(ViewBehind);
+  stopClock();
+  const late = expect(follower.reached(1n)).rejects.toThrow(ViewBehind);
+  vi.advanceTimersByTime(REACHED_TIMEOUT_MS);
+  await late;
 });
 
 test('who asks before the view has caught up waits', async () => {
@@ -170,8 +180,8 @@ test('a plant that does not fit its schema stops the view, loudly, until it is s
   await store.append('plant-alice/2', malformed, NO_STREAM);
   await plant(store, 'alice', 3, 'Moss');
 
-  const before = followIn(dir, store, { patience: 50 });
-  await vi.waitFor(() => expect(before.follower.notReady()).toContain('stopped'));
+  const before = followIn(dir, store);
+  await expect.poll(before.follower.notReady).toContain('stopped');
   await expect(before.follower.reached(START)).rejects.toThrow(ViewBehind);
   expect(before.logged.join()).toContain(`SKIP_EVENTS=${malformed.id}`);
   expect(await plant(store, 'bob', 1, 'Oak')).toBe(4n);
@@ -192,14 +202,14 @@ test('a view that cannot be saved goes on in memory, and is saved when it can be
   const other = new DatabaseSync(join(dir, 'view.db'));
   other.exec('BEGIN IMMEDIATE'); // what a full or failing disk does, and can be undone
   await follower.reached(await plant(store, 'alice', 1, 'Fern'));
-  await vi.waitFor(() => expect(logged.join()).toContain('trying again'), 5_000);
+  await expect.poll(() => logged.join()).toContain('trying again');
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
   await follower.reached(await plant(store, 'alice', 2, 'Moss'));
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(view.checkpoint.position).toBe(START);
   other.exec('COMMIT');
   other.close();
-  await vi.waitFor(() => expect(view.checkpoint.position).toBe(2n), 10_000);
+  await expect.poll(() => view.checkpoint.position).toBe(2n);
   await follower.reached(await plant(store, 'bob', 1, 'Oak'));
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
 });

@@ -120,6 +120,7 @@ export class EventStoreDbDouble {
   readonly #leaders: Endpoint[] = [];
   #port: number;
   #latency: number;
+  #heldAfter = Number.POSITIVE_INFINITY;
   #members: Member[] | undefined;
 
   private constructor(options: DoubleOptions) {
@@ -186,6 +187,12 @@ export class EventStoreDbDouble {
     return this.#batches.size;
   }
 
+  /** Calls that are still to fail in one of the ways below. */
+  get faultsLeft(): number {
+    const ofAppends = this.#appendFaults.reduce((sum, { left }) => sum + left, 0);
+    return ofAppends + this.#featureFaults.length + this.#readFaults.length + this.#leaders.length;
+  }
+
   /** Ends as a killed process does; the log stays. */
   async stop(): Promise<void> {
     for (const { timer } of this.#answers.splice(0)) clearTimeout(timer);
@@ -197,6 +204,12 @@ export class EventStoreDbDouble {
   /** Listens again, on the same port and over the same log. */
   async restart(): Promise<void> {
     this.#port = await this.#door.listen(this.#port, this.#host);
+  }
+
+  /** Empties the log but for its first event, once nothing reads it any more; connections stay. */
+  async clear(): Promise<void> {
+    while (this.openReads + this.openSubscriptions > 0) await setImmediate();
+    this.log.clear();
   }
 
   /** Falls silent as a stopped process does (SIGSTOP): takes connections and bytes, and answers nothing until thawed. */
@@ -280,6 +293,11 @@ export class EventStoreDbDouble {
       feed.muted = false;
       feed.pump();
     }
+  }
+
+  /** Subscriptions are given so many events from the start of the log, and then wait; with -1 they are not even confirmed. */
+  holdAfter(events: number): void {
+    this.#heldAfter = events;
   }
 
   /** Appends as another writer would. */
@@ -382,7 +400,10 @@ export class EventStoreDbDouble {
       (subscribes ? undefined : this.#readFaults.shift());
     if (refusal) this.#answer(() => call.emit('error', refusal));
     else if (subscribes)
-      this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true));
+      this.#subscribe(
+        call,
+        new Subscription(this.log, options, this.#options.caughtUp ?? true, () => this.#heldAfter),
+      );
     else this.#feed(call, new Feed(call, read(this.log, options)), this.#reads);
   };
 

@@ -108,6 +108,19 @@ export class DoubleLog {
     return appended;
   }
 
+  /** Forgets all events but the first, which tells the log from others; positions go on rising. */
+  clear(): void {
+    const [first] = this.#all;
+    this.#all.length = 0;
+    this.#streams.clear();
+    this.#recent = new Map();
+    this.#lessRecent = new Map();
+    if (!first) return;
+    this.#all.push(first);
+    this.#streams.set(first.stream, [first]);
+    this.#remember(first);
+  }
+
   #put(stream: string, proposed: ProposedEvent): DoubleEvent {
     const events = this.#streams.get(stream);
     const { id, type, contentType, data, metadata } = proposed;

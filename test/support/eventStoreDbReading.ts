@@ -95,12 +95,14 @@ export class Subscription {
   readonly #log: DoubleLog;
   readonly #options: Options;
   readonly #caughtUp: boolean;
+  readonly #heldAfter: () => number;
 
-  /** With `caughtUp` it says once that it has caught up, as servers do since 23.10. */
-  constructor(log: DoubleLog, options: Options, caughtUp: boolean) {
+  /** With `caughtUp` it says once that it has caught up, as servers do since 23.10; it stops after so many events. */
+  constructor(log: DoubleLog, options: Options, caughtUp: boolean, heldAfter: () => number) {
     this.#log = log;
     this.#options = options;
     this.#caughtUp = caughtUp;
+    this.#heldAfter = heldAfter;
   }
 
   /** How many events it has yet to look at since it went live. */
@@ -112,8 +114,13 @@ export class Subscription {
     const { at, exactly } = start(this.#log, this.#options);
     this.#at = exactly ? at + 1 : at;
     const { matches, interval } = filter(this.#options);
+    while (this.#heldAfter() < 0) yield undefined;
     yield confirmation(id);
     for (let considered = 1; ; ) {
+      if (this.#at >= this.#heldAfter()) {
+        yield undefined;
+        continue;
+      }
       const event = source(this.#log, this.#options)[this.#at];
       if (event === undefined) {
         const first = !this.#live;

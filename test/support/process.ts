@@ -20,9 +20,10 @@ type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
 /** A process in a group of its own, its output kept. Whoever launches it has to `kill` it. */
 export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) {
   const [file = '', ...args] = command;
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child: ChildProcess = spawn(file, args, {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', ...env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', ...env },
     detached: true,
     ...(uid === undefined ? {} : { uid }),
     ...(gid === undefined ? {} : { gid }),
@@ -97,22 +98,17 @@ export async function startServer(options: Options): Promise<Process & { url: st
   return { ...started, url: await started.listening() };
 }
 
-/** What should end by itself is given this long, in milliseconds. */
-const PATIENCE = 20_000;
-
-/** Runs a command to its end; one that does not end is killed. */
+/** Runs a command to its end; one that does not end is killed with its test. */
 export async function run(options: Options): Promise<Ended & { stdout: string; stderr: string }> {
   const started = start(options);
   started.stdin.end();
-  const timer = setTimeout(() => void started.kill(), PATIENCE);
   const ended = await started.ended;
-  clearTimeout(timer);
   return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
 }
 
 /** Whether a command works here; says so, in one line, when it does not. */
 export function canRun(what: string, [file = '', ...args]: readonly string[]): boolean {
-  const works = spawnSync(file, args, { timeout: 10_000 }).status === 0;
+  const works = spawnSync(file, args, { timeout: 120_000 }).status === 0;
   if (!works)
     console.info(`skipped: ${what} cannot be tested here, since \`${file} ${args.join(' ')}\` fails`);
   return works;

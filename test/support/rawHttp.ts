@@ -1,10 +1,17 @@
 import { connect } from 'node:net';
 
+/** A server is asked whether it has more to say after it has been silent for so long, in milliseconds. */
+const QUIET_MS = 50;
+
 /**
- * Sends bytes over a socket of their own; gives all that came back until the server closed it. A server that is silent
- * for so many milliseconds is told that nothing more will come.
+ * Sends bytes over a connection of their own; gives all that came back until the server closed it. Where `idle` is given,
+ * the sending side is closed as soon as nothing has come back while `idle` resolved.
  */
-export function exchange(url: string, bytes: string | Buffer, silence = 200): Promise<Buffer> {
+export function exchange(
+  url: string,
+  bytes: string | Buffer,
+  idle?: () => Promise<unknown>,
+): Promise<Buffer> {
   const { hostname: host, port } = new URL(url);
   return new Promise((resolve) => {
     const received: Buffer[] = [];
@@ -13,8 +20,14 @@ export function exchange(url: string, bytes: string | Buffer, silence = 200): Pr
     socket.on('error', () => {}); // a reset is a way to close
     socket.on('end', () => socket.destroy());
     socket.on('close', () => resolve(Buffer.concat(received)));
-    socket.setTimeout(silence, () => socket.end());
     socket.write(bytes);
+    if (!idle) return;
+    socket.setTimeout(QUIET_MS);
+    socket.on('timeout', async () => {
+      const before = received.length;
+      await idle();
+      if (received.length === before) socket.end();
+    });
   });
 }
 
@@ -37,9 +50,13 @@ export function answersIn(bytes: Buffer): Response[] {
   return answers;
 }
 
-/** The one answer to these bytes. */
-export async function answerTo(url: string, bytes: string | Buffer): Promise<Response> {
-  const [answer, ...others] = answersIn(await exchange(url, bytes));
+/** The one answer to these bytes; `idle` as for `exchange`. */
+export async function answerTo(
+  url: string,
+  bytes: string | Buffer,
+  idle?: () => Promise<unknown>,
+): Promise<Response> {
+  const [answer, ...others] = answersIn(await exchange(url, bytes, idle));
   if (!answer || others.length > 0) throw new Error(`${others.length + (answer ? 1 : 0)} answers, not one`);
   return answer;
 }

@@ -30,6 +30,7 @@ export async function startService(env: Record<string, string> = {}) {
   onTestFinished(close);
   return {
     url: service.url,
+    isNew: service.isNew,
     dir,
     close,
     log: () => lines.map((line) => JSON.parse(line)),

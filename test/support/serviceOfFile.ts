@@ -33,6 +33,8 @@ export async function serviceOfFile(env: Record<string, string> = {}) {
   const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
   return {
     url,
+    dir,
+    close,
     as: client(url, dir),
     /** The value of an Authorization field. */
     bearer: async (user: string) => `Bearer ${await issueToken(privateKey, { user, expires: '1h' })}`,

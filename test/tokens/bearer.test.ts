@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { signedJwt } from '../support/jwt.ts';
@@ -100,7 +100,7 @@ test('the scheme may be written in any case', async () => {
 
 test('health, the description, and what is not there need no token', async () => {
   const { call } = await start();
-  await vi.waitFor(async () => expect((await call('/health/ready')).status).toBe(200));
+  await expect.poll(async () => (await call('/health/ready')).status).toBe(200);
   for (const [method, path, status] of [
     ['GET', '/health/live', 200],
     ['GET', '/health/ready', 200],
@@ -150,7 +150,7 @@ test('no token reaches the log, good or bad, wherever it was put', async () => {
   );
 
   const requests = () => log().filter(({ msg }) => msg === 'request');
-  await vi.waitFor(() => expect(requests()).toHaveLength(27));
+  await expect.poll(requests).toHaveLength(27);
   expect(log().filter(({ msg }) => msg === 'not a request')).toHaveLength(1);
   const text = JSON.stringify(log());
   for (const part of [...token.split('.'), ...expired.split('.')]) expect(text).not.toContain(part);

@@ -1,9 +1,12 @@
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
+import { errors } from 'jose';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
 import { listen, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
 import { startService } from '../support/service.ts';
 
@@ -163,19 +166,21 @@ test.each<[string, RequestListener | undefined]>([
   expect((await service.list(known)).status).toBe(200);
 });
 
-test('however many tokens name keys that nobody knows, its keys are fetched once a second', async () => {
-  vi.useRealTimers();
+test('however many tokens name unknown keys at once, its keys are fetched once a second', async () => {
   let fetches = 0;
   const provider = await listen((_request, response) => {
     fetches++;
     response.end('{"keys":[]}');
   });
-  const service = await serviceTrusting(`http://127.0.0.1:${provider.port}`);
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const madeUp = (kid: number): string =>
-    `${part({ alg: 'RS256', kid: `key-${kid}` })}.${part({ sub: 'mallory', exp: 4_000_000_000 })}.AAAA`;
-  const answers = [await service.list(madeUp(0))];
-  answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => service.list(madeUp(i + 1))))));
-  for (const answer of answers) await expectRefused(answer);
-  expect(fetches).toBe(2);
+  const keys = providerKeys(new URL(`http://127.0.0.1:${provider.port}`));
+  const keyOf = (n: number) => keys({ alg: 'RS256', kid: `key-${n}` }, { payload: '', signature: '' });
+  stopClock();
+  await expect(keyOf(0)).rejects.toThrow(errors.JWKSNoMatchingKey);
+  for (let second = 1; second <= 3; second++) {
+    const asked = Promise.allSettled(Array.from({ length: 50 }, (_, n) => keyOf(n)));
+    const [outcomes, waited] = await untilSettled(asked);
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(50).fill('rejected'));
+    expect(waited).toBeGreaterThanOrEqual(1_000);
+    expect(fetches).toBe(1 + second);
+  }
 });

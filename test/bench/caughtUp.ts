@@ -1,0 +1,13 @@
+import { type Follower, ViewBehind } from '../../projections/follow.ts';
+import type { Position } from '../../src/eventStore/eventStore.ts';
+
+/** Resolves once a view has reached a position, however long it takes. */
+export async function caughtUp(follower: Follower, position: Position): Promise<void> {
+  for (;;) {
+    try {
+      return await follower.reached(position);
+    } catch (error) {
+      if (!(error instanceof ViewBehind)) throw error;
+    }
+  }
+}

@@ -1,0 +1,121 @@
+import { copyFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { typed } from '../commands/typed.ts';
+import { logWith, rowsIn } from '../support/logs.ts';
+import { run } from '../support/process.ts';
+import { startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { interruptBackup } from './interruptBackup.ts';
+
+const USERS = ['alice', 'bob'] as const;
+
+const verify = (dir: string, ...args: string[]) => typed(['verify', ...args], { DATA_DIR: dir });
+
+type Home = Awaited<ReturnType<typeof startService>>;
+
+/**
+ * Plants of alice and bob, posted one after the other by each of several clients until told to stop, whether there is a
+ * server or not. A name is posted once: it says whose plant it is, and which.
+ */
+function postOn(first: Home) {
+  let { as } = first;
+  const acknowledged: string[] = [];
+  let ids = 0;
+  let going = true;
+  async function post(user: string): Promise<void> {
+    while (going) {
+      const id = ids++;
+      const name = `${user} ${id}`;
+      const answer = await as(user)
+        .create(id, { name })
+        .catch(() => undefined);
+      if (answer?.status === 200) acknowledged.push(name);
+      await answer?.text();
+      await pause(10); // the others need the processor, too
+    }
+  }
+  const posting = Promise.all([...USERS, ...USERS].map(post));
+  return {
+    acknowledged,
+    more: async (count: number) => {
+      const least = acknowledged.length + count;
+      await expect.poll(() => acknowledged.length).toBeGreaterThanOrEqual(least);
+    },
+    moveTo: (next: Home) => {
+      as = next.as;
+    },
+    stop: async () => {
+      going = false;
+      await posting;
+    },
+  };
+}
+
+describe('npm run backup, while the service takes posts,', () => {
+  test('makes a copy that is whole, is proven by the log, and can take its place', async () => {
+    const home = await startService();
+    const load = postOn(home);
+    await load.more(40);
+
+    const before = [...load.acknowledged];
+    const file = join(tempDir(), 'copy.db');
+    const { code, stdout, stderr } = await run({
+      command: ['npm', 'run', '-s', 'backup', '--', file],
+      env: { DATA_DIR: home.dir },
+    });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^[^\n]+\n$/) });
+    const [, size, root] = /^(\d+):([\da-f]{64})\n$/.exec(stdout) ?? [];
+    expect(readdirSync(dirname(file))).toEqual(['copy.db']);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const copied = rowsIn(file);
+    expect(copied).toHaveLength(Number(size));
+    const names = copied.map(({ data }) => JSON.parse(data).name);
+    expect(new Set(names).isSupersetOf(new Set(before))).toBe(true);
+    await load.more(20);
+    expect(rowsIn(join(home.dir, 'log.db')).slice(0, copied.length)).toEqual(copied);
+    expect(await verify(home.dir, '--expect', `${size}:${root}`)).toMatchObject({ code: 0 });
+
+    // As README says: stop the service, put the copy in place, start.
+    await home.close();
+    for (const name of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(home.dir, name), { force: true });
+    copyFileSync(file, join(home.dir, 'log.db'));
+    const again = await startService({ DATA_DIR: home.dir });
+    load.moveTo(again);
+    await load.more(40);
+    const sinceRestore = load.acknowledged.slice(-40);
+    for (const user of USERS) {
+      const list = (await again.as(user).list()).map(({ name }) => name);
+      const restored = names.filter((name) => name.startsWith(user));
+      expect(list.slice(0, restored.length)).toEqual(restored);
+      const added = new Set(list.slice(restored.length));
+      expect(added.isSupersetOf(new Set(sinceRestore.filter((name) => name.startsWith(user))))).toBe(true);
+      expect(added.isDisjointFrom(new Set(before))).toBe(true);
+    }
+    const verified = await verify(home.dir, '--expect', `${size}:${root}`);
+    expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^faults +none$/m) });
+    const compared = async (): Promise<string> => (await verify(home.dir)).stdout;
+    await expect.poll(compared, { interval: 200 }).toMatch(/^view +compared up to position [1-9]/m);
+    await load.stop();
+    await again.close();
+    expect(await verify(home.dir)).toMatchObject({ code: 0 });
+  });
+});
+
+describe('npm run backup that does not come to its end', () => {
+  // Where a signal ends it: test/faults.
+  const EVENTS = 5_000;
+
+  test('has made no file of that name where it is killed, but one that says it is partial; the next one works', async () => {
+    const dir = logWith({ events: EVENTS });
+    const { place } = await interruptBackup(dir, ({ kill }) => void kill());
+    const rest = readdirSync(place);
+    expect(rest.length).toBeGreaterThan(0);
+    for (const name of rest) expect(name).toMatch(/^copy\.db\.[\da-f-]{36}\.partial(-journal)?$/);
+    const file = join(place, 'copy.db');
+    expect(await typed(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+    expect(readdirSync(place).sort()).toEqual(['copy.db', ...rest].sort());
+    expect(rowsIn(file)).toHaveLength(EVENTS);
+  });
+});

@@ -1,0 +1,284 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { typed } from '../commands/typed.ts';
+import { auditorToken } from '../support/eventStream.ts';
+import { logWith } from '../support/logs.ts';
+import { launch, MAIN, NODE, type Process, ROOT } from '../support/process.ts';
+import { client } from '../support/service.ts';
+
+const MEBIBYTE = 1024 * 1024;
+/** Pages of the view, its rows that are compared together, and the filter of streams: they fill, and have a size. */
+const FILLED = 128 * MEBIBYTE;
+/** Longer than a reader who does not come back keeps a subscription, in milliseconds. */
+const LONG = 2_500;
+
+type Size = {
+  plants: number;
+  /** All of them together have to weigh more than there is room for. */
+  species: string;
+  /** Mebibytes that a process may take for a log of whatever length, besides what it takes for a small one. */
+  room?: number;
+  /** For `verify`, in mebibytes: with many events most of the time would go into collecting garbage in less. */
+  heap: number;
+  /** For the server: it needs half of it, and garbage fills the rest. */
+  serverHeap?: number;
+};
+
+/** Lists, replays and checks so many plants in the memory that a few take. */
+export function constantMemory({ plants, species, room = 64, heap, serverHeap = 48 }: Size): void {
+  const roomBytes = room * MEBIBYTE;
+  const hasProc = existsSync('/proc/self/status');
+  if (!hasProc) console.info('skipped: memory cannot be measured here, since there is no /proc');
+
+  const weight = plants * JSON.stringify({ name: species }).length;
+  let dir: string;
+  let server: Process;
+  let as: ReturnType<typeof client>;
+  let url: string;
+
+  /** A log with one plant of bob, then so many of alice. */
+  const write = (dir: string, events: number): string =>
+    logWith({
+      dir,
+      events: events + 1,
+      user: "iif(id = 1, 'bob', 'alice')",
+      name: `iif(id = 1, 'Oak', '${species} ' || (id - 1))`,
+    });
+
+  beforeAll(async () => {
+    expect(weight).toBeGreaterThan(1.2 * roomBytes);
+    dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+    const cleanUp = async (): Promise<void> => {
+      await server?.kill();
+      rmSync(dir, { recursive: true });
+    };
+    try {
+      write(dir, plants);
+      // Not by the server: that would leave room in its heap, in which a list could hide.
+      expect(await typed(['rebuild'], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+      server = launch({ env: { DATA_DIR: dir, ...frugal(serverHeap) } });
+      url = await server.listening();
+      while ((await fetch(`${url}/health/ready`)).status !== 200) await pause(100);
+      as = client(url, dir);
+    } catch (error) {
+      await cleanUp();
+      throw error;
+    }
+    return cleanUp;
+  });
+
+  describe(`a user with ${plants} plants`, () => {
+    test.skipIf(!hasProc)(
+      'is sent all of them in constant memory, while another user is answered at every mebibyte',
+      async () => {
+        await as('bob').get('?limit=1');
+        const before = memory(server.pid, 'VmRSS');
+        let peak = before;
+        let answers = 0;
+        const { count, end } = await readList(await as('alice').get(), async () => {
+          expect(await (await as('bob').get('?limit=1')).json()).toEqual([{ name: 'Oak' }]);
+          answers++;
+          peak = Math.max(peak, memory(server.pid, 'VmRSS'));
+        });
+        expect(count).toBe(plants);
+        expect(end.endsWith(`${species} ${plants}"}]`)).toBe(true);
+        expect(answers).toBeGreaterThan(0.8 * (weight / MEBIBYTE));
+        expect(peak - before).toBeLessThan(roomBytes);
+      },
+    );
+
+    test('may leave in the middle: the server goes on', async () => {
+      for (let i = 0; i < 3; i++) {
+        const leaving = new AbortController();
+        const response = await as('alice').request('/plants', { signal: leaving.signal });
+        const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+        await reader.read();
+        leaving.abort();
+        await expect(reader.read()).rejects.toThrow();
+        expect(await as('bob').list()).toEqual([{ name: 'Oak' }]);
+      }
+      expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+      expect(server.stdout()).not.toMatch(/"level":[56]0/);
+    });
+
+    test('is sent all but one of them with a link to the last one', async () => {
+      const response = await as('alice').get(`?limit=${plants - 1}`);
+      const link = /^<(\/plants\?[^>]+)>; rel="next"$/.exec(
+        response.headers.get('link') ?? '',
+      )?.[1] as string;
+      const { count, end } = await readList(response);
+      expect(count).toBe(plants - 1);
+      expect(end.endsWith(`${species} ${plants - 1}"}]`)).toBe(true);
+      const rest = await as('alice').request(link);
+      expect(rest.headers.get('link')).toBeNull();
+      expect(await rest.json()).toEqual([{ name: `${species} ${plants}` }]);
+    });
+  });
+
+  describe.skipIf(!hasProc)(`a log of ${plants} events, in the memory that a small one takes,`, () => {
+    let small: string;
+
+    beforeAll(() => {
+      small = join(dir, 'small');
+      mkdirSync(small);
+      write(small, 1_000);
+    });
+
+    /** The last event, as the lines of a replay end. */
+    const last = () => ({
+      position: `${plants + 1}`,
+      subject: `plant-alice/${plants + 1}`,
+      data: { id: `${plants + 1}`, user: 'alice', name: `${species} ${plants}` },
+    });
+
+    test('is replayed on the machine, each event once, to a reader who pauses', async () => {
+      const ofSmall = await runOn(small, 'replay');
+      const ofAll = await runOn(dir, 'replay', { reader: waits });
+      expect(ofAll).toMatchObject({ code: 0, lines: plants + 1, misplaced: 0 });
+      expect(JSON.parse(ofAll.last)).toMatchObject(last());
+      expect(ofSmall.peak).toBeGreaterThan(0);
+      expect(ofAll.peak - ofSmall.peak).toBeLessThan(roomBytes);
+    });
+
+    test('is verified, with its view', async () => {
+      const ofSmall = await runOn(small, 'verify', { heap });
+      const ofAll = await runOn(dir, 'verify', { heap });
+      expect(ofAll).toMatchObject({ code: 0, last: 'faults    none' });
+      expect(ofSmall.peak).toBeGreaterThan(0);
+      expect(ofAll.peak - ofSmall.peak).toBeLessThan(roomBytes + FILLED);
+    });
+
+    test('is replayed over HTTP', async () => {
+      const authorization = `Bearer ${await auditorToken(dir)}`;
+      const ask = (query: string) => fetch(`${url}/events${query}`, { headers: { authorization } });
+      await (await ask('?limit=1000')).text();
+      const before = memory(server.pid, 'VmRSS');
+      let peak = before;
+      const watch = setInterval(() => {
+        peak = Math.max(peak, memory(server.pid, 'VmRSS'));
+      }, 20);
+      const { body } = await ask('');
+      const read = await readLines(body as ReadableStream<Uint8Array>);
+      clearInterval(watch);
+      expect(read).toMatchObject({ lines: plants + 1, misplaced: 0 });
+      expect(JSON.parse(read.last)).toMatchObject(last());
+      expect(peak - before).toBeLessThan(roomBytes);
+    });
+  });
+}
+
+/** So much heap and no more: else garbage is let lie while there is room, and looks like something that grows. */
+const frugal = (heap = 96) => ({ NODE_OPTIONS: `--max-old-space-size=${heap} --max-semi-space-size=4` });
+
+/** Bytes of memory that a process has now (VmRSS), or has had at most (VmHWM); 0 when it is gone. */
+function memory(pid: number, what: 'VmRSS' | 'VmHWM'): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/** Reads a list as it comes, keeping only the number of its plants and its last bytes; rests after each mebibyte. */
+async function readList(
+  response: Response,
+  rest: () => Promise<void> = async () => {},
+): Promise<{ count: number; end: string }> {
+  let count = 0;
+  let end = '';
+  let read = 0;
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    for (let at = bytes.indexOf('{'); at !== -1; at = bytes.indexOf('{', at + 1)) count++;
+    end = (end + bytes.toString('latin1', Math.max(0, bytes.length - 10_000))).slice(-10_000);
+    const before = read;
+    read += bytes.length;
+    if (Math.floor(read / MEBIBYTE) > Math.floor(before / MEBIBYTE)) await rest();
+  }
+  return { count, end };
+}
+
+type Read = {
+  lines: number;
+  /** Lines whose event is not at the position after the last one. */
+  misplaced: number;
+  last: string;
+};
+
+const POSITION = Buffer.from('"position":"');
+
+/** Reads lines as they come, keeping only their number and the last one. */
+async function readLines(output: AsyncIterable<Uint8Array>): Promise<Read> {
+  let [lines, misplaced] = [0, 0];
+  let rest = Buffer.alloc(0);
+  let last = rest;
+  for await (const chunk of output) {
+    const bytes = Buffer.concat([rest, chunk]);
+    let start = 0;
+    for (let end = bytes.indexOf('\n'); end !== -1; end = bytes.indexOf('\n', start)) {
+      last = bytes.subarray(start, end);
+      start = end + 1;
+      lines++;
+      const position = last.indexOf(POSITION) + POSITION.length;
+      if (last.toString('latin1', position, position + `${lines}"`.length) !== `${lines}"`) misplaced++;
+    }
+    rest = bytes.subarray(start);
+  }
+  return { lines, misplaced, last: last.toString() };
+}
+
+type How = {
+  heap?: number;
+  /** What its reader does before he reads. */
+  reader?: (pid: number) => Promise<void>;
+};
+
+/** Runs a command on a log; gives what it prints and the most memory that it has taken. */
+async function runOn(
+  data: string,
+  command: string,
+  { heap, reader }: How = {},
+): Promise<Read & { code: number; peak: number }> {
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
+  const child = spawn(NODE, [MAIN, command], {
+    cwd: ROOT,
+    env: { PATH, HOME, NODE_COMPILE_CACHE, DATA_DIR: data, ...frugal(heap) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const pid = child.pid as number;
+  let peak = 0;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, memory(pid, 'VmHWM'));
+  }, 20);
+  try {
+    const ended = once(child, 'close');
+    await reader?.(pid);
+    const read = await readLines(child.stdout);
+    const [code] = await ended;
+    return { ...read, code, peak };
+  } finally {
+    clearInterval(watch);
+    child.kill('SIGKILL');
+  }
+}
+
+/** Until the process stands still, since its output is full, and then for long. */
+async function waits(pid: number): Promise<void> {
+  await pause(500);
+  for (let [before, now] = ['', timeUsed(pid)]; now !== before; [before, now] = [now, timeUsed(pid)])
+    await pause(200);
+  await pause(LONG);
+  expect(timeUsed(pid)).not.toBe('');
+}
+
+/** Processor time that a process has used; nothing once it is gone. */
+function timeUsed(pid: number): string {
+  const stat = existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '';
+  return stat.split(' ').slice(13, 15).join(' ');
+}

@@ -1,0 +1,5 @@
+import { test } from 'vitest';
+import { killUnderLoad } from '../support/crash.ts';
+
+test('a server killed under load keeps what it has acknowledged, once, and lists what it keeps', () =>
+  killUnderLoad(1));

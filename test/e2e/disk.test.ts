@@ -1,0 +1,80 @@
+import { chmodSync, cpSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { canMount, expectRefusal, isRoot, smallDisk } from '../support/disk.ts';
+import { startServer } from '../support/process.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const NOBODY = 65_534;
+
+/** Repeats a request as long as the answer is a 503. */
+async function untilAvailable(ask: () => Promise<Response>): Promise<Response> {
+  for (;;) {
+    const response = await ask();
+    if (response.status !== 503) return response;
+    await response.text();
+    await pause(100);
+  }
+}
+
+describe.skipIf(!canMount)('a full disk', () => {
+  test('refuses POST with 503 and nothing else, and heals by itself', async () => {
+    const { dir, seen, command, fill, free } = await smallDisk();
+    const server = await startServer({ command, env: { DATA_DIR: dir } });
+    const alice = client(server.url, seen)('alice');
+    const bob = client(server.url, seen)('bob');
+    const before = ['Fern', 'Moss', 'Oak'].map((name) => ({ name }));
+    for (const [id, plant] of before.entries()) expect((await alice.create(id, plant)).status).toBe(200);
+
+    fill();
+    for (let i = 0; i < 3; i++) {
+      const refused = await Promise.all([
+        alice.create(10, { name: 'Late' }),
+        bob.create(10, { name: 'Late' }),
+      ]);
+      for (const response of refused) {
+        expect(response.status).toBe(503);
+        expect(response.headers.get('retry-after')).toMatch(/^\d+$/);
+        expect(await response.json()).toMatchObject({ error: 50301 });
+      }
+      const listed = await alice.get();
+      expect(listed.status).toBe(200);
+      expect(await listed.json()).toEqual(before);
+      expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
+      await pause(500); // for the view to have tried to save
+    }
+
+    free();
+    expect((await untilAvailable(() => alice.create(10, { name: 'Late' }))).status).toBe(200);
+    expect((await alice.create(11, { name: 'Later' })).status).toBe(200);
+    const after = [...before, { name: 'Late' }, { name: 'Later' }];
+    expect(await (await untilAvailable(() => alice.get())).json()).toEqual(after);
+    process.kill(server.pid, 'SIGTERM');
+    expect((await server.ended).code).toBe(0);
+
+    const kept = tempDir(); // SQLite cannot open it where this process sees it
+    cpSync(seen, kept, { recursive: true });
+    const again = await startService({ DATA_DIR: kept });
+    expect(await again.as('alice').list()).toEqual(after);
+  });
+});
+
+describe('a data directory that may only be read', () => {
+  const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+
+  test('refuses a later start and leaves the log as it is', async () => {
+    const dir = tempDir();
+    const service = await startService({ DATA_DIR: dir });
+    await service.as('alice').create(1, { name: 'Fern' });
+    await service.close();
+    const file = join(dir, 'log.db');
+    const before = readFileSync(file);
+    if (!isRoot) for (const name of ['lock.db', 'log.db', 'view.db']) chmodSync(join(dir, name), 0o400);
+    chmodSync(dir, isRoot ? 0o755 : 0o500);
+    await expectRefusal({ ...reader, env: { DATA_DIR: dir } }, dir);
+    expect(readFileSync(file).equals(before)).toBe(true);
+    chmodSync(dir, 0o700);
+  });
+});

@@ -1,0 +1,225 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { typed } from '../commands/typed.ts';
+import { canRun, ROOT, run, start } from '../support/process.ts';
+import { type Plant, startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');
+const SCRIPTS = (
+  JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
+).scripts;
+
+const fenced = [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, block]) => ({
+  language,
+  block,
+}));
+const blocks = (of: string): string[] =>
+  fenced.filter(({ language }) => language === of).map(({ block }) => block as string);
+const [GET = '', EXPECT = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
+const [ROOT_PY = '', INCLUSION_PY = ''] = blocks('python');
+
+const GARDEN: [user: string, id: bigint, plant: Plant][] = [
+  ['alice', 42n, { name: 'Fern', tag: 'indoor' }],
+  ['bob', 42n, { name: '', tag: '' }],
+  ['alice', -(2n ** 63n), { name: Array.from({ length: 0x20 }, (_, i) => String.fromCharCode(i)).join('') }],
+  ['bob', 2n ** 63n - 1n, { name: 'delete \u007f, next line \u0085, lines \u2028 \u2029 \r\n' }],
+  ['alice', 1n, { name: 'quotes "\' and slashes \\ / \\u0041 \\\\', tag: '</script>' }],
+  ['bob', 1n, { name: 'emoji 🌱👩‍🌾, \ufeffmark, \ufffd, \uffff', tag: '\u{10ffff}' }],
+  ['zoë 🌱/-', 1n, { name: 'e\u0301 and é' }],
+];
+
+const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
+
+/** A shell where what is pasted works on this service. */
+const service = await serviceOfFile();
+const inDir = { DATA_DIR: service.dir };
+
+describe('README.md', () => {
+  test('shows a plant created and listed on its first screen, and it works when pasted', async () => {
+    const [, block = ''] = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
+    const other = await startService();
+    const script = block.replaceAll('http://127.0.0.1:3000', other.url);
+    const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
+    const [, created, listed] = /The first `curl` answers `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
+    expect(stdout).toBe(`${created}${listed}`);
+    expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
+  });
+});
+
+/** Where the files of the page are. */
+let dir: string;
+/** What verify prints of the log, and what of it an auditor has written down. */
+let verdict: string;
+let noted: string;
+
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+  writeFileSync(join(dir, 'root.py'), ROOT_PY);
+  writeFileSync(join(dir, 'inclusion.py'), INCLUSION_PY);
+  for (const [user, id, plant] of GARDEN) expect((await service.as(user).create(id, plant)).status).toBe(200);
+  const { code, stdout } = await typed(['verify'], inDir);
+  expect(code).toBe(0);
+  verdict = stdout;
+  noted = /^expect +(\S+)$/m.exec(verdict)?.[1] as string;
+  return () => rmSync(dir, { recursive: true });
+});
+
+describe('docs/auditing.md', () => {
+  test('names only commands that exist, and every one for auditors', () => {
+    const named = [...PAGE.matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, script]) => script as string);
+    for (const script of named) expect(Object.keys(SCRIPTS)).toContain(script);
+    const all = ['token', 'replay', 'plants', 'verify', 'rebuild', 'prove', 'check-proof'];
+    expect(new Set(named)).toEqual(new Set(all));
+  });
+
+  test('names only options that these commands have', async () => {
+    const commands = ['token', 'replay', 'plants', 'verify', 'prove'];
+    let help = '';
+    for (const command of commands) help += (await typed([command, '--help'])).stdout;
+    const named = [...PAGE.matchAll(/(?<=[` ])--[a-z]+/g)].map(([option]) => option);
+    expect(named.length).toBeGreaterThan(10);
+    for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
+  });
+
+  test('gets the same events over HTTP as on the machine, and the plants as they were', async () => {
+    const [token = '', ...ways] = GET.split(/(?<=\n)/);
+    const printed: string[] = [];
+    for (const way of ways) printed.push(succeeded(await pasted(way.startsWith('curl') ? token + way : way)));
+    const [http = '', machine, plants = ''] = printed;
+    expect(http).toBe(machine);
+    const events = http.trimEnd().split('\n');
+    expect(events.map((line) => JSON.parse(line).data.name)).toEqual(GARDEN.map(([, , { name }]) => name));
+    expect(JSON.parse(plants)).toEqual([]); // that was before the first of them
+  });
+
+  test('shows what verify prints', () => {
+    const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
+    const [shown] = blocks('');
+    expect(labels(shown)).toBe(labels(verdict));
+    expect(verdict).toContain(`size      ${GARDEN.length}\n`);
+    expect(verdict).toContain('faults    none\n');
+  });
+
+  test('tells with a note of before whether anything has been changed', async () => {
+    const forged = noted.replace(/.$/, (digit) => (digit === '0' ? '1' : '0'));
+    const sound = await pasted(EXPECT.replace('SIZE:ROOT', noted));
+    const changed = await typed(['verify', '--expect', forged], inDir);
+    expect(succeeded(sound)).toMatch(/^faults +none$/m);
+    expect(changed.code).toBe(1);
+    expect(changed.stdout).toContain(`the first ${GARDEN.length} events are not those that were expected`);
+  });
+
+  test('proves what it says of a plant and of the log', async () => {
+    const shown = succeeded(await pasted(PROVE)).split('\n');
+    expect(shown).toEqual([
+      expect.stringMatching(RegExp(`of "plant-alice/42" is number 1 of the log ${noted}$`)),
+      expect.stringMatching(RegExp(`^the log 5:[0-9a-f]{64} is the beginning of the log ${noted}$`)),
+      '',
+    ]);
+  });
+});
+
+describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
+  const replayed = async (...args: string[]): Promise<string> =>
+    succeeded(await typed(['replay', ...args], inDir));
+
+  test('recompute the root of a log with awkward names, and check a proof, when pasted', async () => {
+    const proof = succeeded(await typed(['prove', '--user', 'alice', '--id', '42'], inDir));
+    writeFileSync(join(dir, 'plant.json'), proof);
+    const [root = '', plant = ''] = succeeded(await pasted(RECOMPUTE)).split('\n');
+    expect(root).toBe(noted);
+    expect(plant).toBe(`["plant-alice/42", "${JSON.parse(proof).event.id}"] is number 1 of ${noted}`);
+  });
+
+  test('recompute the root of the log of every size', async () => {
+    const lines = (await replayed()).split(/(?<=\n)/);
+    const none = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+    const roots = [none];
+    for (let size = 1; size <= lines.length; size++) {
+      const proof = succeeded(await typed(['prove', '--from', `${size}`], inDir));
+      roots.push(JSON.parse(proof).from.root);
+    }
+    const computed = await python(
+      'root.py',
+      roots.map((_, size) => lines.slice(0, size).join('')),
+    );
+    expect(computed.map(succeeded)).toEqual(roots.map((root, size) => `${size}:${root}\n`));
+  });
+
+  test('find another root where a name has another letter, or two events are swapped', async () => {
+    const events = await replayed();
+    const [first = '', second = '', ...rest] = events.split(/(?<=\n)/);
+    const changed = [events.replace('Fern', 'Farn'), [second, first, ...rest].join('')];
+    for (const ended of await python('root.py', changed)) {
+      const root = succeeded(ended);
+      expect(root).toMatch(RegExp(`^${GARDEN.length}:[0-9a-f]{64}\n$`));
+      expect(root).not.toBe(`${noted}\n`);
+    }
+  });
+
+  test('accept the proof of every plant, and none that is damaged', async () => {
+    const proofs: string[] = [];
+    for (const [user, id] of GARDEN)
+      proofs.push(succeeded(await typed(['prove', '--user', user, '--id', `${id}`], inDir)));
+    for (const [i, checked] of (await python('inclusion.py', proofs)).entries())
+      expect(succeeded(checked)).toMatch(RegExp(` is number ${i + 1} of ${noted}\n$`));
+    const [proof = ''] = proofs;
+    const { path, ...others } = JSON.parse(proof);
+    const damaged = [
+      proof.replace('Fern', 'Farn'),
+      JSON.stringify({ ...others, path, index: 1 }),
+      JSON.stringify({ ...others, path, index: 7 }),
+      JSON.stringify({
+        ...others,
+        path,
+        root: noted.slice(2).replace(/.$/, (digit) => (digit === '0' ? '1' : '0')),
+      }),
+      JSON.stringify({ ...others, path: path.slice(1) }),
+      JSON.stringify({ ...others, path: [...path, path[0]] }),
+      JSON.stringify({ ...others, path: [] }),
+    ];
+    const refused = { code: 1, stdout: 'no proof\n', stderr: '' };
+    expect(await python('inclusion.py', damaged)).toEqual(damaged.map(() => refused));
+  });
+});
+
+type Ended = { code: number | null; stdout: string; stderr: string };
+
+function succeeded({ code, stdout, stderr }: Ended): string {
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout;
+}
+
+/** What the page shows, typed into a shell where the log and the files are. */
+function pasted(block: string): Promise<Ended> {
+  const script = block
+    .replaceAll('http://127.0.0.1:3000', service.url)
+    .replaceAll(/\b[a-z]+\.(?:py|json)\b/g, (file) => `'${join(dir, file)}'`);
+  return run({ command: ['sh', '-c', script], env: inDir });
+}
+
+/** Runs a script on each input as if for itself: python takes longer to start than the script to run. */
+const RUN_ON_EACH = `
+import contextlib, io, json, runpy, sys, traceback
+ended = []
+for text in json.load(sys.stdin.buffer):
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try: runpy.run_path(sys.argv[1], run_name="__main__")
+        except SystemExit as end: code = int(end.code or 0)
+        except BaseException: code = 1; traceback.print_exc()
+    ended.append({"code": code, "stdout": out.getvalue(), "stderr": err.getvalue()})
+json.dump(ended, sys.stdout)
+`;
+
+async function python(file: string, inputs: string[]): Promise<Ended[]> {
+  const running = start({ command: ['python3', '-c', RUN_ON_EACH, join(dir, file)] });
+  running.stdin.end(JSON.stringify(inputs));
+  expect(await running.ended).toMatchObject({ code: 0 });
+  return JSON.parse(running.stdout());
+}

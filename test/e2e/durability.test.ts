@@ -1,0 +1,173 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openLogFile } from '../../src/eventStore/sqliteFile.ts';
+import { canRun, MAIN, NODE, run, signalGroup, start, startServer } from '../support/process.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+// What reaches the disk before an answer is seen from outside, in the system calls of the process (strace).
+
+const canTrace = canRun('what reaches the disk', [
+  'strace',
+  '-f',
+  '--seccomp-bpf',
+  '-o',
+  '/dev/null',
+  'true',
+]);
+
+const SYNC = /^f(data)?sync$/;
+const WRITE = /^(p?writev?2?|pwrite64|sendto|sendmsg)$/;
+
+/** A system call; it was on its way from line `from` to line `to` of the trace. */
+type Call = { name: string; text: string; result: string; from: number; to: number };
+
+/** Reads the output of `strace -f -o`: calls of several threads, each in one line or in an unfinished and a resumed one. */
+function callsIn(trace: string): Call[] {
+  const unfinished = new Map<string, Omit<Call, 'result' | 'to'>>();
+  return trace.split('\n').flatMap((line, at) => {
+    const [, thread = '', rest = ''] = /^(\d+) +(.*)$/.exec(line) ?? [];
+    const resumed = /^<\.\.\. \w+ resumed>/.test(rest);
+    const call = resumed
+      ? unfinished.get(thread)
+      : { name: /^\w+/.exec(rest)?.[0] ?? '', text: rest, from: at };
+    if (!call) return [];
+    if (rest.endsWith('<unfinished ...>')) {
+      unfinished.set(thread, call);
+      return [];
+    }
+    const result = /\) += (-?\d+)[^=]*$/.exec(rest)?.[1] ?? '';
+    return [{ ...call, result, to: at }];
+  });
+}
+
+describe.skipIf(!canTrace)('the answer to a POST', () => {
+  test('is written after the log’s fsync, which follows the event’s bytes', async () => {
+    const DATA_DIR = tempDir();
+    const trace = join(tempDir(), 'trace');
+    const calls = 'write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync';
+    const strace = [
+      'strace',
+      '-f',
+      '--seccomp-bpf',
+      '-yy',
+      '-s',
+      '70000',
+      '-e',
+      `trace=${calls}`,
+      '-o',
+      trace,
+    ];
+    const server = await startServer({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
+    const as = client(server.url, DATA_DIR);
+    const markers = ['FirstFern', ...Array.from({ length: 12 }, (_, i) => `ManyFerns-${i}-`)];
+    const [first = '', ...atOnce] = markers;
+    expect((await as('alice').create(0, { name: first })).status).toBe(200);
+    const created = await Promise.all(
+      atOnce.map((name, i) => as(i % 2 ? 'alice' : 'bob').create(i + 1, { name })),
+    );
+    expect(created.map(({ status }) => status)).toEqual(atOnce.map(() => 200));
+    signalGroup(server.pid, 'SIGTERM');
+    await server.ended;
+
+    const seen = callsIn(readFileSync(trace, 'utf8'));
+    const wal = `<${join(DATA_DIR, 'log.db-wal')}>`;
+    for (const marker of markers) {
+      const answer = seen.find(
+        ({ name, text }) => WRITE.test(name) && text.includes('<TCP') && text.includes(marker),
+      );
+      expect(answer?.text).toContain('HTTP/1.1 200 OK');
+      const { from: answered } = answer as Call;
+      const stored = seen.find(
+        ({ name, text }) => WRITE.test(name) && text.includes(wal) && text.includes(marker),
+      );
+      expect(stored?.to).toBeLessThan(answered);
+      const synced = seen.find(
+        ({ name, text, result, from, to }) =>
+          SYNC.test(name) &&
+          text.includes(wal) &&
+          result === '0' &&
+          from > (stored as Call).to &&
+          to < answered,
+      );
+      expect(synced, `an fsync between the event and the answer of ${marker}`).toBeDefined();
+    }
+  });
+
+  test('is no 200 when the fsync fails: the process says so and ends, and what it had acknowledged is there', async () => {
+    const DATA_DIR = tempDir();
+    const first = await startService({ DATA_DIR });
+    await first.as('alice').create(1, { name: 'Fern' });
+    await first.close();
+
+    const failing = ['-e', 'inject=fsync,fdatasync:error=EIO', '-P', join(DATA_DIR, 'log.db-wal')];
+    const strace = ['strace', '-f', '-e', 'trace=fsync,fdatasync', ...failing, '-o', '/dev/null'];
+    const second = start({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
+    const as = client(await second.listening(), DATA_DIR);
+    const statuses = await Promise.all(
+      [2, 3, 4].map((id) =>
+        as('alice')
+          .create(id, { name: 'Moss' })
+          .then(
+            ({ status }) => status,
+            () => 'cut',
+          ),
+      ),
+    );
+    for (const status of statuses) expect([503, 'cut']).toContain(status);
+    expect((await second.ended).code).toBe(1);
+    const last = second.stdout().trim().split('\n').at(-1) as string;
+    expect(JSON.parse(last)).toMatchObject({ level: 60, msg: expect.stringContaining('disk') });
+
+    const third = await startService({ DATA_DIR });
+    const [kept] = await third.as('alice').list();
+    expect(kept).toEqual({ name: 'Fern' });
+  });
+});
+
+describe.skipIf(!canTrace)('what a crash has left', () => {
+  test('in the write-ahead log is on the disk before SQLite looks at it', async () => {
+    const file = join(tempDir(), 'log.db');
+    const crashed = openLogFile(file);
+    onTestFinished(() => crashed.close());
+    crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
+    const before = readFileSync(`${file}-wal`);
+    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
+    const script = `import { settleLogFile } from '${sqliteFile}'; settleLogFile(${JSON.stringify(file)})`;
+    const trace = ['strace', '-f', '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync', NODE];
+    const { code, stderr } = await run({ command: [...trace, '--input-type=module', '-e', script] });
+    expect(code).toBe(0);
+    const calls = [...stderr.matchAll(/(pwrite64|fsync)\(\d+<[^>]*log\.db-wal>/g)].map(([, call]) => call);
+    expect(calls.at(0)).toBe('pwrite64');
+    expect(calls.at(-1)).toBe('fsync');
+    expect(readFileSync(`${file}-wal`)).toEqual(before);
+  });
+
+  test('of its creation is undone, and the log made anew', async () => {
+    const file = join(tempDir(), 'log.db');
+    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
+    const script = `import { openLogFile } from '${sqliteFile}'; openLogFile(${JSON.stringify(file)})`;
+    // Killed when the rollback journal would be removed, which is the commit of the creation.
+    const trace = ['strace', '-f', '-e', 'inject=unlink:signal=KILL:when=1', NODE];
+    await run({ command: [...trace, '--input-type=module', '-e', script] });
+    expect(statSync(`${file}-journal`).size).toBeGreaterThan(0);
+    const made = openLogFile(file);
+    expect(made.prepare('SELECT * FROM events').all()).toEqual([]);
+    made.close();
+  });
+});
+
+describe('the connection that writes the log', () => {
+  test.for([
+    ['journal_mode', 'wal'],
+    ['synchronous', 2],
+    ['recursive_triggers', 1],
+  ] as const)('has %s = %s, when the log is new and when it is opened again', ([pragma, value]) => {
+    const file = join(tempDir(), 'log.db');
+    for (let i = 0; i < 2; i++) {
+      using db = openLogFile(file);
+      expect(db.prepare(`PRAGMA ${pragma}`).get()).toEqual({ [pragma]: value });
+    }
+  });
+});

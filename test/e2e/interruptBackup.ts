@@ -1,0 +1,39 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { type Ended, MAIN, NODE, type Process, start } from '../support/process.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+/**
+ * Begins a backup of a log to `copy.db` in a directory of its own, and interrupts it some milliseconds after there is
+ * something of it. Where it has come to its end before, another one is begun, and given half of that time.
+ */
+export async function interruptBackup(
+  dir: string,
+  interrupt: (copying: Process) => void,
+  after = 0,
+): Promise<Ended & { place: string; stdout: string; stderr: string }> {
+  for (let life = after; ; life = Math.floor(life / 2)) {
+    const place = tempDir();
+    const file = join(place, 'copy.db');
+    const copying = start({ command: [NODE, MAIN, 'backup', file], env: { DATA_DIR: dir } });
+    let isOver = false;
+    void copying.ended.then(() => {
+      isOver = true;
+    });
+    const isBegun = (): boolean => readdirSync(place).some((name) => sizeOf(join(place, name)) > 0);
+    while (!isOver && !isBegun()) await pause(1);
+    await pause(life);
+    if (!isOver) interrupt(copying);
+    const ended = { ...(await copying.ended), stdout: copying.stdout(), stderr: copying.stderr() };
+    if (!existsSync(file)) return { ...ended, place };
+    if (ended.signal === null) {
+      expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+:[\da-f]{64}\n$/) });
+      expect(readdirSync(place)).toEqual(['copy.db']);
+    }
+  }
+}
+
+/** Bytes; 0 where the file has been removed meanwhile. */
+const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;

@@ -1,0 +1,54 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { curls, paste } from '../support/firstSteps.ts';
+import { run, startServer } from '../support/process.ts';
+import { expectNoStart, PASSWORD } from '../support/securedDouble.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const NPM_START = ['npm', 'start'];
+const STACK = /^\s+at /m;
+
+describe('the first start', () => {
+  test('shows commands that work with a key, an issuer and an audience of one’s own', async () => {
+    const dir = tempDir();
+    const server = await startServer({
+      env: {
+        DATA_DIR: join(dir, 'data'),
+        KEY_FILE: join(dir, "Ann's key.json"),
+        JWT_ISSUER: "Ann's",
+        JWT_AUDIENCE: 'plant store',
+      },
+    });
+    await server.printed(/(^curl.*\n){2}/m);
+    const [post, get] = curls(server.stdout());
+    expect(await paste(get as string)).toEqual([]);
+    await paste(post as string);
+    expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
+  });
+});
+
+describe('a start that cannot be', () => {
+  test('names every fault of the configuration and ends with 1', async () => {
+    const { code, stdout, stderr } = await run({
+      command: NPM_START,
+      env: { DATA_DIR: tempDir(), PORT: '70000', LOG_LEVEL: 'loud', JWKS_URL: 'ftp://secret.example' },
+    });
+    expect(code).toBe(1);
+    for (const name of ['PORT', 'LOG_LEVEL', 'JWKS_URL', 'JWT_ISSUER', 'JWT_AUDIENCE'])
+      expect(stderr).toMatch(new RegExp(`^ +${name} `, 'm'));
+    expect(stdout + stderr).not.toMatch(STACK);
+    expect(stdout + stderr).not.toContain('secret');
+  });
+
+  test('names an unknown command and shows the known ones', async () => {
+    const { code, stdout, stderr } = await run({ command: [...NPM_START, '--', 'frobnicate'] });
+    expect(code).toBe(1);
+    expect(stdout).not.toContain('listening');
+    expect(stderr).toContain('frobnicate');
+    expect(stderr).toContain('npm run -s token');
+    expect(stderr).not.toMatch(STACK);
+  });
+
+  test('ends with a message, without the password, where the connection string has an option without a value', () =>
+    expectNoStart(PASSWORD, 'tls=true&tls', /option without a proper value/));
+});

@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { Agent, get } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { expect, onTestFinished } from 'vitest';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { canRun, MAIN, NODE, start } from './process.ts';
+import { client, startService } from './service.ts';
+import { tempDir } from './tempDir.ts';
+
+export const NPM_START = ['npm', 'start'];
+export const SERVER = [NODE, MAIN];
+/** On a terminal of its own: what is written to stdin is typed there. */
+export const ON_A_TERMINAL = ['script', '-qec', 'exec npm start', '/dev/null'];
+export const CTRL_C = '\x03';
+/** What the log says where the server has ended connections by force. */
+export const CUT = /"connections":(\d+),"msg":"connections cut"/;
+
+export const hasTerminal = canRun('Ctrl-C in a terminal', ['script', '-qec', 'true', '/dev/null']);
+
+/** The server as a process, which has answered once. */
+export async function startProcess(command: readonly string[], dir = tempDir()) {
+  const server = start({ command, env: { DATA_DIR: dir } });
+  const url = await server.listening();
+  await fetch(`${url}/health/live`, { headers: { connection: 'close' } });
+  return { server, url, dir };
+}
+
+type Started = Awaited<ReturnType<typeof startProcess>>;
+
+export async function connected(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  await once(socket, 'connect');
+  return socket;
+}
+
+/** A connection that was used for three requests and is kept for more. */
+export async function keptAlive(url: string): Promise<void> {
+  const agent = new Agent({ keepAlive: true });
+  onTestFinished(() => agent.destroy());
+  for (let i = 0; i < 3; i++) {
+    const [response] = await once(get(`${url}/health/live`, { agent }), 'response');
+    await once(response.resume(), 'end');
+  }
+  expect(Object.values(agent.freeSockets).flat()).toHaveLength(1);
+}
+
+/** A POST of alice whose head the server has taken and whose body has arrived up to the middle. */
+export async function slowUpload({ url, dir }: Started, name: string) {
+  const { privateKey } = loadOrCreateKey(`${dir}/key.json`);
+  const token = await issueToken(privateKey, { user: 'alice', expires: '1h' });
+  const body = JSON.stringify({ id: 7, name });
+  const socket = await connected(url);
+  let answer = '';
+  const closed = once(socket, 'close').then(() => answer);
+  const taken = new Promise<void>((resolve) => {
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      answer += text;
+      if (answer.startsWith('HTTP/1.1 100 ')) resolve();
+    });
+  });
+  socket.write(
+    `POST /plants HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
+  );
+  await taken;
+  socket.write(body.slice(0, 10));
+  return { finish: () => socket.write(body.slice(10)), closed };
+}
+
+export const expectRefused = (url: string) =>
+  expect(fetch(`${url}/health/live`)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } });
+
+export async function expectCreated(closed: Promise<string>, name: string): Promise<void> {
+  const answer = await closed;
+  expect(answer).toContain('HTTP/1.1 200 OK');
+  expect(answer).toMatch(/^connection: close\r$/im);
+  expect(answer).toContain(JSON.stringify({ name }));
+}
+
+/** A signal to npm start lets a request in flight finish, waits for no idle connection, and leaves nothing behind. */
+export async function expectGoodOrder(signal: NodeJS.Signals): Promise<void> {
+  const started = await startProcess(NPM_START);
+  const { server, url, dir } = started;
+  await keptAlive(url);
+  const upload = await slowUpload(started, 'Fern');
+  process.kill(server.pid, signal);
+  await server.printed(/"closing"/);
+  upload.finish();
+  await expectCreated(upload.closed, 'Fern');
+  expect((await server.ended).code).toBe(0);
+  expect(server.stdout()).toContain('"closed"');
+  expect(server.stdout()).not.toMatch(CUT);
+  await expectRefused(url);
+  const again = await startService({ DATA_DIR: dir });
+  expect(await client(again.url, dir)('alice').list()).toEqual([{ name: 'Fern' }]);
+}

@@ -1,0 +1,69 @@
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { canRun, MAIN, NODE, run, start, startServer } from './process.ts';
+import { client } from './service.ts';
+import { tempDir } from './tempDir.ts';
+
+export const isRoot = process.getuid?.() === 0;
+const SERVER = [NODE, MAIN];
+const NAMESPACE = isRoot ? ['--mount'] : ['--map-root-user', '--mount'];
+const MOUNT = 'mount -t tmpfs -o size=6m tmpfs "$0" && echo mounted && exec cat';
+export const canMount = canRun('a full disk', [
+  'unshare',
+  ...NAMESPACE,
+  'sh',
+  '-c',
+  `${MOUNT} < /dev/null`,
+  '/mnt',
+]);
+
+/** A small disk of its own, in a mount namespace that a process keeps: no one else sees it, nothing of it stays. */
+export async function smallDisk() {
+  const mountPoint = tempDir();
+  const keeper = start({ command: ['unshare', ...NAMESPACE, 'sh', '-c', MOUNT, mountPoint] });
+  await keeper.printed(/mounted/);
+  const into = isRoot ? ['--mount'] : ['--user', '--mount', '--preserve-credentials'];
+  const seen = `/proc/${keeper.pid}/root${mountPoint}`;
+  const ballast = join(seen, 'ballast');
+  return {
+    dir: join(mountPoint, 'data'),
+    /** The same directory as this process sees it. */
+    seen: join(seen, 'data'),
+    command: ['nsenter', `--target=${keeper.pid}`, ...into, ...SERVER],
+    fill: () => fill(ballast),
+    free: () => rmSync(ballast),
+  };
+}
+
+/** Writes until not one byte more has room. */
+function fill(file: string): void {
+  const fd = openSync(file, 'w');
+  for (let size = 1024 * 1024; size >= 1; ) {
+    try {
+      writeSync(fd, Buffer.alloc(size));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      size = Math.floor(size / 2);
+    }
+  }
+  closeSync(fd);
+}
+
+/** Starts the server and sees it refuse: one line that names `what`, and an end. */
+export async function expectRefusal(options: Parameters<typeof run>[0], what: string): Promise<string> {
+  const { code, stdout, stderr } = await run(options);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toMatch(/^[^\n]+\n$/);
+  expect(stderr).toContain(what);
+  expect(stderr).not.toMatch(/^\s+at /m);
+  return stderr;
+}
+
+/** Starts the server, stores alice's Fern, and stops it. */
+export async function storeFern(options: Parameters<typeof startServer>[0], seen: string): Promise<void> {
+  const server = await startServer(options);
+  await client(server.url, seen)('alice').create(1, { name: 'Fern' });
+  process.kill(server.pid, 'SIGTERM');
+  expect((await server.ended).code).toBe(0);
+}

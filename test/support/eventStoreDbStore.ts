@@ -1,0 +1,62 @@
+import pino from 'pino';
+import { onTestFinished } from 'vitest';
+import { type EventStore, START } from '../../src/eventStore/eventStore.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
+import { startDouble } from '../copy/logs.ts';
+import type { EventStoreDbDouble } from './eventStoreDbDouble.ts';
+
+type Line = { level: number; msg: string; reason?: string };
+
+/** A store until the test is over, and what it logs. */
+export async function open(
+  url: string,
+  options: { patience?: number } = {},
+): Promise<{ store: EventStore; lines: Line[] }> {
+  const lines: Line[] = [];
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const store = await openEventStoreDb({ url, prefix: 'plant-', log, ...options });
+  onTestFinished(() => store.close());
+  return { store, lines };
+}
+
+/** A store with a subscriber that has caught up. */
+export async function subscribed(url: string) {
+  const { store, lines } = await open(url);
+  const leaving = new AbortController();
+  onTestFinished(() => leaving.abort());
+  const caughtUp = Promise.withResolvers<void>();
+  const streams: string[] = [];
+  void (async () => {
+    for await (const batch of store.subscribe({ after: START, signal: leaving.signal })) {
+      streams.push(...batch.events.map(({ stream }) => stream));
+      if (batch.caughtUp) caughtUp.resolve();
+    }
+  })().catch(caughtUp.reject);
+  await caughtUp.promise;
+  return {
+    store,
+    /** What has been received. */
+    streams,
+    drops: () =>
+      lines
+        .filter(({ msg }) => msg === 'EventStoreDB has dropped the subscription: subscribing again')
+        .map(({ level, reason }) => ({ level, reason })),
+  };
+}
+
+/** Two nodes, and how one of them becomes the leader. */
+export async function cluster(logs: { shared: boolean }) {
+  const first = await startDouble();
+  const second = await startDouble(logs.shared ? { log: first.log } : {});
+  const nodes = [first, second];
+  const elect = (leader: EventStoreDbDouble) => {
+    const members = nodes.map((node) =>
+      node === leader
+        ? { port: node.port, state: 'leader' as const }
+        : { port: node.port, state: 'follower' as const },
+    );
+    for (const node of nodes) node.setMembers(members);
+  };
+  elect(first);
+  return { first, second, elect, url: `esdb://127.0.0.1:${first.port},127.0.0.1:${second.port}?tls=false` };
+}
