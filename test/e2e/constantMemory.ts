@@ -22,15 +22,15 @@ type Size = {
   /** All of them together have to weigh more than there is room for. */
   species: string;
   /** Mebibytes that a process may take for a log of whatever length, besides what it takes for a small one. */
-  room?: number;
+  room: number;
   /** For `verify`, in mebibytes: with many events most of the time would go into collecting garbage in less. */
   heap: number;
   /** For the server: it needs half of it, and garbage fills the rest. */
-  serverHeap?: number;
+  serverHeap: number;
 };
 
 /** Lists, replays and checks so many plants in the memory that a few take. */
-export function constantMemory({ plants, species, room = 64, heap, serverHeap = 48 }: Size): void {
+export function constantMemory({ plants, species, room, heap, serverHeap }: Size): void {
   const roomBytes = room * MEBIBYTE;
   const hasProc = existsSync('/proc/self/status');
   if (!hasProc) console.info('skipped: memory cannot be measured here, since there is no /proc');

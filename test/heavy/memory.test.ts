@@ -3,5 +3,7 @@ import { constantMemory } from '../e2e/constantMemory.ts';
 constantMemory({
   plants: 1_000_000,
   species: 'a fern with a name that is long enough for the whole list to weigh something, number',
+  room: 64,
   heap: 128,
+  serverHeap: 48,
 });
