@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { CommanderError } from 'commander';
 import type { Logger } from 'pino';
 import { commandLine } from './commands/commandLine.ts';
@@ -42,22 +43,32 @@ async function runServer(config: Config): Promise<void> {
     onProgress: reportProgress(log, onTerminal),
     onFatal: (error) => die(error, 'the log can no longer be trusted to reach the disk'),
   });
-  closeOnSignals(starting, log); // from the first moment that anyone can know of this process
+  // From the first moment that anyone can know of this process.
+  closeOnSignals(starting, log, async () => onTerminal || (await ended(destination)));
   const service = await starting;
   if (service.isNew && !config.jwksUrl) process.stdout.write(firstSteps(config, service.url));
 }
 
-function closeOnSignals(starting: Promise<Service>, log: Logger): void {
+/** A line that is still being written at `process.exit` would be written once more. */
+async function ended(destination: NodeJS.EventEmitter & { end(): void }): Promise<void> {
+  const closed = once(destination, 'close');
+  destination.end();
+  await closed;
+}
+
+function closeOnSignals(starting: Promise<Service>, log: Logger, flush: () => Promise<unknown>): void {
   const close = async (signal: NodeJS.Signals): Promise<void> => {
     log.info({ signal }, 'closing');
     try {
       const service = await starting;
-      setTimeout(() => void cutConnections(service, log), DRAIN_TIMEOUT_MS).unref();
+      const drain = setTimeout(() => void cutConnections(service, log), DRAIN_TIMEOUT_MS);
       await service.close();
+      clearTimeout(drain);
       log.info('closed');
     } catch (error) {
       log.error({ err: error }, 'closed, not cleanly');
     }
+    await flush();
     process.exit(0);
   };
   handleSignals(process, {

@@ -48,8 +48,8 @@ export async function expectProperEnd({ fail, later }: Ending): Promise<void> {
   expect(await service.terminate()).toEqual({ code: 0, signal: null });
   expect([200, 503, 'cut']).toContain(await inFlight);
   const steps = ['closing', 'connections cut', 'closed'];
-  const [first, ...others] = service.messages().filter((msg) => steps.includes(msg));
-  expect([first, others.at(-1)]).toEqual(['closing', 'closed']);
+  const taken = service.messages().filter((msg) => steps.includes(msg));
+  expect(taken).toEqual(steps.filter((step) => step !== 'connections cut' || taken.includes(step)));
 }
 
 const USERS = ['alice', 'bob'] as const;
