@@ -192,7 +192,7 @@ describe('an inclusion proof', () => {
         const undone = rootOfPath(proof.index, proof.size, leaf, proof.path);
         expect(includes({ leaf, proof })).toBe(undone?.equals(proof.root) === true);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
   });
 });
@@ -315,7 +315,7 @@ describe('a consistency proof', () => {
         const leadsToBoth = earlier?.equals(from.root) === true && later?.equals(to.root) === true;
         expect(isConsistent(proof)).toBe(leadsToBoth);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
   });
 });

@@ -6,7 +6,7 @@ import { serviceOfFile } from '../support/serviceOfFile.ts';
 
 const { url, as, bearer, events } = await serviceOfFile();
 
-const REQUESTS = 1_000;
+const REQUESTS = 3_000;
 const AT_ONCE = 16;
 
 const HOST = 'Host: plants\r\nConnection: close\r\n';
