@@ -2,13 +2,11 @@ import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } fr
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { ViewComparison } from '../../projections/viewComparison.ts';
-import { verifyLog } from '../../src/audit/verify.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
 import { startDouble } from '../copy/logs.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { type Plant, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { verifyDir } from '../support/verifyDir.ts';
 import { typed, withoutProgress } from './typed.ts';
 import { usedDirectory } from './usedDirectory.ts';
 
@@ -54,26 +52,13 @@ async function answersOf(env: Env, position = '4'): Promise<Lists> {
   return lists;
 }
 
-/** All that verify finds in a directory, and how far its view has come. */
-async function verdictOf(dir: string): Promise<{ view: bigint | undefined; faults: object[] }> {
-  const skip = new Set<string>();
-  const view = ViewComparison.open(viewIn(dir), skip);
-  const log = openSqliteLog(join(dir, 'log.db'), { exact: true });
-  try {
-    return await verifyLog({ log, gapless: true, view, skip, signal: new AbortController().signal });
-  } finally {
-    view?.close();
-    await log.close();
-  }
-}
-
 describe('npm run rebuild', () => {
   test('builds a view that answers the same, in a new file', async () => {
     const dir = used.copy();
     const { ino } = statSync(viewIn(dir));
     expect(await rebuild({ DATA_DIR: dir })).toEqual(rebuilt(4));
     expect(statSync(viewIn(dir)).ino).not.toBe(ino);
-    expect(await verdictOf(dir)).toMatchObject({ view: 4n, faults: [] });
+    expect(await verifyDir(dir)).toMatchObject({ view: 4n, faults: [] });
     expect(await answersOf({ DATA_DIR: dir })).toEqual(LISTS);
   });
 
@@ -84,7 +69,7 @@ describe('npm run rebuild', () => {
     const dir = used.copy();
     tamper(dir);
     expect(await rebuild({ DATA_DIR: dir })).toEqual(rebuilt(4));
-    expect(await verdictOf(dir)).toMatchObject({ view: 4n, faults: [] });
+    expect(await verifyDir(dir)).toMatchObject({ view: 4n, faults: [] });
     expect(await answersOf({ DATA_DIR: dir })).toEqual(LISTS);
   });
 
@@ -96,7 +81,7 @@ describe('npm run rebuild', () => {
     expect(statSync(`${viewIn(DATA_DIR)}-wal`).size).toBeGreaterThan(0);
     expect(await rebuild({ DATA_DIR })).toEqual(rebuilt(4));
     expect(readdirSync(DATA_DIR).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
-    expect(await verdictOf(DATA_DIR)).toMatchObject({ view: 4n, faults: [] });
+    expect(await verifyDir(DATA_DIR)).toMatchObject({ view: 4n, faults: [] });
     expect(await answersOf({ DATA_DIR })).toEqual(LISTS);
   });
 

@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import { ViewComparison } from '../../projections/viewComparison.ts';
-import { type Verdict, verifyLog } from '../../src/audit/verify.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
+import type { Verdict } from '../../src/audit/verify.ts';
 import { startDouble } from '../copy/logs.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { verifyDir } from '../support/verifyDir.ts';
 import { expectRefused, typed, typing } from './typed.ts';
 import { usedDirectory } from './usedDirectory.ts';
 
@@ -174,14 +173,8 @@ faults    none
 /** Verifies again and again, until there is no reason to go on; each time all is opened anew. */
 async function verifyWhile(goOn: (verdicts: Verdict[]) => boolean, dir: string): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
-  const skip = new Set<string>();
   while (goOn(verdicts)) {
-    const view = ViewComparison.open(join(dir, 'view.db'), skip);
-    const log = openSqliteLog(join(dir, 'log.db'), { exact: true });
-    const { signal } = new AbortController();
-    verdicts.push(await verifyLog({ log, gapless: true, view, skip, signal }));
-    view?.close();
-    await log.close();
+    verdicts.push(await verifyDir(dir));
     await nextTurn();
   }
   return verdicts;

@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { typed } from '../commands/typed.ts';
+import { expectOnlyPartial, interruptBackup } from '../support/interruptedBackup.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
 import { run } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { interruptBackup } from './interruptBackup.ts';
 
 const USERS = ['alice', 'bob'] as const;
 
@@ -110,12 +110,6 @@ describe('npm run backup that does not come to its end', () => {
   test('has made no file of that name where it is killed, but one that says it is partial; the next one works', async () => {
     const dir = logWith({ events: EVENTS });
     const { place } = await interruptBackup(dir, ({ kill }) => void kill());
-    const rest = readdirSync(place);
-    expect(rest.length).toBeGreaterThan(0);
-    for (const name of rest) expect(name).toMatch(/^copy\.db\.[\da-f-]{36}\.partial(-journal)?$/);
-    const file = join(place, 'copy.db');
-    expect(await typed(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
-    expect(readdirSync(place).sort()).toEqual(['copy.db', ...rest].sort());
-    expect(rowsIn(file)).toHaveLength(EVENTS);
+    await expectOnlyPartial(place, { dir, events: EVENTS });
   });
 });

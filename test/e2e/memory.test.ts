@@ -1,4 +1,4 @@
-import { constantMemory } from './constantMemory.ts';
+import { constantMemory } from '../support/constantMemory.ts';
 
 // A million are in test/heavy. Few that are long weigh almost as much, and take a tenth of the time.
 constantMemory({

@@ -3,9 +3,6 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ViewComparison } from '../../projections/viewComparison.ts';
-import { verifyLog } from '../../src/audit/verify.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
 import { withoutProgress } from '../commands/typed.ts';
 import { expectOldViewAfter, REBUILD, rebuilt, viewIn } from '../support/interruptedRebuild.ts';
 import { hasTerminal } from '../support/interruptions.ts';
@@ -13,23 +10,11 @@ import { logWith } from '../support/logs.ts';
 import { run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { verifyDir } from '../support/verifyDir.ts';
 
 const PLANTS = 20_000;
 /** How far the old view has come, so that it can be told from a new one. */
 const OLD = 100;
-
-/** All that verify finds in a directory, and how far its view has come. */
-async function verdictOf(dir: string): Promise<{ view: bigint | undefined; faults: object[] }> {
-  const skip = new Set<string>();
-  const view = ViewComparison.open(viewIn(dir), skip);
-  const log = openSqliteLog(join(dir, 'log.db'), { exact: true });
-  try {
-    return await verifyLog({ log, gapless: true, view, skip, signal: new AbortController().signal });
-  } finally {
-    view?.close();
-    await log.close();
-  }
-}
 
 /** A log with all the plants, and a view of the first of them. */
 async function dirWithOldView(): Promise<string> {
@@ -57,7 +42,7 @@ test('a rebuild that is killed at random moments leaves the old view or the new 
     while (!isOver && !existsSync(`${viewIn(dir)}.new`)) await pause(1);
     await pause(LIVES[i] ?? 0);
     await rebuilding.kill();
-    const { view, faults } = await verdictOf(dir);
+    const { view, faults } = await verifyDir(dir);
     expect(faults).toEqual([]);
     expect([BigInt(OLD), BigInt(PLANTS)]).toContain(view);
     if (view === BigInt(OLD)) olds++;
@@ -71,7 +56,7 @@ test('a rebuild that is killed at random moments leaves the old view or the new 
     signal: null,
   });
   expect(readdirSync(dir).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
-  expect(await verdictOf(dir)).toMatchObject({ view: BigInt(PLANTS), faults: [] });
+  expect(await verifyDir(dir)).toMatchObject({ view: BigInt(PLANTS), faults: [] });
 });
 
 test('rebuilds that are ended by a signal, by Ctrl-C on a terminal and by a kill leave the old view, from which the next server goes on', () =>

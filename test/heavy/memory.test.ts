@@ -1,4 +1,4 @@
-import { constantMemory } from '../e2e/constantMemory.ts';
+import { constantMemory } from '../support/constantMemory.ts';
 
 constantMemory({
   plants: 1_000_000,

@@ -2,8 +2,10 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { type Ended, MAIN, NODE, type Process, start } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { typed } from '../commands/typed.ts';
+import { rowsIn } from './logs.ts';
+import { type Ended, MAIN, NODE, type Process, start } from './process.ts';
+import { tempDir } from './tempDir.ts';
 
 /**
  * Begins a backup of a log to `copy.db` in a directory of its own, and interrupts it some milliseconds after there is
@@ -37,3 +39,17 @@ export async function interruptBackup(
 
 /** Bytes; 0 where the file has been removed meanwhile. */
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+
+/** A kill leaves only files whose names say that they are partial, and the next backup beside them has all events. */
+export async function expectOnlyPartial(
+  place: string,
+  { dir, events }: { dir: string; events: number },
+): Promise<void> {
+  const rest = readdirSync(place);
+  expect(rest.length).toBeGreaterThan(0);
+  for (const name of rest) expect(name).toMatch(/^copy\.db\.[\da-f-]{36}\.partial(-journal)?$/);
+  const file = join(place, 'copy.db');
+  expect(await typed(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+  expect(readdirSync(place).sort()).toEqual(['copy.db', ...rest].sort());
+  expect(rowsIn(file)).toHaveLength(events);
+}

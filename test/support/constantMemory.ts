@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { typed } from '../commands/typed.ts';
-import { auditorToken } from '../support/eventStream.ts';
-import { logWith } from '../support/logs.ts';
-import { launch, MAIN, NODE, type Process, ROOT } from '../support/process.ts';
-import { client } from '../support/service.ts';
+import { auditorToken } from './eventStream.ts';
+import { logWith } from './logs.ts';
+import { launch, MAIN, NODE, type Process, ROOT } from './process.ts';
+import { client } from './service.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /** Pages of the view, its rows that are compared together, and the filter of streams: they fill, and have a size. */
