@@ -24,8 +24,6 @@ type Options = {
   from: EventStore;
   to: EventStore;
   onProgress?: (progress: CopyProgress) => void;
-  /** Milliseconds without an event after which a log is asked whether it is still there. */
-  silence?: number;
 };
 
 const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as const;
@@ -35,7 +33,7 @@ const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as con
  * that holds the first of them already gets the others; one that holds anything else is left as it is.
  * @throws Error with a message for an operator; what has been copied until then is where it belongs
  */
-export async function copyLog({ from, to, onProgress, silence = 20_000 }: Options): Promise<Copied> {
+export async function copyLog({ from, to, onProgress }: Options): Promise<Copied> {
   const source: Side = { name: 'the source', log: from };
   const target: Side = { name: 'the target', log: to };
   const end = await endOf(source);
@@ -45,7 +43,7 @@ export async function copyLog({ from, to, onProgress, silence = 20_000 }: Option
 
   /** Walks both logs from the start; `missing` is the event of the source before which the target ends. */
   async function walk(mine: Events, verdict: string): Promise<{ same: number; missing?: RecordedEvent }> {
-    using theirs = eventsOf(target, silence);
+    using theirs = eventsOf(target);
     for (let same = 0; ; same++) {
       const [event, twin] = await Promise.all([mine.next(), theirs.next()]);
       if (!twin) return { same, ...(event && { missing: event }) };
@@ -56,7 +54,7 @@ export async function copyLog({ from, to, onProgress, silence = 20_000 }: Option
   }
 
   async function complete(): Promise<{ same: number; copied: number }> {
-    using mine = eventsOf(source, silence);
+    using mine = eventsOf(source);
     const { same, missing } = await walk(mine, 'the target holds other events, and is left as it is');
     let copied = 0;
     // One after the other: those that wait together have no certain order, and one that fails would leave a gap.
@@ -70,7 +68,7 @@ export async function copyLog({ from, to, onProgress, silence = 20_000 }: Option
   const { same, copied } = await complete();
   if (copied === 0) return { events: same, copied };
 
-  using mine = eventsOf(source, silence);
+  using mine = eventsOf(source);
   const { same: events, missing } = await walk(mine, 'the copy is not like the source');
   if (missing) {
     throw new Error(

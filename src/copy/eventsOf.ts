@@ -7,10 +7,10 @@ export type Side = { name: 'the source' | 'the target'; log: EventLog };
 /** The events of a log from its start, one by one, as far as there are any now. */
 export type Events = Disposable & { next(): Promise<RecordedEvent | undefined> };
 
-/** Reads a log to its end; one that gives nothing for `silence` milliseconds is asked whether it is still there. */
-export function eventsOf({ name, log }: Side, silence: number): Events {
+/** Reads a log to its end. */
+export function eventsOf({ name, log }: Side): Events {
   const stop = new AbortController();
-  const batches = readLog(log, { after: START, signal: stop.signal, silence });
+  const batches = readLog(log, { after: START, signal: stop.signal });
   let events: Iterator<RecordedEvent> = [].values();
   return {
     async next() {

@@ -167,7 +167,7 @@ export class Connection {
   }
 }
 
-/** Where compiled modules are kept, loading the client's takes half the time; a thread is told by its environment only. */
+/** With a compile cache, loading the client's modules takes half the time; a thread reads it from its environment only. */
 function compileCache(): { NODE_COMPILE_CACHE?: string } {
   const dir = getCompileCacheDir(); // of this version of Node, below what was configured
   return dir === undefined ? {} : { NODE_COMPILE_CACHE: dirname(dir) };

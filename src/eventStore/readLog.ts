@@ -6,10 +6,9 @@ type Options = {
   signal: AbortSignal;
   /** Whether to go on at the end of the log, with each event as it is appended. */
   live?: boolean;
-  /** Milliseconds without a batch after which the log is asked whether it is still there: a subscription would wait for ever. */
-  silence?: number;
 };
 
+/** After so long without a batch, in milliseconds, the log is asked for its end: a subscription would wait for ever. */
 export const SILENCE_TIMEOUT_MS = 20_000;
 /** A reader who does not come back for so long, in milliseconds, keeps no subscription open. */
 const IDLE = 2_000;
@@ -20,7 +19,7 @@ const IDLE = 2_000;
  */
 export async function* readLog(
   log: EventLog,
-  { after, signal, live = false, silence = SILENCE_TIMEOUT_MS }: Options,
+  { after, signal, live = false }: Options,
 ): AsyncGenerator<Batch> {
   let position = after;
   while (!signal.aborted) {
@@ -37,7 +36,7 @@ export async function* readLog(
     try {
       while (!leaving.signal.aborted) {
         const next = batches.next();
-        const { value: batch, done } = await (live ? next : orAway(next, log, silence));
+        const { value: batch, done } = await (live ? next : orAway(next, log));
         if (signal.aborted) return;
         if (done) throw new StoreUnavailable('the log has been closed');
         position = batch.events.at(-1)?.position ?? position;
@@ -55,11 +54,11 @@ export async function* readLog(
   }
 }
 
-async function orAway<T>(next: Promise<T>, log: EventLog, silence: number): Promise<T> {
+async function orAway<T>(next: Promise<T>, log: EventLog): Promise<T> {
   const over = new AbortController();
   const away = async (): Promise<never> => {
     for (;;) {
-      await sleep(silence, over.signal);
+      await sleep(SILENCE_TIMEOUT_MS, over.signal);
       over.signal.throwIfAborted();
       await log.end();
     }
