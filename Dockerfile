@@ -1,4 +1,4 @@
-# Debian, not Alpine: Node supports glibc in full, musl as an experiment.
+# Debian, not Alpine: Node's support for musl is experimental.
 ARG NODE_IMAGE=node:26-slim
 
 FROM ${NODE_IMAGE} AS build
@@ -7,7 +7,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --ignore-scripts
 COPY projections projections
 COPY src src
-# Readable for the user below, whatever the umask of the checkout was.
+# Readable for the user below, with any umask of the checkout.
 RUN chmod -R a+rX .
 
 FROM ${NODE_IMAGE}
@@ -22,7 +22,7 @@ ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 VOLUME /data
 EXPOSE 3000
 USER node
-# Live, not ready: an orchestrator replaces what is unhealthy, and that brings no store back.
+# Live, not ready: an orchestrator replaces unhealthy containers, which does not help when the event store is unavailable.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then((answer) => process.exit(answer.ok ? 0 : 1))"]
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
 CMD ["node", "src/main.ts"]

@@ -5,7 +5,8 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
 const MINUTE_MS = 60_000;
 const GIB = 2 ** 30;
 
-// A time-out ends a hang. No test depends on speed, so all time-outs are far beyond what a slow machine takes.
+// A time-out ends a hang. No test depends on speed, so all time-outs are far beyond what a slow machine
+// takes.
 const test = (name: string, patterns: string[], more = {}): TestProjectInlineConfiguration => ({
   test: {
     name,
@@ -15,13 +16,21 @@ const test = (name: string, patterns: string[], more = {}): TestProjectInlineCon
     isolate: false,
     testTimeout: 10 * MINUTE_MS,
     hookTimeout: 10 * MINUTE_MS,
-    // Threads and processes that tests start need not compile their modules again: it is most of what they cost.
+    // Threads and processes that tests start need not compile their modules again: it is most of what they
+    // cost.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/compiled') },
     expect: { poll: { timeout: 5 * MINUTE_MS, interval: 20 } },
     ...more,
   },
 });
 
+/** The HTTP API over sockets, and EventStoreDB's client and an identity provider with fake servers. */
+const INTEGRATION = [
+  'test/api/*.test.ts',
+  'test/copy/copyLog.test.ts',
+  'test/eventStore/eventStoreDb/*.test.ts',
+  'test/tokens/identityProvider.test.ts',
+];
 const OTHERS = ['test/e2e/**', 'test/faults/**', 'test/heavy/**', 'test/soak/**', 'test/containers/**'];
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
@@ -30,13 +39,15 @@ const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
 export default defineConfig({
   test: {
     teardownTimeout: 10 * MINUTE_MS,
-    // One more than cores, since some wait; as far as each has a GiB of memory: it and the processes it starts need less.
+    // One more than cores, since some wait; as far as each has a GiB of memory: it and the processes it
+    // starts need less.
     maxWorkers: Math.max(
       1,
       Math.min(availableParallelism() + 1, Math.floor(process.availableMemory() / GIB)),
     ),
     projects: [
-      test('unit', ['test/**/*.test.ts'], { exclude: OTHERS }),
+      test('unit', ['test/**/*.test.ts'], { exclude: [...INTEGRATION, ...OTHERS] }),
+      test('integration', INTEGRATION),
       test('e2e', ['test/e2e/*.test.ts']),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),

@@ -1,190 +1,266 @@
 import type { BaseLogger } from 'pino';
-import { type EventStore, type Position, StoreUnavailable } from '../src/eventStore/eventStore.ts';
-import { MalformedPlantCreated } from '../src/plants/plant.ts';
-import { settledWithin, sleep } from '../src/sleep.ts';
-import type { PlantsByUser } from './plantsByUser.ts';
+import {
+  type EventStore,
+  InvalidEvent,
+  LogReplaced,
+  NO_LOG_ID,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../src/eventStore/eventStore.ts';
+import { backOff, finishedWithin, sleep } from '../src/time/sleep.ts';
+import type { View } from './view.ts';
 
-/** The view has not reached a position in time, or has stopped; the message says which, in words for a client. */
+/** The view has not reached a position in time, or has halted. The message is for clients. */
 export class ViewBehind extends Error {
   override readonly name = 'ViewBehind';
 }
 
-export type Progress = { from: Position; position: Position; end: Position };
-
-export type Follower = {
-  /** Resolves once the view, of the log with this mark, has caught up since the start and has seen `position`. @throws ViewBehind */
-  reached(position: Position, mark?: string): Promise<void>;
-  /** How often the view has begun anew: positions from before then may be lost. */
-  readonly rebuilds: number;
-  /** Why the view cannot be asked just now; undefined when it can. */
-  notReady(): string | undefined;
-  /** Ends following; what has been seen is in the view, but perhaps not saved yet. */
-  stop(): Promise<void>;
-};
+/**
+ * How far a view has caught up: events applied since it started, its position, and that of the end of the
+ * log.
+ */
+export type Progress = { events: number; position: Position; end: Position };
 
 type Options = {
   store: EventStore;
-  view: PlantsByUser;
-  /** Ids of events that an operator has decided to pass over. */
+  view: View;
+  /** IDs of events to skip. */
   skip: ReadonlySet<string>;
-  log: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
+  logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
 };
 
 /** How long `reached` waits, in milliseconds. */
 export const REACHED_TIMEOUT_MS = 5_000;
+/** Applied events are saved together: so many, or after so many milliseconds. */
+const SAVE_BATCH = 10_000;
+const SAVE_INTERVAL_MS = 1_000;
+/** While saving fails, so many events are kept in memory; then the follower waits. */
+const MAX_UNSAVED = 200_000;
+const UNSAVED_POLL_MS = 100;
+const MAX_RETRY_DELAY_MS = 2_000;
+/** `stop` waits for the event store for so long, in milliseconds. */
+const STOP_TIMEOUT_MS = 500;
 
-/** Rows wait for each other so that they share pages and a transaction: up to this many, or this many milliseconds. */
-const SAVE_AFTER_EVENTS = 10_000;
-const SAVE_AFTER = 1_000;
-/** While rows cannot be saved the view goes on in memory, up to this many. */
-const MOST_UNSAVED = 200_000;
+/**
+ * `live`: it has caught up, and is read even while the event store is unavailable. `halted`: an event is
+ * invalid.
+ */
+type State = { name: 'catching up' } | { name: 'live' } | { name: 'halted'; reason: string };
 
-const LONGEST_PAUSE = 2_000;
-/** A log that is away is not waited for at the end, in milliseconds. */
-const FAREWELL = 500;
+/** Keeps a view up to date with its log: checks that it belongs to the log, then applies each event. */
+export class Follower {
+  readonly view: View;
+  /** How often the view has been reset: positions of before may be gone from the log. */
+  resets = 0;
+  readonly #options: Options;
+  readonly #saver: Saver;
+  readonly #stopping = new AbortController();
+  /** Aborts when the view is damaged: the subscription has to start from the beginning. */
+  #damaged = new AbortController();
+  #state: State = { name: 'catching up' };
+  /** Why the event store is unavailable; undefined while it is available. */
+  #unavailable: string | undefined;
+  #waiting = new Set<() => void>();
+  readonly #running: Promise<void>;
 
-const backOff = (failures: number): number => Math.min(50 * 2 ** failures, LONGEST_PAUSE);
+  constructor(options: Options) {
+    this.#options = options;
+    this.view = options.view;
+    this.#saver = new Saver(options.view, options.logger);
+    this.view.onDamage = () => {
+      if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
+      this.#damaged.abort();
+    };
+    this.#running = this.#run();
+  }
 
-/** Keeps the view up with the log: binds it to its log, then applies every event as it comes. */
-export function follow({ store, view, skip, log, onProgress }: Options): Follower {
-  const stopping = new AbortController();
-  const waiting = new Set<() => void>();
-  let caughtUp = false;
-  let rebuilds = 0;
-  let stopped: string | undefined;
-  let away: string | undefined;
-  let saving: NodeJS.Timeout | undefined;
-  let failedSaves = 0;
-  let restart = new AbortController();
-  view.onDamage = () => {
-    caughtUp = false;
-    restart.abort();
-  };
+  /** Why the view cannot be read; undefined if it can. */
+  get notReady(): string | undefined {
+    const { name, applied } = this.view;
+    if (this.#state.name === 'live') return undefined;
+    if (this.#state.name === 'halted') return `${name} has halted: ${this.#state.reason}`;
+    return this.#unavailable === undefined
+      ? `${name} is catching up with the log, at position ${applied.position}`
+      : `the event store is unavailable: ${this.#unavailable}`;
+  }
 
-  /** A view of another log, or of a log that has lost what the view has seen, starts anew. */
-  async function bind(): Promise<void> {
-    const { mark, position, eventId } = view.seen;
-    const current = await store.mark();
-    const known = mark === current && (eventId === '' || (await store.eventAt(position))?.id === eventId);
-    if (known) return;
-    const reason = eventId === '' ? view.replaced : 'it is of another log';
-    if (reason) log.warn({ reason }, 'the view is built anew');
-    if (stopping.signal.aborted) return;
-    caughtUp = false;
-    rebuilds++;
+  /**
+   * Resolves once the view has caught up with the log with this ID, and has reached a position of it.
+   * @throws ViewBehind
+   */
+  async reached(position: Position, logId?: string): Promise<void> {
+    const isReached = (): boolean => {
+      const { applied } = this.view;
+      const isSameLog = logId === undefined || applied.logId === logId;
+      return this.notReady === undefined && isSameLog && applied.position >= position;
+    };
+    if (isReached()) return;
+    if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
+    await new Promise<void>((resolve, reject) => {
+      const done = (): void => {
+        this.#waiting.delete(check);
+        clearTimeout(timer);
+      };
+      const check = (): void => {
+        if (!isReached()) return;
+        done();
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        done();
+        reject(new ViewBehind('The plant list is not up to date yet; retry.'));
+      }, REACHED_TIMEOUT_MS);
+      this.#waiting.add(check);
+    });
+  }
+
+  /** Stops following. Applied events may not be saved yet. */
+  async stop(): Promise<void> {
+    this.#saver.stop();
+    this.#stopping.abort();
+    await finishedWithin(STOP_TIMEOUT_MS, this.#running);
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let failures = 0; !signal.aborted; ) {
+      const { position } = this.view.applied;
+      try {
+        await this.#follow();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof InvalidEvent) return this.#halt(error);
+        failures = this.view.applied.position > position ? 1 : failures + 1;
+        const delay = backOff(failures, MAX_RETRY_DELAY_MS);
+        this.#handleFailure(error as Error, delay);
+        await sleep(delay, signal);
+      }
+    }
+  }
+
+  async #follow(): Promise<void> {
+    const { store, view, onProgress } = this.#options;
+    this.#damaged = new AbortController();
+    const signal = AbortSignal.any([this.#stopping.signal, this.#damaged.signal]);
+    await this.#bind();
+    const from = view.applied.position;
+    const end = await store.lastPosition();
+    this.#setAvailable();
+    let applied = 0;
+    for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
+      if (signal.aborted) return; // the events belong to a view that is gone
+      if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
+      this.#apply(events);
+      applied += events.length;
+      if (this.#state.name === 'catching up') {
+        const { position } = view.applied;
+        onProgress?.({ events: applied, position, end: caughtUp ? position : end });
+        if (caughtUp) this.#goLive(from);
+      }
+      for (const check of this.#waiting) check();
+      await this.#saver.saveIfDue(signal);
+    }
+  }
+
+  /** A view of another log, or of a log that has lost events that the view has applied, is reset. */
+  async #bind(): Promise<void> {
+    const { store, view, logger } = this.#options;
+    const { logId, position, eventId } = view.applied;
+    const current = await store.logId();
+    if (logId === current && (eventId === '' || (await store.readEvent(position))?.id === eventId)) return;
+    const reason = eventId === '' ? view.replaced : 'it belongs to another log';
+    if (reason) logger.warn({ view: view.name, reason }, 'rebuilding view');
+    if (this.#stopping.signal.aborted) return;
+    this.#state = { name: 'catching up' };
+    if (logId !== NO_LOG_ID) this.resets++;
     view.reset(current);
   }
 
-  async function catchUp(): Promise<void> {
-    restart = new AbortController();
-    const signal = AbortSignal.any([stopping.signal, restart.signal]);
-    await bind();
-    const from = view.position;
-    const end = await store.end();
-    if (away !== undefined) log.info('the log is back');
-    away = undefined;
-    for await (const batch of store.subscribe({ after: from, signal })) {
-      if (signal.aborted) break; // what was read belongs to a view that is gone
-      view.apply(batch.events, skip);
-      for (const { id, position } of skip.size > 0 ? batch.events : []) {
-        if (skip.has(id))
-          log.warn({ eventId: id, position: String(position) }, 'passed over an event: SKIP_EVENTS');
-      }
-      if (!caughtUp) {
-        caughtUp = batch.caughtUp;
-        onProgress?.({ from, position: view.position, end: caughtUp ? view.position : end });
-        if (caughtUp && view.position > from)
-          log.info({ from: String(from), to: String(view.position) }, 'the view has caught up');
-      }
-      for (const look of waiting) look();
-      if (view.unsaved >= SAVE_AFTER_EVENTS && failedSaves === 0) save();
-      else if (view.unsaved > 0) saving ??= setTimeout(save, SAVE_AFTER).unref();
-      while (view.unsaved >= MOST_UNSAVED && !signal.aborted) await sleep(100, signal);
+  #apply(events: readonly RecordedEvent[]): void {
+    const { view, skip, logger } = this.#options;
+    view.apply(events, skip);
+    for (const { id, position } of skip.size > 0 ? events : [])
+      if (skip.has(id))
+        logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
+  }
+
+  #goLive(from: Position): void {
+    const { view, logger } = this.#options;
+    const { position } = view.applied;
+    this.#state = { name: 'live' };
+    if (position > from)
+      logger.info({ view: view.name, from: String(from), to: String(position) }, 'view caught up');
+  }
+
+  #setAvailable(): void {
+    if (this.#unavailable !== undefined) this.#options.logger.info('event store available');
+    this.#unavailable = undefined;
+  }
+
+  #handleFailure(error: Error, delayMs: number): void {
+    const { view, logger } = this.#options;
+    if (error instanceof StoreUnavailable) {
+      if (this.#unavailable === undefined)
+        logger.warn(
+          { view: view.name, reason: error.message },
+          'event store unavailable; projection is waiting',
+        );
+      this.#unavailable = error.message;
+    } else if (error instanceof LogReplaced) {
+      logger.warn({ view: view.name, reason: error.message }, 'projection restarts');
+    } else {
+      logger.error({ view: view.name, err: error, delayMs }, 'projection failed; retrying');
     }
   }
 
-  /** Where it fails, as on a full disk, nothing is lost: the rows stay in memory, and are saved when they can be. */
-  function save(): void {
-    clearTimeout(saving);
-    saving = undefined;
+  #halt(error: InvalidEvent): void {
+    const { view, logger } = this.#options;
+    this.#state = { name: 'halted', reason: error.message };
+    logger.fatal(
+      { view: view.name, err: error, eventId: error.eventId },
+      `projection halted on an invalid event; SKIP_EVENTS=${error.eventId} skips it`,
+    );
+  }
+}
+
+/**
+ * Saves a view now and then. When that fails, as on a full disk, its rows stay in memory until saving
+ * succeeds.
+ */
+class Saver {
+  readonly #view: View;
+  readonly #logger: Options['logger'];
+  #timer: NodeJS.Timeout | undefined;
+  #failures = 0;
+
+  constructor(view: View, logger: Options['logger']) {
+    this.#view = view;
+    this.#logger = logger;
+  }
+
+  /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
+  async saveIfDue(signal: AbortSignal): Promise<void> {
+    if (this.#view.unsaved >= SAVE_BATCH && this.#failures === 0) this.#save();
+    else if (this.#view.unsaved > 0) this.#timer ??= setTimeout(() => this.#save(), SAVE_INTERVAL_MS).unref();
+    while (this.#view.unsaved >= MAX_UNSAVED && !signal.aborted) await sleep(UNSAVED_POLL_MS, signal);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #save(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     try {
-      view.save();
-      failedSaves = 0;
+      this.#view.save();
+      this.#failures = 0;
     } catch (error) {
-      log.error({ err: error }, 'the view cannot be saved: trying again');
-      saving = setTimeout(save, backOff(++failedSaves)).unref();
+      this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
+      const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
+      this.#timer = setTimeout(() => this.#save(), delay).unref();
     }
   }
-
-  async function run(): Promise<void> {
-    for (let failures = 0; !stopping.signal.aborted; ) {
-      const { position } = view;
-      try {
-        await catchUp();
-      } catch (error) {
-        if (error instanceof MalformedPlantCreated) {
-          stopped = `the view has stopped: ${error.message}`;
-          log.fatal({ err: error }, `${stopped}; SKIP_EVENTS=${error.eventId} passes over it`);
-          return;
-        }
-        if (stopping.signal.aborted) return;
-        failures = view.position > position ? 1 : failures + 1;
-        const delay = backOff(failures);
-        if (error instanceof StoreUnavailable) {
-          if (away === undefined)
-            log.warn({ reason: error.message }, 'the log is away: the view waits for it');
-          away = error.message;
-        } else {
-          log.error({ err: error, delay }, 'the view cannot follow the log: trying again');
-        }
-        await sleep(delay, stopping.signal);
-      }
-    }
-  }
-
-  const running = run();
-
-  function notReady(): string | undefined {
-    if (stopped) return stopped;
-    if (caughtUp) return undefined;
-    return away === undefined
-      ? `the view is catching up with the log, at position ${view.position}`
-      : `the log is away: ${away}`;
-  }
-
-  const isReached = (position: Position, mark = view.mark): boolean =>
-    caughtUp && !stopped && view.mark === mark && view.position >= position;
-
-  return {
-    notReady,
-    get rebuilds() {
-      return rebuilds;
-    },
-    async reached(position, mark) {
-      if (isReached(position, mark)) return;
-      if (stopped) throw new ViewBehind('The list of plants is out of order; we have been told.');
-      await new Promise<void>((resolve, reject) => {
-        const look = () => {
-          if (!isReached(position, mark)) return;
-          done();
-          resolve();
-        };
-        const timer = setTimeout(() => {
-          done();
-          reject(new ViewBehind('The list of plants is not up to date yet; try again.'));
-        }, REACHED_TIMEOUT_MS);
-        const done = () => {
-          waiting.delete(look);
-          clearTimeout(timer);
-        };
-        waiting.add(look);
-      });
-    },
-    async stop() {
-      clearTimeout(saving);
-      stopping.abort();
-      await settledWithin(FAREWELL, running);
-    },
-  };
 }

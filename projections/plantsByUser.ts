@@ -1,216 +1,238 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { LRUCache } from 'lru-cache';
-import { type Position, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
-import { readPlantCreated } from '../src/plants/plant.ts';
-import { type Checkpoint, isDamage, openTables, removeFile, type Tables } from './plantsByUserTables.ts';
+import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+import { parsePlantEvent } from '../src/plants/events.ts';
+import type { Checkpoint, View } from './view.ts';
+import { ViewDamaged, ViewFile, type ViewFormat } from './viewFile.ts';
 
-/** Bytes of remembered answers. */
-const MEMORY = 64 * 1024 * 1024;
-
-export type Question = { after: Position; upTo: Position; limit: number };
-
-/** `plants`: JSON objects joined by commas; `last`: the position of the last one; `more`: others follow up to `upTo`. */
-export type Page = { plants: string; count: number; last: Position; more: boolean };
-
-type Row = { position: Position; plant: string };
-
-/** The row that an event makes; undefined where it makes none. @throws MalformedPlantCreated */
-export function rowOf(
-  event: RecordedEvent,
-  skip: ReadonlySet<string>,
-): { user: string; plant: string } | undefined {
-  const created = skip.has(event.id) ? undefined : readPlantCreated(event);
-  return created && { user: created.user, plant: JSON.stringify({ name: created.name, tag: created.tag }) };
-}
-
-/** The file of the view is damaged. It has been thrown away; the view has to follow the log from its start. */
-export class ViewDamaged extends Error {
-  override readonly name = 'ViewDamaged';
-}
+/** The plants after a position, up to another one, at most `limit` of them. */
+export type PageQuery = { after: Position; upTo: Position; limit: number };
 
 /**
- * The view: each user's plants in log order. New rows wait in memory, where questions see them, until `save` writes
- * them and the checkpoint in one transaction: a file ordered by user costs a page per user touched, so many events
- * share it. What a crash loses is in the log.
+ * `plants`: JSON objects, separated by commas. `last`: the position of the last one. `hasMore`: others follow
+ * up to `upTo`.
  */
-export class PlantsByUser {
-  /** The last event seen, here or in the file. */
-  position: Position = START;
-  /** Why the file that was found has been replaced by an empty one; undefined where it has not. */
-  replaced: string | undefined;
-  /** Called when the file turns out to be damaged and has been replaced by an empty one. */
+export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
+
+/** A plant as the view has it: `position` is that of its creation, `plant` its JSON. */
+export type PlantRow = { user: string; id: string; position: Position; plant: string };
+
+/** The file. Plants are numbered per user, from 1, in log order. Only viewComparison.ts reads it, too. */
+export const PLANTS_BY_USER: ViewFormat = {
+  applicationId: 0x50566965, // 'PVie' in ASCII
+  version: 2,
+  schema: `
+    CREATE TABLE plants (
+      user     TEXT    NOT NULL,
+      position INTEGER NOT NULL,
+      number   INTEGER NOT NULL,
+      id       TEXT    NOT NULL,
+      plant    TEXT    NOT NULL,
+      PRIMARY KEY (user, position)
+    ) STRICT, WITHOUT ROWID;`,
+  empty: 'DELETE FROM plants',
+};
+
+/** A plant's row after one more event of its stream. @throws InvalidEvent */
+export function evolve(
+  row: PlantRow | undefined,
+  event: RecordedEvent,
+  skip: ReadonlySet<string>,
+): PlantRow | undefined {
+  const parsed = skip.has(event.id) ? undefined : parsePlantEvent(event);
+  switch (parsed?.type) {
+    case 'PlantCreated': {
+      const { user, id, name, tag } = parsed.data;
+      return { user, id, position: event.position, plant: JSON.stringify({ name, tag }) };
+    }
+    default:
+      return row;
+  }
+}
+
+/** Bytes of cached pages. */
+const CACHE_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The view: each user's plants in log order. New rows stay in memory, where queries see them, until they are
+ * saved: the file is ordered by user, so a row costs a page, and many events share a save.
+ */
+export class PlantsByUser implements View {
+  readonly name = 'plantsByUser';
   onDamage = () => {};
-  readonly #file: string;
-  #tables: Tables;
-  #saved: Checkpoint;
-  #recent = new Map<string, Row[]>();
+  readonly #file: ViewFile<ReturnType<typeof prepare>>;
+  /** The last event applied. */
+  #position: Position;
+  #eventId: string;
   #unsaved = 0;
-  #lastEventId = '';
-  #answers = new LRUCache<string, { to: string; page: Page }>({
-    maxSize: MEMORY,
+  #unsavedRows = new Map<string, PlantRow[]>();
+  /** The last page of each user, with its query. An event of the user removes it. */
+  #cache = new LRUCache<string, { query: string; page: PlantPage }>({
+    maxSize: CACHE_BYTES,
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
 
-  /** Opens the view's file; one that is missing, damaged or of another version is made anew. */
   constructor(file: string) {
-    this.#file = file;
-    try {
-      this.#tables = openTables(file);
-    } catch (error) {
-      if (!isDamage(error)) throw new Error(`the view ${file} cannot be used: ${(error as Error).message}`);
-      this.replaced = (error as Error).message;
-      removeFile(file);
-      this.#tables = openTables(file);
-    }
-    this.#saved = this.#tables.checkpoint.get() as Checkpoint;
-    this.position = this.#saved.position;
-    this.#lastEventId = this.#saved.eventId;
+    this.#file = new ViewFile(file, PLANTS_BY_USER, prepare);
+    ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
+    this.#file.onDamage = () => {
+      this.#clear();
+      this.onDamage();
+    };
   }
 
-  /** What the file holds. */
-  get checkpoint(): Checkpoint {
-    return this.#saved;
+  get applied(): Checkpoint {
+    const { logId } = this.#file.checkpoint;
+    return { logId, position: this.#position, eventId: this.#eventId };
   }
 
-  /** Of the log that this is the view of. */
-  get mark(): string {
-    return this.#saved.mark;
-  }
-
-  /** What has been seen, whether the file holds it already or not. */
-  get seen(): Checkpoint {
-    return { mark: this.mark, position: this.position, eventId: this.#lastEventId };
-  }
-
-  /** How many events have been seen since the last `save`. */
   get unsaved(): number {
     return this.#unsaved;
   }
 
-  /**
-   * Takes events in log order, except those in `skip` (ids).
-   * @throws MalformedPlantCreated with everything before that event applied
-   */
+  get replaced(): string | undefined {
+    return this.#file.replaced;
+  }
+
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     for (const event of events) {
-      const made = rowOf(event, skip);
-      if (made) {
-        const { user, plant } = made;
-        const row = { position: event.position, plant };
-        const rows = this.#recent.get(user);
-        if (rows) rows.push(row);
-        else this.#recent.set(user, [row]);
-        this.#answers.delete(user);
-      }
-      this.position = event.position;
-      this.#lastEventId = event.id;
+      const row = evolve(undefined, event, skip);
+      if (row) this.#add(row);
+      this.#position = event.position;
+      this.#eventId = event.id;
       this.#unsaved++;
     }
   }
 
-  /** Writes what has been applied, and the checkpoint with it. */
   save(): void {
     if (this.#unsaved === 0) return;
-    const next = this.seen;
-    this.#transaction(({ insert, move }) => {
-      for (const user of [...this.#recent.keys()].sort()) {
-        for (const { position, plant } of this.#recent.get(user) ?? []) insert.run(user, position, plant);
+    this.#file.save(this.applied, ({ insert, last }) => {
+      for (const user of [...this.#unsavedRows.keys()].sort()) {
+        let number = numberOf(last.get(user, this.#position));
+        for (const { position, id, plant } of this.#unsavedRows.get(user) ?? [])
+          insert.run(user, position, ++number, id, plant);
       }
-      move.run(next.mark, next.position, next.eventId);
     });
-    this.#saved = next;
-    this.#recent.clear();
+    this.#unsavedRows.clear();
     this.#unsaved = 0;
   }
 
-  /** Forgets everything; from now on the view belongs to the log with this mark. */
-  reset(mark: string): void {
-    this.#transaction(({ empty, move }) => {
-      empty();
-      move.run(mark, START, '');
-    });
-    this.#forget(mark);
+  reset(logId: string): void {
+    this.#file.reset(logId);
+    this.#clear();
   }
 
-  /**
-   * A page of a user's plants, oldest first: at most `limit`, after one position and up to another.
-   * @throws ViewDamaged
-   */
-  plantsOf(user: string, question: Question): Page {
-    if (question.upTo > this.position) throw new ViewDamaged('the view has been reset since');
-    // Nothing of this user came since an answer was remembered, or it would have been dropped.
-    const isCurrent = question.upTo === this.position;
-    const to = `${question.after} ${question.limit}`;
-    const remembered = isCurrent ? this.#answers.get(user) : undefined;
-    if (remembered?.to === to) return remembered.page;
-    const page = this.#page(user, question);
-    if (isCurrent) this.#answers.set(user, { to, page });
+  close(): void {
+    this.save();
+    this.#file.close();
+  }
+
+  /** A page of a user's plants, oldest first. @throws ViewDamaged */
+  plantsOf(user: string, query: PageQuery): PlantPage {
+    if (query.upTo > this.#position) throw new ViewDamaged('the view has been reset');
+    const key = `${query.after} ${query.limit}`;
+    const isCurrent = query.upTo === this.#position;
+    const cached = isCurrent ? this.#cache.get(user) : undefined;
+    if (cached?.query === key) return cached.page;
+    const page = this.#readPage(user, query);
+    if (isCurrent) this.#cache.set(user, { query: key, page });
     return page;
   }
 
-  /** Saves what is not saved yet, and lets go of the file. */
-  close(): void {
-    this.save();
-    if (this.#tables.db.isOpen) this.#tables.db.close();
+  /**
+   * The position of the last of the first `limit` plants, if others follow it: where the next page starts.
+   * @throws ViewDamaged
+   */
+  nextPage(user: string, { after, upTo, limit }: PageQuery): Position | undefined {
+    const number = this.#countUpTo(user, after) + limit;
+    if (number >= this.#countUpTo(user, upTo)) return undefined;
+    const saved = this.#countSaved(user, upTo);
+    if (number > saved) return this.#unsavedRows.get(user)?.[number - saved - 1]?.position;
+    return this.#findSaved(user, number, { after, upTo });
   }
 
-  #page(user: string, { after, upTo, limit }: Question): Page {
-    const saved = this.#ask(({ page }) => page.get(user, after, upTo, limit)) as SavedPage;
+  #add(row: PlantRow): void {
+    const rows = this.#unsavedRows.get(row.user);
+    if (rows) rows.push(row);
+    else this.#unsavedRows.set(row.user, [row]);
+    this.#cache.delete(row.user);
+  }
+
+  #readPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
+    const saved = this.#file.read(({ page }) => page.get(user, after, upTo, limit)) as {
+      plants: string | null;
+      count: bigint;
+      last: Position | null;
+      number: bigint | null;
+    };
     let plants = saved.plants ?? '';
     let last = saved.last ?? after;
     let count = Number(saved.count);
-    if (count === limit && this.#ask(({ next }) => next.get(user, last, upTo, 1)))
-      return { plants, count, last, more: true };
-    for (const row of this.#recentOf(user, last, upTo)) {
-      if (count === limit) return { plants, count, last, more: true };
+    if (count === limit && this.#countSaved(user, upTo) > numberOf(saved))
+      return { plants, count, last, hasMore: true };
+    for (const row of this.#unsavedRows.get(user) ?? []) {
+      if (row.position <= last || row.position > upTo) continue;
+      if (count === limit) return { plants, count, last, hasMore: true };
       plants = count === 0 ? row.plant : `${plants},${row.plant}`;
       last = row.position;
       count++;
     }
-    return { plants, count, last, more: false };
+    return { plants, count, last, hasMore: false };
   }
 
-  #recentOf(user: string, after: Position, upTo: Position): Row[] {
-    return (this.#recent.get(user) ?? []).filter(({ position }) => position > after && position <= upTo);
+  /** How many plants of a user were created up to a position. */
+  #countUpTo(user: string, position: Position): number {
+    const unsaved = (this.#unsavedRows.get(user) ?? []).filter((row) => row.position <= position);
+    return this.#countSaved(user, position) + unsaved.length;
   }
 
-  #transaction(write: (tables: Tables) => void): void {
-    this.#ask((tables) => {
-      tables.db.exec('BEGIN IMMEDIATE');
-      try {
-        write(tables);
-        tables.db.exec('COMMIT');
-      } catch (error) {
-        if (tables.db.isTransaction) tables.db.exec('ROLLBACK');
-        throw error;
-      }
-    });
+  #countSaved(user: string, position: Position): number {
+    return numberOf(this.#file.read(({ last }) => last.get(user, position)));
   }
 
-  #ask<T>(question: (tables: Tables) => T): T {
-    if (!this.#tables.db.isOpen) this.#tables = openTables(this.#file);
-    try {
-      return question(this.#tables);
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      this.replaced = (error as Error).message;
-      this.#tables.db.close();
-      removeFile(this.#file);
-      this.#forget('');
-      this.onDamage();
-      throw new ViewDamaged(
-        `the view ${this.#file} was damaged and is built anew: ${(error as Error).message}`,
-      );
+  /**
+   * The position of the saved plant with this number, by binary search, since numbers grow with positions.
+   */
+  #findSaved(
+    user: string,
+    number: number,
+    { after, upTo }: { after: Position; upTo: Position },
+  ): Position | undefined {
+    for (let [low, high] = [after + 1n, upTo]; low <= high; ) {
+      const middle = (low + high) / 2n;
+      const found = this.#file.read(({ last }) => last.get(user, middle)) as LastRow | undefined;
+      if (numberOf(found) === number) return found?.position;
+      if (numberOf(found) < number) low = middle + 1n;
+      else high = (found as LastRow).position - 1n;
     }
+    return undefined;
   }
 
-  #forget(mark: string): void {
-    this.#saved = { mark, position: START, eventId: '' };
-    this.position = START;
-    this.#lastEventId = '';
-    this.#recent.clear();
+  #clear(): void {
+    ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
+    this.#unsavedRows.clear();
     this.#unsaved = 0;
-    this.#answers.clear();
+    this.#cache.clear();
   }
 }
 
-type SavedPage = { plants: string | null; count: bigint; last: Position | null };
+type LastRow = { position: Position; number: bigint };
+
+const numberOf = (row: unknown): number =>
+  Number((row as { number: bigint | null } | undefined)?.number ?? 0);
+
+function prepare(db: DatabaseSync) {
+  return {
+    insert: db.prepare('INSERT INTO plants (user, position, number, id, plant) VALUES (?, ?, ?, ?, ?)'),
+    // A subquery with a LIMIT keeps its ORDER BY; an ORDER BY in group_concat would sort again.
+    page: db.prepare(`
+      SELECT group_concat(plant, ',') AS plants, count(*) AS count, max(position) AS last, max(number) AS number
+      FROM (
+        SELECT position, number, plant FROM plants WHERE user = ? AND position > ? AND position <= ?
+        ORDER BY position LIMIT ?
+      )`),
+    last: db.prepare(
+      'SELECT position, number FROM plants WHERE user = ? AND position <= ? ORDER BY position DESC LIMIT 1',
+    ),
+  };
+}

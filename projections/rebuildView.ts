@@ -1,51 +1,56 @@
-import { type EventLog, type Position, START } from '../src/eventStore/eventStore.ts';
-import { readLog } from '../src/eventStore/readLog.ts';
-import { PlantsByUser } from './plantsByUser.ts';
-import { removeFile, replaceFile } from './plantsByUserTables.ts';
+import type { EventLog, Position } from '../src/eventStore/eventStore.ts';
+import { readToEnd } from '../src/eventStore/readEvents.ts';
+import type { View } from './view.ts';
+import { removeViewFile, replaceViewFile } from './viewFile.ts';
 
 type Options = {
   log: EventLog;
-  /** Of the view; nobody else may have it open. */
+  /** Opens a view in a file. */
+  open: (file: string) => View;
+  /** The file of the view, which no server may have open. */
   file: string;
-  /** Ids of events that an operator has decided to pass over. */
+  /** IDs of events to skip. */
   skip: ReadonlySet<string>;
   signal: AbortSignal;
   onProgress: (progress: { events: number; position: Position; end: Position }) => void;
 };
 
-/** Rows share pages and a transaction: so many events are saved at a time. */
-const SAVE_AFTER = 100_000;
+/** Events per save: they share pages and a transaction. */
+const SAVE_BATCH = 100_000;
 
 /**
- * Builds the view anew beside the old one, which it then replaces: whatever ends this before, the old one is there.
- * @throws MalformedPlantCreated, StoreUnavailable
+ * Rebuilds a view from its log in a draft, which then replaces the view's file. Until then the old view stays
+ * as it is.
+ * @throws InvalidEvent, StoreUnavailable
  */
 export async function rebuildView({
   log,
+  open,
   file,
   skip,
   signal,
   onProgress,
 }: Options): Promise<{ events: number }> {
   const draft = `${file}.new`;
-  removeFile(draft);
-  const view = new PlantsByUser(draft);
+  removeViewFile(draft);
+  const view = open(draft);
   let events = 0;
   try {
-    view.reset(await log.mark());
-    const end = await log.end();
-    for await (const batch of readLog(log, { after: START, signal })) {
+    view.reset(await log.logId());
+    const end = await log.lastPosition();
+    for await (const batch of readToEnd(log, { signal })) {
       view.apply(batch.events, skip);
       events += batch.events.length;
-      if (view.unsaved >= SAVE_AFTER) view.save();
-      onProgress({ events, position: view.position, end: end > view.position ? end : view.position });
+      if (view.unsaved >= SAVE_BATCH) view.save();
+      const { position } = view.applied;
+      onProgress({ events, position, end: end > position ? end : position });
     }
     signal.throwIfAborted();
     view.close();
-    replaceFile(file, draft);
+    replaceViewFile(file, draft);
     return { events };
   } finally {
     view.close();
-    removeFile(draft);
+    removeViewFile(draft);
   }
 }

@@ -1,151 +1,126 @@
 import { existsSync } from 'node:fs';
-import { type EventLog, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
-import { MalformedPlantCreated } from '../src/plants/plant.ts';
-import { rowOf } from './plantsByUser.ts';
-import { type Checkpoint, openTablesForReading } from './plantsByUserTables.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import {
+  type EventLog,
+  InvalidEvent,
+  NO_LOG_ID,
+  type RecordedEvent,
+  START,
+} from '../src/eventStore/eventStore.ts';
+import { isKnownType } from '../src/plants/events.ts';
+import { plantStream } from '../src/plants/stream.ts';
+import { evolve, PLANTS_BY_USER, type PlantRow } from './plantsByUser.ts';
+import type { Checkpoint } from './view.ts';
+import { openViewReader } from './viewFile.ts';
 
-/** Something that is not as it must be, at a position of the log where it has one. */
-export type Fault = { position?: bigint; fault: string };
-
-type Row = { user: string; position: bigint; plant: string };
-
-/** Rows lie in the order of users: so many are looked up together, in that order, and share pages. */
-const TOGETHER = 50_000;
-/** Or fewer that are so long together, in characters: they are held in memory. */
-const TOGETHER_LENGTH = 8 * 1024 * 1024;
-const NONE: Fault[] = [];
+/** A contradiction, at a position of the log if it has one. */
+export type Problem = { position?: bigint; problem: string };
 
 /**
- * Compares the view in a file with the fold of its log, event by event, as far as the view had come at the beginning.
- * The file may be that of a running server: no lock is held, and rows that are there already do not change.
+ * The file is ordered by user: so many rows are compared together, user by user, so that they share pages;
+ * fewer if they are large.
+ */
+const ROWS_PER_COMPARISON = 50_000;
+const CHARACTERS_PER_COMPARISON = 8 * 1024 * 1024;
+/** A stream that is longer than this is read in part. */
+const MAX_STREAM_LENGTH = 1_000_000;
+
+/**
+ * Compares the plantsByUser view in a file with the fold of its log, event by event, up to the checkpoint
+ * that it had at the beginning. A server may be writing the file: no lock is held between reads.
  */
 export class ViewComparison {
+  /** The view's checkpoint at the beginning. */
   readonly checkpoint: Checkpoint;
-  readonly #tables: ReturnType<typeof openTablesForReading>;
+  readonly #log: EventLog;
+  readonly #view: ReturnType<typeof open>;
   readonly #skip: ReadonlySet<string>;
-  #isCheckpointMet: boolean;
-  readonly #expected = new Map<string, Row[]>();
-  #waiting = 0;
-  #waitingLength = 0;
-  #isAnew = false;
-  #rows = 0n;
+  #checkpointFound: boolean;
+  /** The rows that are expected since the last comparison, by user, in log order. */
+  readonly #expected = new Map<string, PlantRow[]>();
+  #expectedRows = 0;
+  #expectedCharacters = 0;
+  /** The streams of plants with later events since the last comparison. */
+  readonly #changed = new Set<string>();
+  #matched = 0n;
+  #differs = false;
+  /** The view was reset meanwhile, so nothing can be said. */
+  #wasReset = false;
 
-  /** The view in a file, where there is one. @throws Error that says why it cannot be read */
-  static open(file: string, skip: ReadonlySet<string>): ViewComparison | undefined {
-    return existsSync(file) ? new ViewComparison(file, skip) : undefined;
+  /** The view in a file; undefined if there is no file. @throws Error if it cannot be read */
+  static open(log: EventLog, file: string, skip: ReadonlySet<string>): ViewComparison | undefined {
+    return existsSync(file) ? new ViewComparison(log, file, skip) : undefined;
   }
 
-  private constructor(file: string, skip: ReadonlySet<string>) {
-    this.#tables = openTablesForReading(file);
+  private constructor(log: EventLog, file: string, skip: ReadonlySet<string>) {
+    this.#log = log;
+    this.#view = open(file);
     this.#skip = skip;
-    this.checkpoint = this.#now();
-    this.#isCheckpointMet = this.checkpoint.position === START;
+    this.checkpoint = this.#view.checkpoint();
+    this.#checkpointFound = this.checkpoint.position === START;
   }
 
-  /** Whether the view has never been given to a log. */
+  /** Whether the view has not followed any log yet. */
   get isNew(): boolean {
-    return this.checkpoint.mark === '' && this.checkpoint.position === START;
+    return this.checkpoint.logId === NO_LOG_ID && this.checkpoint.position === START;
   }
 
-  /** To be given each event in log order. Gives now and then how the view differs from those it was given. */
-  compare(event: RecordedEvent): Fault[] {
+  /** Takes the events in log order. */
+  add(event: RecordedEvent): void {
     const { position } = event;
-    if (position > this.checkpoint.position || this.#isAnew) return NONE;
-    if (position === this.checkpoint.position) this.#isCheckpointMet = event.id === this.checkpoint.eventId;
-    const made = fold(event, this.#skip);
-    if (made) this.#expect({ ...made, position });
-    const isEnough = this.#waiting >= TOGETHER || this.#waitingLength >= TOGETHER_LENGTH;
-    return isEnough ? this.#differences() : NONE;
-  }
-
-  #expect(row: Row): void {
+    if (position > this.checkpoint.position || this.#wasReset) return;
+    if (position === this.checkpoint.position) this.#checkpointFound = event.id === this.checkpoint.eventId;
+    const row = this.#evolve(undefined, event);
+    if (!row && event.revision > 0n && isKnownType(event.type)) this.#changed.add(event.stream);
+    if (!row) return;
     const rows = this.#expected.get(row.user);
     if (rows) rows.push(row);
     else this.#expected.set(row.user, [row]);
-    this.#waiting++;
-    this.#waitingLength += row.plant.length;
+    this.#expectedRows++;
+    this.#expectedCharacters += row.plant.length;
   }
 
-  /** Of what has been expected since the last time, in one state of the view. */
-  #differences(): Fault[] {
-    const { db } = this.#tables;
-    db.exec('BEGIN');
+  /** The differences found so far; to be called now and then. */
+  async problems(): Promise<Problem[]> {
+    const isDue =
+      this.#expectedRows + this.#changed.size >= ROWS_PER_COMPARISON ||
+      this.#expectedCharacters >= CHARACTERS_PER_COMPARISON;
+    return isDue ? this.#differences() : [];
+  }
+
+  /** After the last event: the remaining differences, and what the view has beyond the log. */
+  async *remaining(): AsyncGenerator<Problem> {
+    yield* await this.#differences();
+    const { position } = this.checkpoint;
+    if (!this.#checkpointFound)
+      yield { position, problem: 'the checkpoint of the view names an event that the log does not have' };
+    const { db, statements } = this.#view;
+    db.exec('BEGIN'); // one snapshot for what follows
     try {
-      const now = this.#now();
-      this.#isAnew ||= now.mark !== this.checkpoint.mark || now.position < this.checkpoint.position;
-      return this.#isAnew ? NONE : this.#compared();
-    } finally {
-      db.exec('ROLLBACK');
-      this.#expected.clear();
-      this.#waiting = 0;
-      this.#waitingLength = 0;
-    }
-  }
-
-  #compared(): Fault[] {
-    const faults: Fault[] = [];
-    for (const user of [...this.#expected.keys()].sort()) {
-      const expected = this.#expected.get(user) as [Row, ...Row[]];
-      const range = [user, expected[0].position, expected.at(-1)?.position ?? START] as const;
-      // Nearly always all is well, and one text says so: no plant has a line of its own.
-      const { count, lines } = this.#tables.linesBetween.get(...range) as {
-        count: bigint;
-        lines: string | null;
-      };
-      const isSame = lines === expected.map(({ position, plant }) => `${position}${plant}`).join('\n');
-      if (isSame && count === BigInt(expected.length)) {
-        this.#rows += count;
-        continue;
-      }
-      const found = this.#tables.between.iterate(...range);
-      let row = found.next().value as Row | undefined;
-      for (const { position, plant } of expected) {
-        while (row && row.position < position) row = found.next().value as Row | undefined;
-        const isThere = row?.position === position;
-        if (isThere) this.#rows++;
-        if (!isThere)
-          faults.push({
-            position,
-            fault: `the log has a plant of ${JSON.stringify(user)} that the view has not`,
-          });
-        else if (row?.plant !== plant)
-          faults.push({ position, fault: `the log says ${plant}, the view says ${row?.plant}` });
-      }
-      found.return?.();
-    }
-    return faults;
-  }
-
-  /** To be asked after the last event: how else the view differs, and what it has that the log does not say. */
-  async *rest(log: EventLog): AsyncGenerator<Fault> {
-    yield* this.#differences();
-    const { mark, position } = this.checkpoint;
-    if (!this.#isCheckpointMet)
-      yield { position, fault: 'the checkpoint of the view names an event that is not there' };
-    const { db, count, upTo, beyond } = this.#tables;
-    db.exec('BEGIN'); // one state of the view for what follows: a running server goes on
-    try {
-      const now = this.#now();
-      if (this.#isAnew || now.mark !== mark || now.position < position) {
-        yield { fault: 'the view has been built anew meanwhile: verify again' };
+      if (this.#checkReset()) {
+        yield { problem: 'the view was rebuilt meanwhile: verify again' };
         return;
       }
-      for (const row of beyond.iterate(now.position)) {
-        const { position, user, plant } = row as Row;
-        yield {
-          position,
-          fault: `the view has a plant of ${JSON.stringify(user)} beyond its checkpoint: ${plant}`,
-        };
+      for (const row of statements.after.iterate(this.#view.checkpoint().position)) {
+        const { position, user, plant } = row as PlantRow;
+        yield { position, problem: `the view has a plant of ${quote(user)} beyond its checkpoint: ${plant}` };
       }
-      if ((count.get(position) as { rows: bigint }).rows === this.#rows) return;
-      for (const row of upTo.iterate(position)) {
-        const { position, user, plant } = row as Row;
-        const event = await log.eventAt(position);
-        if (event && fold(event, this.#skip)?.user === user) continue;
-        yield {
-          position,
-          fault: `the view has a plant of ${JSON.stringify(user)} that the log has not: ${plant}`,
-        };
+      if ((statements.count.get(position) as { count: bigint }).count !== this.#matched) {
+        for (const row of statements.upTo.iterate(position)) {
+          const { position, user, plant } = row as PlantRow;
+          const event = await this.#log.readEvent(position);
+          if (event && this.#evolve(undefined, event)?.user === user) continue;
+          this.#differs = true;
+          yield {
+            position,
+            problem: `the view has a plant of ${quote(user)} that the log does not have: ${plant}`,
+          };
+        }
+      }
+      if (this.#differs) return; // then the numbers differ, too
+      for (const row of statements.misnumbered.iterate(position)) {
+        const { position, user } = row as PlantRow;
+        yield { position, problem: `the view does not number the plants of ${quote(user)} in log order` };
       }
     } finally {
       db.exec('ROLLBACK');
@@ -153,20 +128,130 @@ export class ViewComparison {
   }
 
   close(): void {
-    this.#tables.db.close();
+    this.#view.db.close();
   }
 
-  #now(): Checkpoint {
-    return this.#tables.checkpoint.get() as Checkpoint;
+  /** Compares what is expected since the last comparison, in one snapshot of the view. */
+  async #differences(): Promise<Problem[]> {
+    const { db } = this.#view;
+    db.exec('BEGIN');
+    try {
+      if (this.#checkReset()) return [];
+      const problems: Problem[] = [];
+      for (const user of [...this.#expected.keys()].sort())
+        problems.push(...(await this.#compareUser(user, this.#expected.get(user) as PlantRow[])));
+      for (const stream of this.#changed) problems.push(...(await this.#compareChanged(stream)));
+      this.#differs ||= problems.length > 0;
+      return problems;
+    } finally {
+      db.exec('ROLLBACK');
+      this.#expected.clear();
+      this.#changed.clear();
+      this.#expectedRows = 0;
+      this.#expectedCharacters = 0;
+    }
+  }
+
+  async #compareUser(user: string, expected: PlantRow[]): Promise<Problem[]> {
+    const range = [user, expected[0]?.position ?? START, expected.at(-1)?.position ?? START] as const;
+    // Nearly always all rows match, and comparing one text shows it: the JSON of a plant has no line break.
+    const { count, lines } = this.#view.statements.lines.get(...range) as {
+      count: bigint;
+      lines: string | null;
+    };
+    const isSame =
+      lines === expected.map(({ position, id, plant }) => `${position} ${id} ${plant}`).join('\n');
+    if (isSame && count === BigInt(expected.length)) {
+      this.#matched += count;
+      return [];
+    }
+    const found = new Map<bigint, PlantRow>();
+    for (const row of this.#view.statements.rows.all(...range) as PlantRow[]) found.set(row.position, row);
+    const problems: Problem[] = [];
+    for (const row of expected) problems.push(...(await this.#compareRow(row, found.get(row.position))));
+    return problems;
+  }
+
+  async #compareRow(created: PlantRow, found: PlantRow | undefined): Promise<Problem[]> {
+    const { position, user } = created;
+    if (!found)
+      return [{ position, problem: `the log has a plant of ${quote(user)} that the view does not have` }];
+    this.#matched++;
+    if (isSameRow(created, found)) return [];
+    const row = await this.#fold(plantStream(user, created.id)); // later events may have changed it
+    return row && isSameRow(row, found) ? [] : [{ position, problem: difference(row ?? created, found) }];
+  }
+
+  /**
+   * A plant that the view has as it was created, although later events have changed it. Other differences are
+   * found by `#compareRow`.
+   */
+  async #compareChanged(stream: string): Promise<Problem[]> {
+    const row = await this.#fold(stream);
+    if (!row) return [];
+    const { user, position } = row;
+    const created = await this.#fold(stream, position);
+    const found = this.#view.statements.rows.get(user, position, position) as PlantRow | undefined;
+    if (!created || !found || !isSameRow(created, found) || isSameRow(row, found)) return [];
+    return [{ position, problem: difference(row, found) }];
+  }
+
+  /**
+   * A plant after the events of its stream up to a position; by default that of the view, which may have
+   * moved.
+   */
+  async #fold(stream: string, upTo = this.#view.checkpoint().position): Promise<PlantRow | undefined> {
+    const events = await this.#log.readStream(stream, MAX_STREAM_LENGTH);
+    let row: PlantRow | undefined;
+    for (const event of events) if (event.position <= upTo) row = this.#evolve(row, event);
+    return row;
+  }
+
+  /** Invalid events are reported elsewhere; here they have no row. */
+  #evolve(row: PlantRow | undefined, event: RecordedEvent): PlantRow | undefined {
+    try {
+      return evolve(row, event, this.#skip);
+    } catch (error) {
+      if (error instanceof InvalidEvent) return row;
+      throw error;
+    }
+  }
+
+  #checkReset(): boolean {
+    const { logId, position } = this.#view.checkpoint();
+    this.#wasReset ||= logId !== this.checkpoint.logId || position < this.checkpoint.position;
+    return this.#wasReset;
   }
 }
 
-/** What the log says of a malformed event, others say; here it makes no row. */
-function fold(event: RecordedEvent, skip: ReadonlySet<string>): ReturnType<typeof rowOf> {
-  try {
-    return rowOf(event, skip);
-  } catch (error) {
-    if (error instanceof MalformedPlantCreated) return undefined;
-    throw error;
-  }
+const quote = (user: string): string => JSON.stringify(user);
+
+const isSameRow = (one: PlantRow, other: PlantRow): boolean =>
+  one.id === other.id && one.plant === other.plant;
+
+function difference(row: PlantRow, found: PlantRow): string {
+  const hasOtherId = row.plant === found.plant;
+  const [here, there] = hasOtherId ? [`ID ${row.id}`, `ID ${found.id}`] : [row.plant, found.plant];
+  return `by the log it is ${here}, in the view ${there}`;
+}
+
+function open(file: string) {
+  return openViewReader(file, PLANTS_BY_USER, (db: DatabaseSync) => {
+    const rows = 'SELECT user, position, id, plant FROM plants WHERE';
+    const between = `${rows} user = ? AND position BETWEEN ? AND ? ORDER BY position`;
+    return {
+      rows: db.prepare(between),
+      lines: db.prepare(
+        `SELECT count(*) AS count, group_concat(position || ' ' || id || ' ' || plant, char(10)) AS lines FROM (${between})`,
+      ),
+      count: db.prepare('SELECT count(*) AS count FROM plants WHERE position <= ?'),
+      upTo: db.prepare(`${rows} position <= ?`),
+      after: db.prepare(`${rows} position > ?`),
+      misnumbered: db.prepare(`
+        SELECT user, position FROM (
+          SELECT user, position, number, row_number() OVER (PARTITION BY user ORDER BY position) AS expected FROM plants
+          WHERE position <= ?
+        ) WHERE number <> expected`),
+    };
+  });
 }

@@ -1,14 +1,15 @@
 import { envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
-import { asEsdb, connectionStringFault } from './eventStore/eventStoreDbUrl.ts';
+import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
+import type { EventStoreDbLocation } from './stores.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
-/** Every setting; its description ends the sentence "NAME must be …". */
+/** Every setting; its description completes the sentence "NAME must be …". */
 const Settings = Type.Object(
   {
     HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
@@ -59,30 +60,30 @@ export type Config = Readonly<{
   host: string;
   port: number;
   dataDir: string;
-  /** The log; the embedded one where absent. */
-  eventStoreDb?: Readonly<{ url: string; patience: number }>;
+  /** Where the log is; without it, it is embedded. */
+  eventStoreDb?: EventStoreDbLocation;
   keyFile: string;
   jwksUrl?: URL;
   issuer?: string;
   audience?: string;
   corsOrigins: readonly string[];
-  /** The URI of this store: `source` of its CloudEvents. */
+  /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   skipEvents: ReadonlySet<string>;
   logLevel: Settings['LOG_LEVEL'];
 }>;
 
-/** The configuration cannot be used; every fault is named, no value is quoted. */
+/** The configuration is invalid. The message names every problem and quotes no value. */
 export class BadConfig extends Error {
   override readonly name = 'BadConfig';
-  constructor(faults: string[]) {
-    super(`the configuration cannot be used:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+  constructor(problems: string[]) {
+    super(`invalid configuration:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
   }
 }
 
 /**
- * The environment, and below it the file `.env`, as a configuration.
- * @throws BadConfig naming all faults at once
+ * The configuration: environment variables, which take precedence over the file `.env`.
+ * @throws BadConfig with all problems at once
  */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = read(env);
@@ -93,7 +94,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     dataDir: settings.DATA_DIR,
     ...(url === undefined
       ? {}
-      : { eventStoreDb: { url: asEsdb(url), patience: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000 } }),
+      : {
+          eventStoreDb: {
+            url: withEsdbScheme(url),
+            timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
+            setting: 'EVENTSTOREDB_URL',
+          },
+        }),
     keyFile: settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`,
     ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),
     ...(issuer === undefined ? {} : { issuer }),
@@ -105,13 +112,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   });
 }
 
-type Fault = { instancePath: string; message?: string; params: { missingProperty?: string } };
+type ValidationError = { instancePath: string; message?: string; params: { missingProperty?: string } };
 
 function read(env: NodeJS.ProcessEnv): Settings {
-  let urlFault: string | undefined;
+  let urlProblem: string | undefined;
   const isConnectionString = (text: string): boolean => {
-    urlFault = connectionStringFault(text);
-    return urlFault === undefined;
+    urlProblem = connectionStringProblem(text);
+    return urlProblem === undefined;
   };
   try {
     return envSchema<Settings>({
@@ -130,12 +137,12 @@ function read(env: NodeJS.ProcessEnv): Settings {
   } catch (error) {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
-    const faults = (error.errors as Fault[]).map(({ instancePath, params }) => {
-      if (params.missingProperty) return `${params.missingProperty} is required where JWKS_URL is set`;
+    const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
+      if (params.missingProperty) return `${params.missingProperty} is required with JWKS_URL`;
       const name = instancePath.slice(1);
-      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlFault}` : mustBe(name);
+      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlProblem}` : mustBe(name);
     });
-    throw new BadConfig([...new Set(faults)]);
+    throw new BadConfig([...new Set(problems)]);
   }
 }
 
@@ -143,7 +150,7 @@ function mustBe(name: string): string {
   return `${name} must be ${Reflect.get(Settings.properties, name).description}`;
 }
 
-/** The pattern keeps oddities out; what the host is, only the URL parser knows. */
+/** Besides the pattern, since only the URL parser knows the host. */
 function isHttpsOrLoopback(text: string): boolean {
   const url = URL.parse(text);
   return url?.protocol === 'https:' || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url?.hostname ?? '');

@@ -8,7 +8,7 @@ const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const DOCKERFILE = textOf('Dockerfile');
 const COMPOSE = textOf('docker-compose.yml');
 
-/** What a module loads: types are not, and threads are by URL. */
+/** Modules that a file loads, without types, but with threads by URL. */
 const IMPORTED = /(?:^(?:import|export|\})(?! type).* from |\bimport\(|\bnew URL\()'([^'\s]+)'/gm;
 
 describe('Dockerfile', () => {
@@ -16,7 +16,7 @@ describe('Dockerfile', () => {
     ([, dir]) => dir as string,
   );
 
-  test('puts everything into the image that the service imports', () => {
+  test('copies everything that the service imports into the image', () => {
     const { dependencies } = JSON.parse(textOf('package.json')) as { dependencies: Record<string, string> };
     const imports = globSync(`{${held.join(',')}}/**/*.ts`, { cwd: ROOT }).flatMap((file) =>
       [...textOf(file).matchAll(IMPORTED)].map(([, name]) => [file, name] as [string, string]),
@@ -32,7 +32,7 @@ describe('Dockerfile', () => {
     expect(missing).toEqual([]);
   });
 
-  test('lets the service listen to the outside, and keeps its data in the volume', () => {
+  test('makes the service listen on all interfaces, and keep its data in the volume', () => {
     const [, settings = ''] = /^ENV (.*)$/m.exec(DOCKERFILE) ?? [];
     const env = Object.fromEntries(settings.split(' ').map((setting) => setting.split('=')));
     expect(readConfig(env)).toMatchObject({ host: '0.0.0.0', port: 3000, dataDir: '/data' });
@@ -41,7 +41,7 @@ describe('Dockerfile', () => {
 });
 
 describe('docker-compose.yml', () => {
-  test('gives the services settings that they know and accept', () => {
+  test('has only valid settings of the services', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
       ([, name = '']) => !name.startsWith('EVENTSTORE_'),
     );
@@ -53,7 +53,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('publishes nothing beyond this machine', () => {
+  test('publishes ports on the loopback interface only', () => {
     const ports = [...COMPOSE.matchAll(/^ +ports: (.*)$/gm)].map(([, list]) => list as string);
     expect(ports).toHaveLength(3);
     for (const list of ports) expect(list).toMatch(/^\['127\.0\.0\.1:\d+:\d+'\]/);

@@ -9,20 +9,20 @@ afterEach(() => process.chdir(home));
 
 const provider = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'https://plants.example' };
 
-/** The faults of this environment, one a line. */
-function faults(env: Record<string, string>): string[] {
+/** The problems of this environment, one per line. */
+function problemsOf(env: Record<string, string>): string[] {
   try {
     readConfig(env);
   } catch (error) {
     expect(error).toBeInstanceOf(BadConfig);
     const [first, ...lines] = (error as BadConfig).message.split('\n');
-    expect(first).toBe('the configuration cannot be used:');
+    expect(first).toBe('invalid configuration:');
     return lines.map((line) => line.trim());
   }
   return [];
 }
 
-test('without any setting the service runs from ./data, for this machine only', () => {
+test('the defaults are ./data and the loopback interface', () => {
   expect(readConfig({})).toEqual({
     host: '127.0.0.1',
     port: 3000,
@@ -55,7 +55,11 @@ test('every setting is read', () => {
     host: '::',
     port: 8080,
     dataDir: '/var/lib/plants',
-    eventStoreDb: { url: 'esdb://service:secret@a.example,b.example:2114?tls=false', patience: 20_000 },
+    eventStoreDb: {
+      url: 'esdb://service:secret@a.example,b.example:2114?tls=false',
+      timeoutMs: 20_000,
+      setting: 'EVENTSTOREDB_URL',
+    },
     keyFile: '/run/secrets/key.json',
     jwksUrl: new URL('https://id.example/jwks?v=2'),
     issuer: 'https://id.example',
@@ -67,21 +71,21 @@ test('every setting is read', () => {
   });
 });
 
-test('the key lies in the data directory unless it is put elsewhere', () => {
+test('the key file is in the data directory by default', () => {
   expect(readConfig({ DATA_DIR: '/plants' }).keyFile).toBe('/plants/key.json');
 });
 
-test('what others have put into the environment is left alone', () => {
+test('other environment variables are ignored', () => {
   expect(readConfig({ PATH: '/bin', NODE_ENV: 'production' })).toEqual(readConfig({}));
 });
 
-test('the configuration cannot be changed', () => {
+test('the configuration is immutable', () => {
   const config = readConfig({});
   expect(() => Object.assign(config, { port: 1 })).toThrow(TypeError);
   expect(config.port).toBe(3000);
 });
 
-describe('a value is refused', () => {
+describe('a value is rejected', () => {
   test.each([
     ['HOST', ['', 'two words']],
     ['PORT', ['', 'http', '-1', '65536', '80.5', 'true']],
@@ -112,12 +116,12 @@ describe('a value is refused', () => {
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
   ])('of %s', (name, values) => {
     for (const value of values) {
-      expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name} must (be|begin) `)]);
+      expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(`^${name} must (be|begin) `)]);
     }
   });
 });
 
-test('PORT goes from 0, a free one, to 65535', () => {
+test('PORT is 0, for a free port, to 65535', () => {
   expect([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535' }).port]).toEqual([0, 65535]);
 });
 
@@ -130,8 +134,8 @@ test.each([
   expect(readConfig({ EVENT_SOURCE }).source).toBe(EVENT_SOURCE);
 });
 
-test('all faults are named at once, and no value is quoted', () => {
-  const named = faults({
+test('all problems are reported at once, without values', () => {
+  const named = problemsOf({
     HOST: 'hunter2 hunter2',
     PORT: 'hunter2',
     DATA_DIR: '',
@@ -144,7 +148,7 @@ test('all faults are named at once, and no value is quoted', () => {
     SKIP_EVENTS: 'hunter2 hunter2',
     LOG_LEVEL: 'hunter2',
   });
-  expect(named.map((fault) => fault.split(' ')[0]).sort()).toEqual([
+  expect(named.map((problem) => problem.split(' ')[0]).sort()).toEqual([
     'CORS_ORIGINS',
     'DATA_DIR',
     'EVENTSTOREDB_URL',
@@ -161,22 +165,22 @@ test('all faults are named at once, and no value is quoted', () => {
   expect(named.join()).not.toContain('hunter2');
 });
 
-test('a URL that cannot be parsed is named with the other faults', () => {
-  expect(faults({ ...provider, JWKS_URL: 'https://[hunter2', PORT: 'http' }).sort()).toEqual([
+test('a URL that cannot be parsed is reported with the other problemsOf', () => {
+  expect(problemsOf({ ...provider, JWKS_URL: 'https://[hunter2', PORT: 'http' }).sort()).toEqual([
     expect.stringMatching('^JWKS_URL must be an https URL'),
     expect.stringMatching('^PORT must be a port'),
   ]);
 });
 
 describe('JWKS_URL', () => {
-  test('needs the issuer and the audience', () => {
+  test('requires the issuer and the audience', () => {
     const JWKS_URL = 'https://id.example/jwks';
-    const issuer = 'JWT_ISSUER is required where JWKS_URL is set';
-    const audience = 'JWT_AUDIENCE is required where JWKS_URL is set';
-    expect(faults({ JWKS_URL }).sort()).toEqual([audience, issuer]);
-    expect(faults({ JWKS_URL, JWT_ISSUER: provider.JWT_ISSUER })).toEqual([audience]);
-    expect(faults({ JWKS_URL, JWT_AUDIENCE: provider.JWT_AUDIENCE })).toEqual([issuer]);
-    expect(faults({ JWKS_URL, ...provider })).toEqual([]);
+    const issuer = 'JWT_ISSUER is required with JWKS_URL';
+    const audience = 'JWT_AUDIENCE is required with JWKS_URL';
+    expect(problemsOf({ JWKS_URL }).sort()).toEqual([audience, issuer]);
+    expect(problemsOf({ JWKS_URL, JWT_ISSUER: provider.JWT_ISSUER })).toEqual([audience]);
+    expect(problemsOf({ JWKS_URL, JWT_AUDIENCE: provider.JWT_AUDIENCE })).toEqual([issuer]);
+    expect(problemsOf({ JWKS_URL, ...provider })).toEqual([]);
   });
 
   test.each([
@@ -216,32 +220,32 @@ describe('JWKS_URL', () => {
     'http://evil.example#http://localhost/jwks',
     'http://evil.example\nhttp://localhost/jwks',
   ])('may not be %j', (JWKS_URL) => {
-    expect(faults({ ...provider, JWKS_URL })).toEqual([
+    expect(problemsOf({ ...provider, JWKS_URL })).toEqual([
       expect.stringMatching('^JWKS_URL must be an https URL'),
     ]);
   });
 });
 
 describe('the file .env', () => {
-  test('is read where it is', () => {
+  test('is read from the working directory', () => {
     writeFileSync('.env', 'PORT=8080\n# a comment\nJWT_ISSUER="https://id.example"\n');
     expect(readConfig({})).toMatchObject({ port: 8080, issuer: 'https://id.example' });
   });
 
-  test('is below the environment', () => {
+  test('has lower precedence than the environment', () => {
     writeFileSync('.env', 'HOST=0.0.0.0\nPORT=8080\n');
     expect(readConfig({ PORT: '9090' })).toMatchObject({ host: '0.0.0.0', port: 9090 });
   });
 
   test('is checked like the environment', () => {
     writeFileSync('.env', 'LOG_LEVEL=hunter2\n');
-    expect(faults({ PORT: 'hunter2' }).sort()).toEqual([
+    expect(problemsOf({ PORT: 'hunter2' }).sort()).toEqual([
       expect.stringMatching('^LOG_LEVEL must be '),
       expect.stringMatching('^PORT must be '),
     ]);
   });
 
-  test('leaves the environment as it was', () => {
+  test('does not change the environment', () => {
     writeFileSync('.env', 'JWT_ISSUER=https://id.example\n');
     const env = { PORT: '9090' };
     readConfig(env);
@@ -249,8 +253,8 @@ describe('the file .env', () => {
     expect(process.env).not.toHaveProperty('JWT_ISSUER');
   });
 
-  test('that cannot be read is a fault', () => {
+  test('that cannot be read is reported as a problem', () => {
     mkdirSync('.env');
-    expect(faults({})).toEqual([expect.stringMatching(/^\.env: /)]);
+    expect(problemsOf({})).toEqual([expect.stringMatching(/^\.env: /)]);
   });
 });

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const OPERATIONS = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
 const SCRIPTS = (
   JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
 ).scripts;
@@ -11,7 +12,7 @@ const SCRIPTS = (
 const shellBlocks = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
 
 describe('README.md', () => {
-  test('begins with the two commands that CI runs', () => {
+  test('starts with the two commands that CI runs', () => {
     expect(shellBlocks[0]).toBe('npm ci && npm start\n');
     expect(shellBlocks[2]).toBe('npm ci && npm test\n');
     const ci = readFileSync(join(ROOT, '.ci/run'), 'utf8');
@@ -19,21 +20,13 @@ describe('README.md', () => {
     expect(ci).toContain('npm test');
   });
 
-  test('names only commands that exist', () => {
+  test('mentions only existing commands', () => {
     const named = [...README.matchAll(/npm run (?:-s )?([a-z:]+)/g)].map(([, script]) => script as string);
     expect(named.length).toBeGreaterThan(3);
     for (const script of named) expect(Object.keys(SCRIPTS)).toContain(script);
   });
 
-  test('names every setting, and none that does not exist', () => {
-    const config = readFileSync(join(ROOT, 'src/config.ts'), 'utf8');
-    const known = [...config.matchAll(/^ {4}([A-Z_]+): Type/gm)].map(([, name]) => name as string);
-    const table = README.slice(README.indexOf('| setting |'), README.indexOf('- **Tokens** are'));
-    const named = [...table.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name]) => name as string);
-    expect(new Set(named)).toEqual(new Set(known));
-  });
-
-  test('says of every dependency why it is there', () => {
+  test('gives a reason for every dependency', () => {
     const { dependencies, devDependencies } = JSON.parse(
       readFileSync(join(ROOT, 'package.json'), 'utf8'),
     ) as Record<'dependencies' | 'devDependencies', Record<string, string>>;
@@ -42,4 +35,12 @@ describe('README.md', () => {
       expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
     }
   });
+});
+
+test('docs/operations.md lists exactly the existing settings', () => {
+  const config = readFileSync(join(ROOT, 'src/config.ts'), 'utf8');
+  const known = [...config.matchAll(/^ {4}([A-Z_]+): Type/gm)].map(([, name]) => name as string);
+  const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));
+  const named = [...table.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name]) => name as string);
+  expect(new Set(named)).toEqual(new Set(known));
 });

@@ -1,37 +1,40 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { timeOf } from '../time.ts';
+import { parseRfc3339 } from '../time/rfc3339.ts';
 
 /**
- * An event of the log as CloudEvents 1.0 has it (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md),
- * with four extensions. Positions and revisions have 64 bits, and are text: an integer there has 32.
+ * An event in the JSON format of CloudEvents 1.0
+ * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md), with four extension
+ * attributes. Positions and revisions are strings: they have 64 bits, a CloudEvents integer has 32.
  */
 export const CloudEvent = Type.Object(
   {
     specversion: Type.Literal('1.0'),
     id: Type.String(),
-    source: Type.String({ format: 'uri', description: 'This store.' }),
+    source: Type.String({ format: 'uri', description: 'The URI of this store.' }),
     type: Type.String(),
     subject: Type.String({ description: 'The stream.' }),
     time: Type.Optional(
-      Type.String({ format: 'date-time', description: 'When it happened: occurredAt of its metadata.' }),
+      Type.String({ format: 'date-time', description: 'When it occurred: occurredAt of its metadata.' }),
     ),
     datacontenttype: Type.Optional(Type.String()),
     data: Type.Optional(Type.Unknown()),
-    data_base64: Type.Optional(Type.String({ description: 'Data that is no JSON.' })),
-    position: Type.String({ description: 'Its place in the log; positions grow, with gaps.' }),
-    revision: Type.String({ description: 'Its place in the stream, from 0.' }),
-    correlationid: Type.Optional(Type.String({ description: 'The Request-Id of the request behind it.' })),
+    data_base64: Type.Optional(Type.String({ description: 'Data that is not JSON.' })),
+    position: Type.String({ description: 'The position in the log; positions increase, with gaps.' }),
+    revision: Type.String({ description: 'The revision in the stream, from 0.' }),
+    correlationid: Type.Optional(
+      Type.String({ description: 'The Request-Id of the request that caused it.' }),
+    ),
     schemaversion: Type.Optional(Type.Integer()),
   },
-  { $id: 'CloudEvent', description: 'An event, in the JSON format of CloudEvents 1.0.' },
+  { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
 );
 export type CloudEvent = Static<typeof CloudEvent>;
 
-export function cloudEvent(event: RecordedEvent, source: string): CloudEvent {
+export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
   const { occurredAt, $correlationId, schemaVersion } = metadataOf(event);
-  const time = timeOf(occurredAt) === undefined ? undefined : String(occurredAt);
+  const time = parseRfc3339(occurredAt) === undefined ? undefined : String(occurredAt);
   return {
     specversion: '1.0',
     id,
@@ -47,9 +50,9 @@ export function cloudEvent(event: RecordedEvent, source: string): CloudEvent {
   };
 }
 
-/** When an event happened, by its metadata, in milliseconds since 1970; undefined where they do not say. */
+/** When an event occurred, by its metadata, in milliseconds since 1970; undefined if they do not say. */
 export function occurredAt(event: RecordedEvent): number | undefined {
-  return timeOf(metadataOf(event).occurredAt);
+  return parseRfc3339(metadataOf(event).occurredAt);
 }
 
 function metadataOf({ metadata }: RecordedEvent): Record<string, unknown> {

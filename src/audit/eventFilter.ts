@@ -1,46 +1,49 @@
 import { type Static, Type } from 'typebox';
 import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
-import { readPosition } from '../eventStore/position.ts';
-import { limitOf } from '../http/limit.ts';
-import { isInt64Text, plantOfStream } from '../plants/plant.ts';
-import { timeOf } from '../time.ts';
-import { isUser } from '../user.ts';
+import { parsePosition } from '../eventStore/position.ts';
+import { limitSchema } from '../http/limit.ts';
+import { isInt64Text, parsePlantStream } from '../plants/stream.ts';
+import { isUser, USER_RULE } from '../plants/user.ts';
+import { parseRfc3339 } from '../time/rfc3339.ts';
 import { occurredAt } from './cloudEvent.ts';
 
-const text = (is: (text: string) => boolean, rule: string, options: { description: string }) =>
+const text = (isValid: (text: string) => boolean, rule: string, options: { description: string }) =>
   Type.Refine(
     Type.Unsafe<string>({ type: 'string', ...options }),
-    (value) => typeof value === 'string' && is(value),
-    () => `must be given once, as ${rule}`,
+    (value) => typeof value === 'string' && isValid(value),
+    (value) => (Array.isArray(value) ? 'must be given once' : `must be ${rule}`),
   );
 const time = (description: string) =>
-  text((value) => timeOf(value) !== undefined, 'a time of RFC 3339 such as 2026-03-01T12:00:00Z', {
+  text((value) => parseRfc3339(value) !== undefined, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {
     description,
   });
 
-/** What can be asked for, as text; all of it combines. */
+/** The filters of a replay, as text. All of them can be combined. */
 export const EventQuery = Type.Object({
   after: Type.Optional(
-    text(() => true, 'a position', { description: 'Only events after this position of the log.' }),
+    text(() => true, 'a log position', { description: 'Only events after this log position.' }),
   ),
-  user: Type.Optional(
-    text(isUser, 'the name of a user', { description: 'Only events of the plants of this user.' }),
-  ),
+  user: Type.Optional(text(isUser, USER_RULE, { description: 'Only events of this user’s plants.' })),
   id: Type.Optional(
-    text(isInt64Text, 'an integer of 64 bits in plain digits', {
-      description: 'Only events of plants with this id.',
+    text(isInt64Text, 'a 64-bit integer in decimal digits', {
+      description: 'Only events of plants with this ID.',
     }),
   ),
   type: Type.Optional(
-    text((value) => value !== '', 'the type of an event', { description: 'Only events of this type.' }),
+    text((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
   ),
-  since: Type.Optional(time('Only events that happened then or later (RFC 3339; in a URL a + is %2B).')),
-  until: Type.Optional(time('Only events that happened then or earlier (RFC 3339; in a URL a + is %2B).')),
-  limit: Type.Optional(limitOf('events')),
+  since: Type.Optional(
+    time('Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B).'),
+  ),
+  until: Type.Optional(
+    time('Only events that occurred at this time or earlier (RFC 3339; in a URL a + is %2B).'),
+  ),
+  limit: Type.Optional(limitSchema('events')),
 });
 export type EventQuery = Static<typeof EventQuery>;
 
-export type Filter = Readonly<{
+/** Parsed filters; times in milliseconds since 1970. */
+export type EventFilter = Readonly<{
   after: Position;
   user?: string;
   id?: string;
@@ -50,19 +53,22 @@ export type Filter = Readonly<{
   limit: number;
 }>;
 
-/** The parts of a question contradict each other; the message says how. */
+/** The filters contradict each other; the message says how. */
 export class BadFilter extends Error {
   override readonly name = 'BadFilter';
 }
 
-/** A question whose parts are in order, as a filter. @throws BadPosition, BadFilter; `name` gives a part its name in messages */
-export function filterOf(query: EventQuery, name = (part: keyof EventQuery): string => part): Filter {
+/** Parses a valid query. `name` maps a filter to its name in messages. @throws BadPosition, BadFilter */
+export function parseFilter(
+  query: EventQuery,
+  name = (filter: keyof EventQuery): string => filter,
+): EventFilter {
   const { after, user, id, type, limit } = query;
-  const [since, until] = [timeOf(query.since), timeOf(query.until)];
+  const [since, until] = [parseRfc3339(query.since), parseRfc3339(query.until)];
   if (since !== undefined && until !== undefined && since > until)
     throw new BadFilter(`${name('since')} must not be later than ${name('until')}.`);
   return {
-    after: after === undefined ? START : readPosition(after, name('after')),
+    after: after === undefined ? START : parsePosition(after, name('after')),
     ...(user !== undefined && { user }),
     ...(id !== undefined && { id }),
     ...(type !== undefined && { type }),
@@ -72,11 +78,11 @@ export function filterOf(query: EventQuery, name = (part: keyof EventQuery): str
   };
 }
 
-/** Whether a filter lets an event through, its position and the limit aside. */
-export function matches({ user, id, type, since, until }: Filter, event: RecordedEvent): boolean {
+/** Whether an event matches, apart from its position and the limit. */
+export function matches({ user, id, type, since, until }: EventFilter, event: RecordedEvent): boolean {
   if (type !== undefined && event.type !== type) return false;
   if (user !== undefined || id !== undefined) {
-    const plant = plantOfStream(event.stream);
+    const plant = parsePlantStream(event.stream);
     if (!plant || (user ?? plant.user) !== plant.user || (id ?? plant.id) !== plant.id) return false;
   }
   if (since === undefined && until === undefined) return true;

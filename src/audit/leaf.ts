@@ -2,36 +2,38 @@ import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 
 /**
- * What an event contributes to the root of its log: the canonical JSON (RFC 8785) of its id, stream, revision (as text,
- * since it has 64 bits), type, data and metadata. Not its position, and not the store's own notes: every store gives the same.
+ * The Merkle tree leaf of an event: the canonical JSON (RFC 8785) of its id, stream, revision (as text: it
+ * has 64 bits), type, data and metadata. The position is not part of it, nor what a store adds, so the same
+ * events have the same root in any store.
  *
- * RFC 8785 refuses what is no I-JSON: half a surrogate pair, a number beyond all bounds. Another writer may store it, or
- * bytes. Then data and metadata stand in one text, `dataAndMetadata`, and where even a name is no text, the rest in another,
- * `names`; no two events have the same.
+ * RFC 8785 covers I-JSON only, without lone surrogates and infinite numbers. Another writer may have stored
+ * those, or bytes. Then data and metadata are combined into one text, `dataAndMetadata`; and if even id,
+ * stream or type is not well-formed, those are combined into `names`. Different events still have different
+ * leaves.
  */
 export function leafText(event: RecordedEvent): { text: string; isCanonical: boolean } {
   const { id, stream, type, data, metadata } = event;
   const revision = String(event.revision);
   if (!isBytes(data) && !isBytes(metadata)) {
     try {
-      return { text: canonical({ id, stream, revision, type, data, metadata }), isCanonical: true };
-    } catch {} // said by `isCanonical`
+      return { text: canonicalJson({ id, stream, revision, type, data, metadata }), isCanonical: true };
+    } catch {} // reported as `isCanonical: false`
   }
-  const areTexts = [id, stream, type].every((name) => name.isWellFormed());
-  const names = areTexts
+  const areWellFormed = [id, stream, type].every((name) => name.isWellFormed());
+  const names = areWellFormed
     ? { id, stream, revision, type }
     : { names: JSON.stringify([id, stream, revision, type]) };
-  const dataAndMetadata = `[${written(data)},${written(metadata)}]`;
-  return { text: canonical({ ...names, dataAndMetadata }), isCanonical: false };
+  const dataAndMetadata = `[${extendedJson(data)},${extendedJson(metadata)}]`;
+  return { text: canonicalJson({ ...names, dataAndMetadata }), isCanonical: false };
 }
 
-/** RFC 8785. @throws Error for what it refuses */
-export function canonical(value: object): string {
-  return canonicalize(value) as string; // undefined only for what is no JSON at all
+/** RFC 8785. @throws Error for what is not I-JSON */
+export function canonicalJson(value: object): string {
+  return canonicalize(value) as string; // undefined only for values that JSON does not have
 }
 
-/** As JSON.stringify writes it, with infinities, bytes and nothing as no JSON has them. */
-function written(value: unknown): string {
+/** JSON with a notation for what JSON does not have: nothing, bytes and infinite numbers. */
+function extendedJson(value: unknown): string {
   if (value === undefined) return '';
   if (isBytes(value)) return `base64:${Buffer.from(value).toString('base64')}`;
   return JSON.stringify(value, (_key, part) => {

@@ -6,24 +6,23 @@ import {
   consistencyPath,
   inclusionPath,
   type Leaves,
-  provesConsistency,
-  provesInclusion,
+  verifyConsistency,
+  verifyInclusion,
 } from '../merkle/proofs.ts';
-import { plantStream } from '../plants/plant.ts';
-import { printable } from '../printable.ts';
-import { canonical, leafText } from './leaf.ts';
+import { plantStream } from '../plants/stream.ts';
+import { canonicalJson, leafText } from './leaf.ts';
 import { replay } from './replay.ts';
 import type { Root } from './verify.ts';
 
-const EXACTLY = { additionalProperties: false };
+const STRICT = { additionalProperties: false };
 const Hash = Type.String({ pattern: '^[\\da-f]{64}$' });
 const Size = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-/** A path is as long as the tree is high, or one longer. */
+/** A path is as long as the tree is high, or by one longer. */
 const Path = Type.Array(Hash, { maxItems: 64 });
-const Tree = Type.Object({ size: Size, root: Hash }, EXACTLY);
+const Tree = Type.Object({ size: Size, root: Hash }, STRICT);
 
-/** What is hashed of an event: see leaf.ts. */
-const HashedEvent = Type.Object(
+/** The leaf of an event: see leaf.ts. */
+const Leaf = Type.Object(
   {
     id: Type.String(),
     stream: Type.String(),
@@ -33,7 +32,7 @@ const HashedEvent = Type.Object(
     metadata: Type.Optional(Type.Unknown()),
     dataAndMetadata: Type.Optional(Type.String()),
   },
-  EXACTLY,
+  STRICT,
 );
 
 const InclusionProof = Type.Object(
@@ -42,32 +41,35 @@ const InclusionProof = Type.Object(
     size: Size,
     root: Hash,
     index: Size,
-    event: HashedEvent,
+    event: Leaf,
     path: Path,
   },
-  EXACTLY,
+  STRICT,
 );
 
 const ConsistencyProof = Type.Object(
   { proof: Type.Literal('consistency'), from: Tree, to: Tree, path: Path },
-  EXACTLY,
+  STRICT,
 );
 
-/** That an event, as it is hashed, is number `index`, from 0, of the first `size` events: RFC 9162 section 2.1.3. */
+/**
+ * Proves that the leaf of an event is at `index`, from 0, in the tree of the first `size` events: RFC 9162
+ * section 2.1.3.
+ */
 export type InclusionProof = Static<typeof InclusionProof>;
-/** That the first `from.size` events are the beginning of the first `to.size`: RFC 9162 section 2.1.4. */
+/** Proves that the first `from.size` events are the first of `to.size` events: RFC 9162 section 2.1.4. */
 export type ConsistencyProof = Static<typeof ConsistencyProof>;
 export type Proof = InclusionProof | ConsistencyProof;
 
 const isInclusionProof = Compile(InclusionProof);
 const isConsistencyProof = Compile(ConsistencyProof);
 
-/** What is to be proven is not so, or the proof is none; the message says what. */
+/** The log does not have what is to be proven, or the proof is invalid; the message says which. */
 export class NotProven extends Error {
   override readonly name = 'NotProven';
 }
 
-/** @throws NotProven where that plant is not among the first `size` events, or there are not so many */
+/** @throws NotProven if the plant is not among the first `size` events, or the log has fewer */
 export async function proveInclusion(
   log: EventLog,
   { user, id, size }: { user: string; id: string; size?: number | undefined },
@@ -76,13 +78,13 @@ export async function proveInclusion(
   const stream = plantStream(user, id);
   let found: { index: number; event: InclusionProof['event'] } | undefined;
   let count = 0;
-  for await (const { events } of firstOf(log, size, signal)) {
+  for await (const { events } of readFirst(log, size, signal)) {
     const at = found ? -1 : events.findIndex((event) => event.stream === stream && event.revision === 0n);
     if (at !== -1)
       found = { index: count + at, event: JSON.parse(leafText(events[at] as RecordedEvent).text) };
     count += events.length;
   }
-  mustHave(count, size);
+  assertSize(count, size);
   if (!found)
     throw new NotProven(`${JSON.stringify(user)} has no plant ${id} among the first ${count} events`);
   const whole = { start: 0, end: count };
@@ -90,16 +92,16 @@ export async function proveInclusion(
   return { proof: 'inclusion', size: count, root, ...found, path };
 }
 
-/** @throws NotProven where the log has not so many events */
+/** @throws NotProven if the log has fewer events */
 export async function proveConsistency(
   log: EventLog,
   { from, to }: { from: number; to?: number | undefined },
   signal: AbortSignal,
 ): Promise<ConsistencyProof> {
   let count = 0;
-  for await (const { events } of firstOf(log, to, signal)) count += events.length;
-  mustHave(count, to);
-  mustHave(count, from);
+  for await (const { events } of readFirst(log, to, signal)) count += events.length;
+  assertSize(count, to);
+  assertSize(count, from);
   const [earlier, later] = [
     { start: 0, end: from },
     { start: 0, end: count },
@@ -108,35 +110,35 @@ export async function proveConsistency(
   return { proof: 'consistency', from: { size: from, root: old }, to: { size: count, root }, path };
 }
 
-/** What the first `size` events hash to, or all. @throws NotProven where there are not so many */
+/** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
 export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<Root> {
   const tree = new MerkleTree();
-  for await (const { events } of firstOf(log, size, signal)) {
+  for await (const { events } of readFirst(log, size, signal)) {
     for (const event of events) tree.append(leafHash(leafText(event).text));
   }
-  mustHave(tree.size, size);
+  assertSize(tree.size, size);
   return { size: tree.size, root: tree.root().toString('hex') };
 }
 
-async function* firstOf(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
+async function* readFirst(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
   yield* replay(log, { after: START, limit: size }, { signal });
   signal.throwIfAborted();
 }
 
-function mustHave(count: number, size = count): void {
-  if (size > count) throw new NotProven(`the log has ${count} events, not ${size}`);
+function assertSize(count: number, size = count): void {
+  if (size > count) throw new NotProven(`the log has ${count} events, fewer than ${size}`);
 }
 
-/** The Merkle Tree Hash of each of these runs of leaves, in one reading of the log. */
+/** The Merkle Tree Hash of each of these ranges of leaves, in one pass over the log. */
 async function rootsOf<R extends Leaves[]>(
   log: EventLog,
-  runs: [...R],
+  ranges: [...R],
   signal: AbortSignal,
 ): Promise<{ [K in keyof R]: string }> {
-  const trees = runs.map((run) => ({ ...run, tree: new MerkleTree() }));
-  const size = Math.max(...runs.map(({ end }) => end));
+  const trees = ranges.map((range) => ({ ...range, tree: new MerkleTree() }));
+  const size = Math.max(...ranges.map(({ end }) => end));
   let index = 0;
-  for await (const { events } of firstOf(log, size, signal)) {
+  for await (const { events } of readFirst(log, size, signal)) {
     for (const event of events) {
       const leaf = leafHash(leafText(event).text);
       for (const { start, end, tree } of trees) if (index >= start && index < end) tree.append(leaf);
@@ -146,30 +148,37 @@ async function rootsOf<R extends Leaves[]>(
   return trees.map(({ tree }) => tree.root().toString('hex')) as { [K in keyof R]: string };
 }
 
-/** What a proof shows, in words. @throws NotProven */
+/** What a proof shows, in a sentence. @throws NotProven */
 export function checkProof(proof: unknown): string {
   if (isInclusionProof.Check(proof)) {
     const { size, root, index, event, path } = proof;
-    if (!provesInclusion(leafHash(textOf(event)), { index, size, root: bytes(root), path: path.map(bytes) }))
-      throw new NotProven('the proof does not hold: its event is not in a log with its size and root');
+    if (
+      !verifyInclusion(leafHash(canonicalLeaf(event)), {
+        index,
+        size,
+        root: bytes(root),
+        path: path.map(bytes),
+      })
+    )
+      throw new NotProven('the proof is invalid: its event is not in a log with its size and root');
     const [id, stream] = [JSON.stringify(event.id), JSON.stringify(event.stream)];
-    return printable(`event ${id} of ${stream} is number ${index + 1} of the log ${size}:${root}`);
+    return `event ${id} of ${stream} is number ${index + 1} of the log ${size}:${root}`;
   }
   if (isConsistencyProof.Check(proof)) {
     const { from, to, path } = proof;
     const tree = ({ size, root }: typeof from) => ({ size, root: bytes(root) });
-    if (!provesConsistency(tree(from), tree(to), path.map(bytes)))
-      throw new NotProven('the proof does not hold: the earlier log is not the beginning of the later one');
+    if (!verifyConsistency(tree(from), tree(to), path.map(bytes)))
+      throw new NotProven('the proof is invalid: the earlier log is not the beginning of the later one');
     return `the log ${from.size}:${from.root} is the beginning of the log ${to.size}:${to.root}`;
   }
-  throw new NotProven('this is no proof of inclusion or consistency, or it is damaged');
+  throw new NotProven('not an inclusion or consistency proof, or it is damaged');
 }
 
-function textOf(event: InclusionProof['event']): string {
+function canonicalLeaf(event: InclusionProof['event']): string {
   try {
-    return canonical(event);
+    return canonicalJson(event);
   } catch {
-    throw new NotProven('the proof does not hold: its event has no canonical form');
+    throw new NotProven('the proof is invalid: its event has no canonical form');
   }
 }
 

@@ -1,52 +1,53 @@
 import { type Batch, type EventLog, START } from '../eventStore/eventStore.ts';
-import { BadPosition, mustBeReached } from '../eventStore/position.ts';
-import { readLog } from '../eventStore/readLog.ts';
-import { plantOfStream } from '../plants/plant.ts';
-import { type Filter, matches } from './eventFilter.ts';
+import { assertInLog, BadPosition } from '../eventStore/position.ts';
+import { readLive, readToEnd } from '../eventStore/readEvents.ts';
+import { parsePlantStream } from '../plants/stream.ts';
+import { type EventFilter, matches } from './eventFilter.ts';
 
-/** There is no event of this user in the whole log. */
+/** The log has no event of this user. */
 export class UnknownUser extends Error {
   override readonly name = 'UnknownUser';
   constructor(user: string) {
-    super(`There is no event of the user ${JSON.stringify(user)}.`);
+    super(`The log has no event of the user ${JSON.stringify(user)}.`);
   }
 }
 
 type Options = {
   signal: AbortSignal;
-  /** Whether to go on with each event as it is appended, instead of ending where the log ends now. */
+  /** Whether to continue with each new event instead of ending at the current end of the log. */
   live?: boolean;
-  /** What `after` is called in messages. */
+  /** The name of `after` in messages. */
   after?: string;
 };
 
 /**
- * The events that a filter lets through, in log order: of each batch of the log those that fit, perhaps none.
- * @throws BadPosition, UnknownUser before anything has been given; StoreUnavailable
+ * The events that match a filter, in log order, batch by batch; a batch may be empty.
+ * @throws BadPosition, UnknownUser before the first event; StoreUnavailable
  */
 export async function* replay(
   log: EventLog,
-  filter: Filter,
+  filter: EventFilter,
   { signal, live = false, after = 'after' }: Options,
 ): AsyncGenerator<Batch> {
-  const end = await log.end();
-  mustBeReached(filter.after, end, after);
-  // EventStoreDB begins at events only.
-  if (filter.after > START && !(await log.eventAt(filter.after)))
+  const end = await log.lastPosition();
+  assertInLog(filter.after, end, after);
+  // EventStoreDB reads from the position of an event only.
+  if (filter.after > START && !(await log.readEvent(filter.after)))
     throw new BadPosition(`${after} is not the position of an event.`);
-  // Asked for what follows a position, nothing can be said of a user who is not there.
+  // The events before `after` are not read, so a user without events after it may be known.
   let isKnown = filter.user === undefined || filter.after > START;
-  let left = filter.limit;
-  if (left === 0) return;
-  for await (const { events, caughtUp } of readLog(log, { after: filter.after, signal, live })) {
-    isKnown ||= events.some(({ stream }) => plantOfStream(stream)?.user === filter.user);
+  let remaining = filter.limit;
+  if (remaining === 0) return;
+  const read = live ? readLive : readToEnd;
+  for await (const { events, caughtUp } of read(log, { after: filter.after, signal })) {
+    isKnown ||= events.some(({ stream }) => parsePlantStream(stream)?.user === filter.user);
     const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
     if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(filter.user ?? '');
-    const found = events
+    const matching = events
       .filter((event) => (live || event.position <= end) && matches(filter, event))
-      .slice(0, left);
-    left -= found.length;
-    yield { events: found, caughtUp };
-    if (left === 0 || isEnd) return;
+      .slice(0, remaining);
+    remaining -= matching.length;
+    yield { events: matching, caughtUp };
+    if (remaining === 0 || isEnd) return;
   }
 }

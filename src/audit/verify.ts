@@ -1,32 +1,32 @@
 import { LRUCache } from 'lru-cache';
-import type { Fault, ViewComparison } from '../../projections/viewComparison.ts';
+import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
-import { readLog } from '../eventStore/readLog.ts';
+import { readToEnd } from '../eventStore/readEvents.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
-import { plantCreatedFault } from '../plants/plant.ts';
+import { isKnownType, plantEventProblem } from '../plants/events.ts';
+import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
-import { SeenStreams } from './seenStreams.ts';
 
-/** So many events make a log whose Merkle Tree Hash is `root`, in hexadecimal digits. */
+/** The Merkle root of a log of `size` events, in hexadecimal. */
 export type Root = { size: number; root: string };
 
-export type Verdict = Root & {
-  /** Of the last event. */
+export type Verification = Root & {
+  /** The position of the last event. */
   position: Position;
-  /** How far the view was compared; undefined where there is none. */
+  /** The position up to which the view was compared; undefined if there is no view. */
   view: Position | undefined;
-  /** Events of other types than are known here: they are in the root, and nothing else can be said of them. */
-  foreign: number;
-  /** Events that an operator has told the view to pass over. */
+  /** Events of unknown types: they are part of the root, and not checked otherwise. */
+  unknown: number;
+  /** Events in SKIP_EVENTS. */
   skipped: number;
-  /** Those of no position and the first of the others; and the number of all. */
-  faults: Fault[];
-  faultCount: number;
+  /** The problems without a position, and the first of the others. */
+  problems: Problem[];
+  problemCount: number;
 };
 
 type Options = {
   log: EventLog;
-  /** Whether the positions of this store have no gaps, and begin at 1. */
+  /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   view?: ViewComparison | undefined;
   skip: ReadonlySet<string>;
@@ -35,14 +35,14 @@ type Options = {
   onProgress?: (progress: { events: number; position: Position; end: Position }) => void;
 };
 
-/** So many faults that have a position are listed. */
-const LISTED = 100;
-/** The lowest position that SQLite knows: an intruder's event may stand before the first. */
-const BEFORE_ALL = -(2n ** 63n);
+/** At most so many problems with a position are listed. */
+const MAX_LISTED = 100;
+/** The lowest position in SQLite: an event may have been inserted before the first one. */
+const LOWEST_POSITION = -(2n ** 63n);
 
 /**
- * Reads the whole log once, up to its present end, in constant memory: what it hashes to, and all that contradicts its
- * schema, its order, its streams, the view or the root that is expected.
+ * Reads the whole log once, up to its current end, in constant memory: computes its Merkle root, and finds
+ * what contradicts the schemas, the order, the streams, the view or the expected root.
  * @throws StoreUnavailable
  */
 export async function verifyLog({
@@ -53,82 +53,98 @@ export async function verifyLog({
   expect,
   signal,
   onProgress,
-}: Options): Promise<Verdict> {
-  const verdict: Omit<Verdict, keyof Root | 'faults'> = {
-    position: START,
-    view: view?.checkpoint.position,
-    foreign: 0,
-    skipped: 0,
-    faultCount: 0,
-  };
-  const general: Fault[] = [];
-  const placed: Required<Fault>[] = [];
-  const report = (fault: string | undefined, position?: Position): void => {
-    if (fault === undefined) return;
-    verdict.faultCount++;
-    if (position === undefined) general.push({ fault });
-    else if (placed.length < LISTED) placed.push({ position, fault });
-  };
-  const reportAll = (faults: Fault[]): void => {
-    for (const { fault, position } of faults) report(fault, position);
-  };
+}: Options): Promise<Verification> {
+  const found = new Problems();
   const tree = new MerkleTree();
-  const revisions = revisionsOf(log);
-  const isSameLog = view === undefined || view.isNew || view.checkpoint.mark === (await log.mark());
-  if (!isSameLog) report('the view is of another log: it is built anew at the next start');
+  const streams = new StreamCheck(log);
+  const counts = { unknown: 0, skipped: 0 };
+  let last = START;
+  const isSameLog = view === undefined || view.isNew || view.checkpoint.logId === (await log.logId());
+  if (!isSameLog) found.add('the view belongs to another log: the next start rebuilds it');
   const compared = isSameLog ? view : undefined;
 
-  function expected(): void {
+  function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
     const root = tree.root().toString('hex');
     if (root !== expect.root.toLowerCase())
-      report(`the first ${expect.size} events are not those that were expected: their root is ${root}`);
-  }
-
-  async function* batches(): AsyncGenerator<readonly RecordedEvent[]> {
-    const lowest = gapless ? await log.eventAt(BEFORE_ALL) : undefined;
-    if (lowest) yield [lowest];
-    for await (const { events } of readLog(log, { after: gapless ? BEFORE_ALL : START, signal }))
-      yield events;
+      found.add(`the first ${expect.size} events are not the expected ones: their root is ${root}`);
   }
 
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
     tree.append(leafHash(text));
-    if (!isCanonical) report('it has no canonical form (RFC 8785)', position);
-    if (gapless) report(gapBefore(position, verdict.position), position);
-    else if (position <= verdict.position) report(`it follows position ${verdict.position}`, position);
-    verdict.position = position;
-    if (type !== 'PlantCreated') verdict.foreign++;
-    else if (skip.has(id)) verdict.skipped++;
-    else report(plantCreatedFault(event), position);
-    reportAll(compared?.compare(event) ?? []);
-    expected();
+    if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
+    if (gapless) found.add(gapBefore(position, last), position);
+    else if (position <= last) found.add(`it follows position ${last}`, position);
+    last = position;
+    if (!isKnownType(type)) counts.unknown++;
+    else if (skip.has(id)) counts.skipped++;
+    else found.add(plantEventProblem(event), position);
+    compared?.add(event);
+    checkExpectedRoot();
   }
 
-  const end = await log.end();
-  expected();
-  for await (const events of batches()) {
+  async function checkStream(event: RecordedEvent): Promise<void> {
+    found.add(await streams.problem(event), event.position);
+  }
+
+  const end = await log.lastPosition();
+  checkExpectedRoot();
+  const lowest = gapless ? await log.readEvent(LOWEST_POSITION) : undefined;
+  if (lowest) {
+    check(lowest);
+    await checkStream(lowest);
+  }
+  for await (const { events } of readToEnd(log, { after: gapless ? LOWEST_POSITION : START, signal })) {
     for (const event of events) {
       if (event.position > end) break;
       check(event);
-      if (!revisions.isFirst(event)) report(await revisions.fault(event), event.position);
+      if (!streams.isFirst(event)) await checkStream(event);
     }
-    onProgress?.({ events: tree.size, position: verdict.position, end });
+    found.addAll((await compared?.problems()) ?? []);
+    onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
-    report(`the log has ${tree.size} events, not the ${expect.size} that were expected`);
-  for await (const fault of compared?.rest(log) ?? []) reportAll([fault]);
-  placed.sort((a, b) => Number(a.position - b.position));
-  return { size: tree.size, root: tree.root().toString('hex'), ...verdict, faults: [...general, ...placed] };
+    found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
+  for await (const problem of compared?.remaining() ?? []) found.addAll([problem]);
+  return {
+    size: tree.size,
+    root: tree.root().toString('hex'),
+    position: last,
+    view: view?.checkpoint.position,
+    ...counts,
+    ...found.summary(),
+  };
 }
 
-/** What is missing between two positions that follow each other, where positions begin at 1 and have no gaps. */
+class Problems {
+  #count = 0;
+  readonly #withoutPosition: Problem[] = [];
+  readonly #withPosition: Required<Problem>[] = [];
+
+  add(problem: string | undefined, position?: Position): void {
+    if (problem === undefined) return;
+    this.#count++;
+    if (position === undefined) this.#withoutPosition.push({ problem });
+    else if (this.#withPosition.length < MAX_LISTED) this.#withPosition.push({ position, problem });
+  }
+
+  addAll(problems: readonly Problem[]): void {
+    for (const { problem, position } of problems) this.add(problem, position);
+  }
+
+  summary(): Pick<Verification, 'problems' | 'problemCount'> {
+    const ordered = this.#withPosition.sort((a, b) => Number(a.position - b.position));
+    return { problems: [...this.#withoutPosition, ...ordered], problemCount: this.#count };
+  }
+}
+
+/** What is missing between two consecutive positions, if positions start at 1 and have no gaps. */
 function gapBefore(position: Position, last: Position): string | undefined {
-  if (position <= START) return 'positions begin at 1';
+  if (position <= START) return 'positions start at 1';
   const first = (last > START ? last : START) + 1n;
   if (position === first) return undefined;
   const missing =
@@ -136,32 +152,38 @@ function gapBefore(position: Position, last: Position): string | undefined {
   return `${missing} missing before it`;
 }
 
-/** Of a stream that is longer not all can be looked through. */
-const LONGEST = 1_000_000n;
-/** Streams of more than one event that are remembered, so that the log need not be asked. */
-const REMEMBERED = 10_000;
+/** A longer stream is read in part. */
+const MAX_STREAM_LENGTH = 1_000_000n;
+/** Streams of several events whose last revision is cached. */
+const CACHED_STREAMS = 10_000;
 
-/** Revisions begin at 0 and have no gaps, and none is there twice; events have to come in log order. */
-function revisionsOf(log: EventLog) {
-  const seen = new SeenStreams();
-  const last = new LRUCache<string, bigint>({ max: REMEMBERED });
-  return {
-    /** Whether an event is certainly the first of its stream, as nearly all are. */
-    isFirst: ({ stream, revision }: RecordedEvent): boolean => !seen.add(stream) && revision === 0n,
-    async fault({ stream, revision, position }: RecordedEvent): Promise<string | undefined> {
-      if (revision < 0n) return 'revisions begin at 0';
-      if (revision > 0n && last.get(stream) === revision - 1n) {
-        last.set(stream, revision);
-        return undefined;
-      }
-      const events = await log.readStream(stream, Number(revision < LONGEST ? revision + 2n : LONGEST));
-      const twin = events.find((other) => other.revision === revision && other.position !== position);
-      if (twin) return `revision ${revision} of its stream is also at position ${twin.position}`;
+/** The revisions of a stream start at 0, have no gaps, and occur once; takes events in log order. */
+class StreamCheck {
+  readonly #log: EventLog;
+  readonly #known = new BloomFilter();
+  readonly #lastRevision = new LRUCache<string, bigint>({ max: CACHED_STREAMS });
+
+  constructor(log: EventLog) {
+    this.#log = log;
+  }
+
+  /** Whether an event is certainly the first of its stream, as nearly all are. */
+  isFirst({ stream, revision }: RecordedEvent): boolean {
+    return !this.#known.add(stream) && revision === 0n;
+  }
+
+  async problem({ stream, revision, position }: RecordedEvent): Promise<string | undefined> {
+    if (revision < 0n) return 'revisions start at 0';
+    if (revision === 0n || this.#lastRevision.get(stream) !== revision - 1n) {
+      const limit = revision < MAX_STREAM_LENGTH ? revision + 2n : MAX_STREAM_LENGTH;
+      const events = await this.#log.readStream(stream, Number(limit));
+      const duplicate = events.find((other) => other.revision === revision && other.position !== position);
+      if (duplicate) return `revision ${revision} of its stream is also at position ${duplicate.position}`;
       const before = events.find((other) => other.revision === revision - 1n);
       if (revision > 0n && !(before && before.position < position))
         return `revision ${revision - 1n} of its stream is not before it`;
-      last.set(stream, revision);
-      return undefined;
-    },
-  };
+    }
+    this.#lastRevision.set(stream, revision);
+    return undefined;
+  }
 }

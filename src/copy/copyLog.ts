@@ -1,15 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  type EventLog,
   type EventStore,
   type NewEvent,
   type Position,
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../eventStore/eventStore.ts';
-import { type Events, endOf, eventsOf, type Side } from './eventsOf.ts';
-import { faultOf } from './faultOf.ts';
+import { copyProblem } from './copyable.ts';
+import { type EventCursor, openCursor } from './eventCursor.ts';
 
-/** Events of the source that are done, the position of the last of them, and of the last there is. */
+/**
+ * Events of the source that are done, the position of the last of them, and that of the source's last event.
+ */
 export type CopyProgress = {
   step: 'comparing' | 'copying';
   events: number;
@@ -17,11 +20,11 @@ export type CopyProgress = {
   end: Position;
 };
 
-/** Events that both logs hold, and those of them that were not in the target before. */
+/** Events that both logs have, and those of them that were copied now. */
 export type Copied = { events: number; copied: number };
 
 type Options = {
-  from: EventStore;
+  from: EventLog;
   to: EventStore;
   onProgress?: (progress: CopyProgress) => void;
 };
@@ -29,47 +32,51 @@ type Options = {
 const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as const;
 
 /**
- * Gives the target the events of the source, in the order of the source, then compares both from the start. A target
- * that holds the first of them already gets the others; one that holds anything else is left as it is.
- * @throws Error with a message for an operator; what has been copied until then is where it belongs
+ * Copies the events of the source to the target, in order, then compares both logs from the start. A target
+ * that already has the first of them gets the others; a target that has anything else is refused and not
+ * changed. A copy that was interrupted can be continued with the same call.
+ * @throws Error with a message for the operator
  */
 export async function copyLog({ from, to, onProgress }: Options): Promise<Copied> {
-  const source: Side = { name: 'the source', log: from };
-  const target: Side = { name: 'the target', log: to };
-  const end = await endOf(source);
-  await endOf(target);
-  const done = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
+  const source = named('the source', from);
+  const target = named('the target', to);
+  const end = await source.lastPosition();
+  await target.lastPosition();
+  const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
     onProgress?.({ step, events, position, end: position > end ? position : end });
 
-  /** Walks both logs from the start; `missing` is the event of the source before which the target ends. */
-  async function walk(mine: Events, verdict: string): Promise<{ same: number; missing?: RecordedEvent }> {
-    using theirs = eventsOf(target);
+  /** Compares both logs from the start; `missing` is the first event that the target does not have. */
+  async function compare(
+    cursor: EventCursor,
+    message: string,
+  ): Promise<{ same: number; missing?: RecordedEvent }> {
+    using other = target.cursor();
     for (let same = 0; ; same++) {
-      const [event, twin] = await Promise.all([mine.next(), theirs.next()]);
-      if (!twin) return { same, ...(event && { missing: event }) };
-      const difference = differenceOf(event, twin);
-      if (difference !== undefined) throw new Error(`${verdict}: ${difference}`);
-      if (event) done('comparing', same + 1, event);
+      const [event, counterpart] = await Promise.all([cursor.next(), other.next()]);
+      if (!counterpart) return { same, ...(event && { missing: event }) };
+      const difference = differenceOf(event, counterpart);
+      if (difference !== undefined) throw new Error(`${message}: ${difference}`);
+      if (event) report('comparing', same + 1, event);
     }
   }
 
-  async function complete(): Promise<{ same: number; copied: number }> {
-    using mine = eventsOf(source);
-    const { same, missing } = await walk(mine, 'the target holds other events, and is left as it is');
+  async function copyMissing(): Promise<{ same: number; copied: number }> {
+    using cursor = source.cursor();
+    const { same, missing } = await compare(cursor, 'the target has other events, and was not changed');
     let copied = 0;
-    // One after the other: those that wait together have no certain order, and one that fails would leave a gap.
-    for (let event = missing; event; event = await mine.next()) {
+    // One append at a time: concurrent ones have no defined order, and a failed one would leave a gap.
+    for (let event = missing; event; event = await cursor.next()) {
       await append(to, event);
-      done('copying', same + ++copied, event);
+      report('copying', same + ++copied, event);
     }
     return { same, copied };
   }
 
-  const { same, copied } = await complete();
+  const { same, copied } = await copyMissing();
   if (copied === 0) return { events: same, copied };
 
-  using mine = eventsOf(source);
-  const { same: events, missing } = await walk(mine, 'the copy is not like the source');
+  using cursor = source.cursor();
+  const { same: events, missing } = await compare(cursor, 'the copy does not match the source');
   if (missing) {
     throw new Error(
       `the source has grown meanwhile, at position ${missing.position}: stop what writes to it, and copy again`,
@@ -78,25 +85,48 @@ export async function copyLog({ from, to, onProgress }: Options): Promise<Copied
   return { events, copied };
 }
 
-function differenceOf(event: RecordedEvent | undefined, twin: RecordedEvent): string | undefined {
-  if (!event) return `the target has one more, at position ${twin.position}`;
-  const parts = COMPARED.filter((part) => !isDeepStrictEqual(event[part], twin[part]));
-  if (parts.length === 0) return undefined;
-  return `position ${event.position} of the source and ${twin.position} of the target differ in ${parts.join(', ')}`;
+/** A log whose errors say which side failed. */
+function named(side: string, log: EventLog) {
+  const orUnavailable = async <T>(result: Promise<T>): Promise<T> => {
+    try {
+      return await result;
+    } catch (error) {
+      throw new Error(`${side} is unavailable: ${(error as Error).message}`, { cause: error });
+    }
+  };
+  return {
+    lastPosition: () => orUnavailable(log.lastPosition()),
+    cursor(): EventCursor {
+      const cursor = openCursor(log);
+      return {
+        next: () => orUnavailable(cursor.next()),
+        [Symbol.dispose]: () => cursor[Symbol.dispose](),
+      };
+    },
+  };
 }
 
-/** May be repeated after any failure: the event keeps its id and its revision. */
+function differenceOf(event: RecordedEvent | undefined, counterpart: RecordedEvent): string | undefined {
+  if (!event) return `the target has one more event, at position ${counterpart.position}`;
+  const parts = COMPARED.filter((part) => !isDeepStrictEqual(event[part], counterpart[part]));
+  if (parts.length === 0) return undefined;
+  return `position ${event.position} of the source and ${counterpart.position} of the target differ in ${parts.join(', ')}`;
+}
+
+/** Can be retried after any failure: the event keeps its ID and its revision. */
 async function append(to: EventStore, event: RecordedEvent): Promise<void> {
   const { position, stream, revision, id, type, data, metadata } = event;
   try {
-    const fault = faultOf(event);
-    if (fault !== undefined) throw new Error(fault);
+    const problem = copyProblem(event);
+    if (problem !== undefined) throw new Error(problem);
     await to.append(stream, { id, type, data, metadata } as NewEvent, revision - 1n);
   } catch (error) {
     const reason =
       error instanceof WrongExpectedRevision
-        ? 'its stream is not at the revision before: somebody else writes to the target, or the source has lost earlier events of the stream'
+        ? 'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream'
         : (error as Error).message;
-    throw new Error(`the event at position ${position} of the source cannot be copied: ${reason}`);
+    throw new Error(`the event at position ${position} of the source cannot be copied: ${reason}`, {
+      cause: error,
+    });
   }
 }

@@ -1,15 +1,17 @@
-/** A place in the log. Events have strictly increasing positions; gaps are allowed. */
+/** A position in the log. Positions increase from event to event, with gaps. */
 export type Position = bigint;
 
-/** Before the first event. */
+/** The position before the first event. */
 export const START: Position = 0n;
 
-/** The revision of a stream that does not exist: the first event of a stream has revision 0. */
+/** The expected revision of a stream that does not exist yet; a stream's first event has revision 0. */
 export const NO_STREAM = -1n;
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** What a caller hands over. `id` is a UUID made once per command, however often the append is repeated. */
+/**
+ * An event to append. `id` is a UUID that is created once per command and kept when the append is retried.
+ */
 export type NewEvent = {
   id: string;
   type: string;
@@ -17,7 +19,7 @@ export type NewEvent = {
   metadata: { [key: string]: Json };
 };
 
-/** What the log holds. `data` and `metadata` may come from another writer: check before use. */
+/** An event of the log. Another program may have written `data` and `metadata`: validate them before use. */
 export type RecordedEvent = Readonly<{
   position: Position;
   stream: string;
@@ -30,57 +32,96 @@ export type RecordedEvent = Readonly<{
 
 export type Appended = { position: Position; revision: bigint };
 
-/** Consecutive events; `caughtUp` when nothing followed them at the time of reading. */
+/** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
-/** The append-only log: the only truth. Every method may reject with `StoreUnavailable`. */
+/**
+ * A page of the log. `position` is the last one read, and the next page's `after`. `isEnd`: nothing followed
+ * it when it was read.
+ */
+export type Page = { events: readonly RecordedEvent[]; position: Position; isEnd: boolean };
+
+/** The log ID of a log that has no identity yet: one in EventStoreDB that is still empty. */
+export const NO_LOG_ID = '';
+
+/**
+ * Read access to the append-only log. Every method rejects with StoreUnavailable if the log cannot be read,
+ * or is closed.
+ */
+export type EventLog = {
+  /** Identifies the log for its whole lifetime; NO_LOG_ID as long as it has no identity. Never writes. */
+  logId(): Promise<string>;
+
+  /** The position of the last event; START if there is none. */
+  lastPosition(): Promise<Position>;
+
+  /** The event at exactly this position, if there is one. */
+  readEvent(position: Position): Promise<RecordedEvent | undefined>;
+
+  /** The first `limit` events of a stream, oldest first; none if the stream does not exist. */
+  readStream(stream: string, limit: number): Promise<RecordedEvent[]>;
+
+  /**
+   * A page of the log, in log order: at most `limit` events after the position of an event, or after START.
+   * It may have fewer, or none, also before the end of the log: events of other streams are left out.
+   * @throws LogReplaced if there is no event at `after`
+   */
+  readAll(range: { after: Position; limit: number }): Promise<Page>;
+
+  /**
+   * A catch-up subscription: every event after a position, in log order, first those that exist, then each
+   * new one. The first batch comes at once, empty if there are no events. Ends when `signal` aborts or the
+   * log is closed, and reconnects by itself when the log is unavailable. @throws LogReplaced
+   */
+  subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
+
+  /** Waits for calls in flight, then closes the log. */
+  close(): Promise<void>;
+};
+
+/** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
   /**
-   * Appends one event, durably, if the stream's last revision is `expectedRevision` (`NO_STREAM`: no event yet).
-   * The same event appended again gives its first result.
-   * @throws WrongExpectedRevision; TypeError where the name of the stream or the event is not what JSON can carry
+   * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
+   * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
+   * @throws WrongExpectedRevision; StoreUnavailable: the outcome is unknown, retry with the same event;
+   * TypeError: the stream name is not well-formed Unicode, or the event is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };
 
-/** The log as its readers see it. */
-export type EventLog = {
-  /** Tells this log from every other; the same for as long as the log lives. */
-  mark(): Promise<string>;
-
-  /** The first `maxCount` events of a stream, oldest first; none when there is no such stream. */
-  readStream(stream: string, maxCount: number): Promise<RecordedEvent[]>;
-
-  /** The event at exactly this position. */
-  eventAt(position: Position): Promise<RecordedEvent | undefined>;
-
-  /** The position of the last event; `START` when there is none. */
-  end(): Promise<Position>;
-
-  /**
-   * Every event after a position, in log order, for ever: first what is there, then each as it is appended.
-   * The first batch comes at once, empty when there is nothing. Ends when `signal` aborts or the store closes.
-   */
-  subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
-
-  /** Settles what is in flight, then lets go of the log. */
-  close(): Promise<void>;
-};
-
-/** Lone surrogates would be replaced on the way, and two names become one. @throws TypeError */
-export function mustBeWellFormed(stream: string): void {
-  if (!stream.isWellFormed()) throw new TypeError('the name of a stream must be well-formed text');
+/**
+ * Stream names must be well-formed Unicode: EventStoreDB would replace lone surrogates, so that two names
+ * become one. @throws TypeError
+ */
+export function assertWellFormed(stream: string): void {
+  if (!stream.isWellFormed()) throw new TypeError('the stream name is not well-formed Unicode');
 }
 
-/** The stream is not where the caller thought it was; nothing was appended. */
+/** The stream is not at the expected revision; nothing was appended. */
 export class WrongExpectedRevision extends Error {
   override readonly name = 'WrongExpectedRevision';
-  constructor(stream: string, expected: bigint) {
-    super(`stream ${stream} is not at revision ${expected}`);
+  constructor(stream: string, expected: bigint, options?: ErrorOptions) {
+    super(`stream ${stream} is not at revision ${expected}`, options);
   }
 }
 
-/** The log cannot be asked just now. After an append the outcome is unknown: repeat it with the same event. */
+/** The log is unavailable. The outcome of an append is unknown: retry it with the same event. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
+}
+
+/** A subscription finds another log than it began with: another server, or an older backup. */
+export class LogReplaced extends Error {
+  override readonly name = 'LogReplaced';
+}
+
+/** An event of a known type that does not match its schema, or contradicts its stream. */
+export class InvalidEvent extends Error {
+  override readonly name = 'InvalidEvent';
+  readonly eventId: string;
+  constructor({ id, position, type }: RecordedEvent) {
+    super(`event ${id} at position ${position} is not a valid ${type}`);
+    this.eventId = id;
+  }
 }

@@ -1,32 +1,41 @@
 import { type Static, Type } from 'typebox';
-import { ViewBehind } from '../../projections/follow.ts';
-import { ViewDamaged } from '../../projections/plantsByUser.ts';
-import { BadFilter } from '../audit/eventFilter.ts';
-import { UnknownUser } from '../audit/replay.ts';
-import { StoreUnavailable } from '../eventStore/eventStore.ts';
-import { BadPosition } from '../eventStore/position.ts';
-import { PlantIdTaken } from '../plants/plant.ts';
-import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
-import { NotJson } from './json.ts';
 
-/** The one shape of every 4xx and 5xx. */
+/** The body of every 4xx and 5xx response. */
 export const ErrorBody = Type.Object(
   {
     error: Type.Integer({
       format: 'int32',
-      description: 'The status × 100 + a number that names the cause and never changes.',
+      description: 'The status × 100 + a number that identifies the cause and never changes.',
     }),
-    message: Type.String({ description: 'What is wrong, in words that can be shown.' }),
+    message: Type.String({ description: 'What is wrong, human-readable.' }),
   },
   { $id: 'Error' },
 );
 export type ErrorBody = Static<typeof ErrorBody>;
 
-export type Answer = { status: number; body: ErrorBody; headers: Record<string, string> };
+export type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
 
-/** The request cannot be what it should be: refused at the edge, before any domain. */
-export class BadRequest extends Error {
-  override readonly name = 'BadRequest';
+/** The error numbers of HTTP itself; those of the API are in its error table. */
+export const HTTP_ERRORS = {
+  notJson: 40001,
+  invalidBody: 40002,
+  invalidQuery: 40004,
+  malformedHttp: 40006,
+  malformedUrl: 40007,
+  notFound: 40401,
+  methodNotAllowed: 40501,
+  notAcceptable: 40601,
+  requestTimeout: 40801,
+  bodyTooLarge: 41301,
+  unsupportedMediaType: 41501,
+  expectationFailed: 41701,
+  headersTooLarge: 43101,
+  internal: 50001,
+} as const;
+
+/** An error with its number and its headers. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError';
   readonly number: number;
   readonly headers: Record<string, string>;
   constructor(number: number, message: string, headers: Record<string, string> = {}) {
@@ -36,116 +45,49 @@ export class BadRequest extends Error {
   }
 }
 
-/** The token is good, but not for this (RFC 6750 section 3.1). */
-export class InsufficientScope extends Error {
-  override readonly name = 'InsufficientScope';
-  readonly scope: string;
-  constructor(scope: string) {
-    super(`This needs a token whose scope contains ${scope}.`);
-    this.scope = scope;
-  }
-}
-
-export const NUMBERS = {
-  notJson: 40001,
-  notANewPlant: 40002,
-  idTaken: 40003,
-  badQuery: 40004,
-  badPosition: 40005,
-  malformedHttp: 40006,
-  malformedUrl: 40007,
-  noToken: 40101,
-  badToken: 40102,
-  insufficientScope: 40301,
-  notFound: 40401,
-  wrongMethod: 40501,
-  notAcceptable: 40601,
-  timeout: 40801,
-  tooLarge: 41301,
-  wrongMediaType: 41501,
-  expectation: 41701,
-  headersTooLarge: 43101,
-  internal: 50001,
-  storeUnavailable: 50301,
-  viewBehind: 50302,
-  providerUnavailable: 50303,
-} as const;
-
-const REALM = 'Bearer realm="plants"';
-const RETRY = { 'retry-after': '1' };
-
-/** The one place where errors become statuses, numbers and words. */
-export function answerTo(error: unknown): Answer {
-  if (error instanceof BadRequest) return answer(error.number, error.message, error.headers);
-  if (error instanceof NotJson) return answer(NUMBERS.notJson, error.message);
-  if (error instanceof PlantIdTaken) {
-    return answer(NUMBERS.idTaken, 'You have another plant with this id. Choose another id.');
-  }
-  if (error instanceof BadPosition) return answer(NUMBERS.badPosition, error.message);
-  if (error instanceof BadFilter || error instanceof UnknownUser)
-    return answer(NUMBERS.badQuery, error.message);
-  if (error instanceof InvalidToken) {
-    const challenge = `${REALM}, error="invalid_token", error_description="${error.message}"`;
-    return answer(NUMBERS.badToken, error.message, { 'www-authenticate': challenge });
-  }
-  if (error instanceof InsufficientScope) {
-    const challenge = `${REALM}, error="insufficient_scope", scope="${error.scope}"`;
-    return answer(NUMBERS.insufficientScope, error.message, { 'www-authenticate': challenge });
-  }
-  if (error instanceof StoreUnavailable) {
-    const message =
-      'The store cannot be reached. What was stored is stored once: repeating the request is safe.';
-    return answer(NUMBERS.storeUnavailable, message, RETRY);
-  }
-  if (error instanceof ViewBehind) return answer(NUMBERS.viewBehind, error.message, RETRY);
-  if (error instanceof ViewDamaged) {
-    return answer(NUMBERS.viewBehind, 'The list of plants is being built anew. Try again.', RETRY);
-  }
-  if (error instanceof IdentityProviderUnavailable) {
-    return answer(NUMBERS.providerUnavailable, 'Tokens cannot be checked just now. Try again.', RETRY);
-  }
-  return answerToFramework(error as { code?: string; statusCode?: number });
-}
-
-/** What Fastify and its plugins throw, by their codes (https://fastify.dev/docs/latest/Reference/Errors/). */
-function answerToFramework({ code, statusCode }: { code?: string; statusCode?: number }): Answer {
+/**
+ * The response to an error: HttpErrors, and what Fastify and its plugins throw, by code
+ * (https://fastify.dev/docs/latest/Reference/Errors/).
+ */
+export function toErrorResponse(error: unknown): ErrorResponse {
+  if (error instanceof HttpError) return errorResponse(error.number, error.message, error.headers);
+  const { code, statusCode } = error as { code?: string; statusCode?: number };
   switch (code) {
-    case 'FST_BEARER_AUTH_MISSING_AUTHORIZATION_HEADER':
-    case 'FST_BEARER_AUTH_INVALID_AUTHORIZATION_HEADER':
-      // RFC 6750 section 3.1: a request without credentials is told no error code
-      return answer(NUMBERS.noToken, 'This needs a bearer token.', { 'www-authenticate': REALM });
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return answer(NUMBERS.tooLarge, 'The body is larger than 64 KiB.');
+      return errorResponse(HTTP_ERRORS.bodyTooLarge, 'The body is larger than 64 KiB.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return answer(
-        NUMBERS.wrongMediaType,
+      return errorResponse(
+        HTTP_ERRORS.unsupportedMediaType,
         'The body must be application/json in UTF-8, without a content encoding.',
       );
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return answer(NUMBERS.malformedHttp, 'The body is not as long as its Content-Length says.');
+      return errorResponse(HTTP_ERRORS.malformedHttp, 'The length of the body differs from Content-Length.');
     case 'FST_ERR_BAD_URL':
-      return answer(NUMBERS.malformedUrl, 'The URL is not well-formed.');
+      return errorResponse(HTTP_ERRORS.malformedUrl, 'The URL is malformed.');
   }
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
-    return answer(statusCode * 100 + 1, 'The request cannot be handled.');
-  }
-  return answer(NUMBERS.internal, 'Something went wrong here. We have been told.');
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return errorResponse(statusCode * 100 + 1, 'The request cannot be processed.');
+  return errorResponse(HTTP_ERRORS.internal, 'Internal server error.');
 }
 
-/** What Node's HTTP parser and timers refuse before there is a request, by their codes. */
-export function answerToParser({ code }: { code?: string }): Answer {
+/** The response to what Node's HTTP parser and its timers reject, by code. */
+export function toParserErrorResponse({ code }: { code?: string }): ErrorResponse {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return answer(NUMBERS.timeout, 'The request took too long to arrive.');
+      return errorResponse(HTTP_ERRORS.requestTimeout, 'The request was not received in time.');
     case 'HPE_HEADER_OVERFLOW':
-      return answer(NUMBERS.headersTooLarge, 'The header fields are too large.');
+      return errorResponse(HTTP_ERRORS.headersTooLarge, 'The header fields are too large.');
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return answer(NUMBERS.tooLarge, 'The chunk extensions are too large.');
+      return errorResponse(HTTP_ERRORS.bodyTooLarge, 'The chunk extensions are too large.');
     default:
-      return answer(NUMBERS.malformedHttp, 'This is not well-formed HTTP.');
+      return errorResponse(HTTP_ERRORS.malformedHttp, 'Malformed HTTP.');
   }
 }
 
-function answer(number: number, message: string, headers: Record<string, string> = {}): Answer {
+export function errorResponse(
+  number: number,
+  message: string,
+  headers: Record<string, string> = {},
+): ErrorResponse {
   return { status: Math.floor(number / 100), body: { error: number, message }, headers };
 }

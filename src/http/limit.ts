@@ -1,15 +1,18 @@
 import { Type } from 'typebox';
 
-const LARGEST = 2_147_483_647;
+const MAX_LIMIT = 2_147_483_647;
 
-/** The query parameter `limit`: text that is a number of things, in plain digits. */
-export const limitOf = (things: string) =>
+/** The schema of the query parameter `limit`: a 32-bit integer in decimal digits, as text. */
+export const limitSchema = (items: string) =>
   Type.Refine(
     Type.Unsafe<string>({
       format: 'int32',
       minimum: 0,
-      description: `The most ${things} to answer with; absent: all.`,
+      description: `The maximum number of ${items}; without it, all.`,
     }),
-    (limit) => typeof limit === 'string' && /^(0|[1-9]\d{0,9})$/.test(limit) && Number(limit) <= LARGEST,
-    () => `must be given once, as an integer from 0 to ${LARGEST} in plain digits`,
+    (limit) => typeof limit === 'string' && /^(0|[1-9]\d{0,9})$/.test(limit) && Number(limit) <= MAX_LIMIT,
+    (limit) =>
+      Array.isArray(limit)
+        ? 'must be given once'
+        : `must be an integer from 0 to ${MAX_LIMIT}, in decimal digits`,
   );

@@ -1,22 +1,22 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** One line a request, once its answer is out or nobody waits for it any more. */
+/** Logs one line per request, when its response is sent or its client has disconnected. */
 export function logWhenClosed(request: FastifyRequest, reply: FastifyReply): void {
   reply.raw.once('close', () => logRequest(request, reply));
 }
 
-/** The query is dropped, since somebody will put a token into it. */
+/** Without the query: clients put tokens into it. */
 function logRequest(
   { user, method, url, log }: FastifyRequest,
   { statusCode, elapsedTime, raw }: FastifyReply,
 ): void {
   const ms = Math.round(elapsedTime * 100) / 100;
   const status = raw.headersSent ? statusCode : undefined;
-  const clientLeft = raw.writableFinished ? undefined : true;
-  log.info({ user: user || undefined, method, path: pathOf(url), status, ms, clientLeft }, 'request');
+  const disconnected = raw.writableFinished ? undefined : true;
+  log.info({ user: user || undefined, method, path: pathOf(url), status, ms, disconnected }, 'request');
 }
 
-/** The path of a request's target (RFC 9112 section 3.2), without query, fragment and whatever stood before the path. */
+/** The path of a request target (RFC 9112 section 3.2), without origin, query and fragment. */
 export function pathOf(url: string): string {
   return url.replace(/^https?:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
 }

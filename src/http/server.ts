@@ -8,47 +8,56 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import type { Identity } from '../tokens/tokenVerifier.ts';
-import { BadRequest, NUMBERS } from './errors.ts';
-import { jsonBody } from './jsonBody.ts';
-import { refuse, refuseConnection } from './refuse.ts';
+import { parseJsonBody } from './bodyParser.ts';
+import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
+import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { logWhenClosed, pathOf } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Whom the bearer token speaks for; '' where none was asked for or it is not known yet. */
+    /** The authenticated user, for the request log; empty if there is none. */
     user: string;
-    /** What the bearer token is worth now. @throws InvalidToken */
-    identify: () => Identity | Promise<Identity>;
   }
 }
 
-const LARGEST_BODY = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
+const REQUEST_TIMEOUT_MS = 20_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+/**
+ * A connection without any traffic, as when a client does not read its response, is closed after one to two
+ * of these.
+ */
+const STALLED_TIMEOUT_MS = 70_000;
+const CORS_MAX_AGE_S = 600;
+/** Parameters in paths are limited by the size of a request's head only. */
+const MAX_PARAM_LENGTH = 16 * 1024;
 
-/** A client has this long to send a request, and its head, in milliseconds. */
-const REQUEST_TIMEOUT = 20_000;
-const HEADERS_TIMEOUT = 10_000;
-const KEEP_ALIVE_TIMEOUT = 65_000;
-/** A connection on which nothing moves, as when a client does not read its answer, is cut after one or two of these. */
-const STALLED_TIMEOUT = 70_000;
+type Options = { logger: FastifyBaseLogger; corsOrigins: readonly string[]; errorTable: ErrorTable };
 
-/** Fastify as every route here needs it: exact JSON in, one shape of refusal out, one line in the log a request. */
-export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly string[]) {
+/** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
+export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
+  const handleError = errorHandler(errorTable);
   const app = Fastify({
-    loggerInstance: log,
-    logController: new OnlyFaults({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    loggerInstance: logger,
+    logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
-    bodyLimit: LARGEST_BODY,
-    requestTimeout: REQUEST_TIMEOUT,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
-    connectionTimeout: STALLED_TIMEOUT,
-    http: { headersTimeout: HEADERS_TIMEOUT, connectionsCheckingInterval: 1_000, requireHostHeader: false },
+    bodyLimit: MAX_BODY_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionTimeout: STALLED_TIMEOUT_MS,
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: 1_000,
+      requireHostHeader: false,
+    },
     return503OnClosing: false,
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: handleClientError,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
-      begin(request, reply);
-      refuse(error, request, reply);
+      prepareReply(request, reply);
+      handleError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
@@ -57,82 +66,94 @@ export async function httpServer(log: FastifyBaseLogger, corsOrigins: readonly s
     closing = true;
   });
 
-  const methods = new Map<string, Set<string>>();
+  const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
-    const known = methods.get(url) ?? new Set();
-    methods.set(url, known);
-    for (const one of [method].flat()) known.add(one);
+    if (url === '*') return; // the one of CORS preflight requests
+    const route = routes.get(url) ?? { pattern: routePattern(url), methods: new Set() };
+    routes.set(url, route);
+    for (const one of [method].flat()) route.methods.add(one);
   });
-  const refuseUnknown = ({ url }: FastifyRequest): never => {
-    const allowed = methods.get(routeOf(url));
-    if (!allowed) throw new BadRequest(NUMBERS.notFound, 'There is nothing here.');
-    const allow = [...allowed].sort().join(', ');
-    throw new BadRequest(NUMBERS.wrongMethod, `Only ${allow} can be used here.`, { allow });
+  /** The methods of a path; none if it has no route. */
+  const methodsOf = ({ url }: FastifyRequest): string[] => {
+    const path = routePath(url);
+    const matching = [...routes.values()].filter(({ pattern }) => pattern.test(path));
+    return [...new Set(matching.flatMap(({ methods }) => [...methods]))].sort();
   };
-  app.setNotFoundHandler(refuseUnknown);
+  const throwNotFound = (request: FastifyRequest): never => {
+    const allow = methodsOf(request).join(', ');
+    if (allow === '') throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
+    throw new HttpError(HTTP_ERRORS.methodNotAllowed, `Method not allowed; use ${allow}.`, { allow });
+  };
+  app.setNotFoundHandler(throwNotFound);
 
   app.decorateRequest('user', '');
-  app.decorateRequest('identify');
   app.addHook('onRequest', (request, reply, done) => {
-    begin(request, reply);
-    // Where other origins may call, only what a browser asks beforehand is no wrong method.
-    if (request.method === 'OPTIONS' && !(isPreflight(request) && methods.has(routeOf(request.url))))
-      refuseUnknown(request);
+    prepareReply(request, reply);
+    // OPTIONS is allowed for CORS preflight requests only.
+    if (request.method === 'OPTIONS' && !(isPreflight(request) && methodsOf(request).length > 0))
+      throwNotFound(request);
     done();
   });
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
     done();
   });
-  app.setErrorHandler(refuse);
-  // Node would answer an unknown Expect by itself, with an empty body.
+  app.setErrorHandler(handleError);
+  // Node itself would respond to an unknown Expect with an empty body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
 
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseJsonBody);
 
   if (corsOrigins.length > 0) {
-    await app.register(cors, {
+    const options = {
       origin: [...corsOrigins],
-      methods: ['GET', 'HEAD', 'POST'],
       allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position'],
       exposedHeaders: ['Link', 'Log-Position', 'Request-Id', 'Retry-After'],
       strictPreflight: false,
-      maxAge: 600,
+      maxAge: CORS_MAX_AGE_S,
+    };
+    await app.register(cors, {
+      delegator: (request, callback) =>
+        callback(null, isPreflight(request) ? { ...options, methods: methodsOf(request) } : options),
     });
   }
 
   app.addHook('onRequest', (request, _reply, done) => {
     const { expect } = request.headers;
     if (!hasOneHost(request.raw))
-      throw new BadRequest(NUMBERS.malformedHttp, 'There must be one Host field.');
-    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      throw new BadRequest(NUMBERS.expectation, 'Of the Expect field only 100-continue is known.');
-    }
-    // Before the body is looked at: what is wrong with it does not matter here.
-    if (request.is404) refuseUnknown(request);
+      throw new HttpError(HTTP_ERRORS.malformedHttp, 'The request must have one Host field.');
+    if (expect !== undefined && expect.toLowerCase() !== '100-continue')
+      throw new HttpError(HTTP_ERRORS.expectationFailed, 'The only supported Expect is 100-continue.');
+    if (request.is404) throwNotFound(request); // before the body is parsed
     done();
   });
 
   return app;
 }
 
-/** What every request gets, whatever becomes of it. */
-function begin(request: FastifyRequest, reply: FastifyReply): void {
+/** What every response has. */
+function prepareReply(request: FastifyRequest, reply: FastifyReply): void {
   logWhenClosed(request, reply);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 
-/** The path as the router reads it. */
-function routeOf(url: string): string {
+/** The path as the router decodes it: an encoded slash separates nothing. */
+function routePath(url: string): string {
   const path = pathOf(url);
   try {
-    return decodeURIComponent(path);
+    return decodeURI(path);
   } catch {
     return path;
   }
+}
+
+/** The paths of a route such as /plants/:id. */
+function routePattern(route: string): RegExp {
+  const fixed = route.split(/:\w+/).map((text) => RegExp.escape(text));
+  return new RegExp(`^${fixed.join('[^/]*')}$`);
 }
 
 /** https://fetch.spec.whatwg.org/#cors-preflight-request */
@@ -140,16 +161,16 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers.origin !== undefined && 'access-control-request-method' in headers;
 }
 
-/** RFC 9112 section 3.2; HTTP/1.0 knows no Host. */
+/** RFC 9112 section 3.2; HTTP/1.0 has no Host. */
 function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === 'host') hosts++;
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0');
 }
 
-/** The request log is our own; what breaks an answer off is still told, unless it was the client. */
-class OnlyFaults extends LogController {
+/** Fastify's own log lines: only errors that abort a response, unless the client has disconnected. */
+class ErrorsOnly extends LogController {
   override streamError(error: NodeJS.ErrnoException, _request: FastifyRequest, reply: FastifyReply): void {
-    if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') reply.log.error({ err: error }, 'an answer broke off');
+    if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') reply.log.error({ err: error }, 'response aborted');
   }
 }

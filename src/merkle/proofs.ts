@@ -1,11 +1,11 @@
 import { nodeHash } from './merkleTree.ts';
 
-// Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency), with the names they have there.
+// Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency), in the RFC's notation.
 
-/** The leaves from `start` up to, but without, `end`: their Merkle Tree Hash is one step of a proof. */
+/** The leaves from `start` to `end` (exclusive); their Merkle Tree Hash is one node of a proof. */
 export type Leaves = { start: number; end: number };
 
-/** Which hashes prove that leaf `m` is in the tree of the first `n`: PATH of section 2.1.3.1. */
+/** The nodes of the inclusion proof of leaf `m` in the tree of `n` leaves: PATH of section 2.1.3.1. */
 export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
   if (n === 1) return [];
   const k = largestPowerBelow(n);
@@ -14,7 +14,9 @@ export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
     : [...inclusionPath(m - k, n - k, start + k), { start, end: start + k }];
 }
 
-/** Which hashes prove that the tree of the first `m` leaves is the beginning of that of the first `n`: PROOF of section 2.1.4.1. */
+/**
+ * The nodes of the consistency proof between the trees of `m` and of `n` leaves: PROOF of section 2.1.4.1.
+ */
 export function consistencyPath(m: number, n: number): Leaves[] {
   return subProof(m, n, 0, true);
 }
@@ -27,15 +29,15 @@ function subProof(m: number, n: number, start: number, isOldTree: boolean): Leav
     : [...subProof(m - k, n - k, start + k, false), { start, end: start + k }];
 }
 
-/** The largest power of two that is smaller than `n`. */
+/** The largest power of two less than `n`. */
 function largestPowerBelow(n: number): number {
   let k = 1;
   while (k * 2 < n) k *= 2;
   return k;
 }
 
-/** Whether `path` leads from a leaf to the root of the tree in which it is number `index`, from 0: section 2.1.3.2. */
-export function provesInclusion(
+/** Verifies an inclusion proof of the leaf at `index`, from 0: section 2.1.3.2. */
+export function verifyInclusion(
   leaf: Buffer,
   { index, size, root, path }: { index: number; size: number; root: Buffer; path: readonly Buffer[] },
 ): boolean {
@@ -56,8 +58,10 @@ export function provesInclusion(
 
 type Tree = { size: number; root: Buffer };
 
-/** Whether `path` leads from an earlier tree, with at least one leaf, to a later one: section 2.1.4.2. */
-export function provesConsistency(from: Tree, to: Tree, path: readonly Buffer[]): boolean {
+/**
+ * Verifies a consistency proof between two trees, the first of which has at least one leaf: section 2.1.4.2.
+ */
+export function verifyConsistency(from: Tree, to: Tree, path: readonly Buffer[]): boolean {
   if (from.size < 1 || from.size > to.size) return false;
   if (from.size === to.size) return path.length === 0 && from.root.equals(to.root);
   const isPowerOfTwo = largestPowerBelow(from.size + 1) === from.size;

@@ -16,18 +16,18 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { fsyncPath } from '../fsyncPath.ts';
+import { fsyncPath } from '../disk/fsyncPath.ts';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
-/** The key file is there but cannot be used. The message is for an operator and holds nothing of the key. */
+/** The key file cannot be used. The message is for the operator and quotes nothing of the key. */
 export class UnusableKey extends Error {
   override readonly name = 'UnusableKey';
 }
 
 /**
- * The service's own Ed25519 key pair, a JWK (RFC 8037) in a file that only its owner may read. Made where there is
- * none; of several processes that do so at once, all end with the same key.
+ * Reads the service's own Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read;
+ * creates it if it does not exist. If several processes do so at once, all of them get the same key.
  * @throws UnusableKey
  */
 export function loadOrCreateKey(file: string): KeyPair {
@@ -46,19 +46,19 @@ export function loadOrCreateKey(file: string): KeyPair {
 
 function load(file: string): KeyPair {
   const { mode } = statSync(file);
-  if ((mode & 0o077) !== 0) throw new Error(`others may read it; cure: chmod 600 ${file}`);
+  if ((mode & 0o077) !== 0) throw new Error(`other users can read it; run: chmod 600 ${file}`);
   let privateKey: KeyObject;
   try {
     privateKey = createPrivateKey({ key: JSON.parse(readFileSync(file, 'utf8')), format: 'jwk' });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EACCES') throw error;
-    throw new Error('it holds no private key in JWK form'); // the cause could quote the key
+    throw new Error('it is not a private key in JWK format'); // the cause could quote the key
   }
-  if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error('its key is not of type Ed25519');
+  if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error('its key type is not Ed25519');
   return { privateKey, publicKey: createPublicKey(privateKey) };
 }
 
-/** Written whole under another name first: a file of this name is always complete, and never overwritten. */
+/** Writes a draft and links it: the file is always complete, and an existing one is never overwritten. */
 function create(file: string): void {
   const { privateKey } = generateKeyPairSync('ed25519');
   const draft = `${file}.${randomUUID()}`;
@@ -67,7 +67,7 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
-    fsyncPath(dirname(file)); // the name must last, too, or every token is lost with it
+    fsyncPath(dirname(file)); // a lost key would invalidate every token
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
@@ -77,5 +77,5 @@ function create(file: string): void {
 }
 
 function unusable(file: string, error: unknown): UnusableKey {
-  return new UnusableKey(`the key file ${file} cannot be used: ${(error as Error).message}`);
+  return new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
 }

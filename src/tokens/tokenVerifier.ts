@@ -1,27 +1,28 @@
 import type { KeyObject } from 'node:crypto';
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
-import { sleep } from '../sleep.ts';
-import { isUser } from '../user.ts';
 
-/** The token is not to be trusted. The message is for the client and holds nothing of the token. */
+/** The token is not valid. The message is for the client and quotes nothing of the token. */
 export class InvalidToken extends Error {
   override readonly name = 'InvalidToken';
 }
 
-/** The identity provider's keys cannot be had, so nothing can be said about the token. */
+/** The keys of the identity provider could not be fetched, so the token cannot be verified. */
 export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
 }
 
-/** Whom a token speaks for, and what it allows (`scope`, RFC 9068 section 2.2.3); to be asked again after `until` (ms). */
-export type Identity = Readonly<{ user: string; scopes: readonly string[]; until: number }>;
+/**
+ * The claims of a verified token; scopes as of RFC 9068 section 2.2.3. At `verifyAgainAt`, in ms since 1970,
+ * they may have changed.
+ */
+export type Claims = Readonly<{ subject: string; scopes: readonly string[]; verifyAgainAt: number }>;
 
-/** Says what a token is worth now. @throws InvalidToken, IdentityProviderUnavailable */
-export type VerifyToken = (token: string) => Identity | Promise<Identity>;
+/** @throws InvalidToken, IdentityProviderUnavailable */
+export type VerifyToken = (token: string) => Claims | Promise<Claims>;
 
-type Trust = {
-  /** The one public key, or a way to find the key a token names. */
+type Options = {
+  /** The public key, or how to get the key that a token names. */
   key: KeyObject | JWTVerifyGetKey;
   algorithms: string[];
   issuer?: string | undefined;
@@ -29,11 +30,11 @@ type Trust = {
   now: () => Date;
 };
 
-/** How long a verified token is believed without its signature, in milliseconds: a withdrawn key dies with it. */
-const REMEMBERED_FOR = 10 * 60 * 1000;
-const REMEMBERED = 20_000;
+/** A verified token is cached for so long at most, in milliseconds: then a withdrawn key takes effect. */
+const CACHE_TTL_MS = 10 * 60 * 1000;
+export const CACHED_TOKENS = 20_000;
 
-/** Signature algorithms of an identity provider: asymmetric ones only. */
+/** The signature algorithms of an identity provider: asymmetric ones only. */
 export const PROVIDER_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -48,22 +49,25 @@ export const PROVIDER_ALGORITHMS = [
   'Ed25519',
 ];
 
-/** The least time between two fetches of keys, in milliseconds, however many tokens name keys that nobody knows. */
-const COOLDOWN = 1_000;
+/** Fetched keys are reused for so long, in milliseconds. */
+const KEY_SET_TTL_MS = 60_000;
+/** The minimum time between two fetches of keys, in milliseconds, however many tokens name unknown keys. */
+const FETCH_INTERVAL_MS = 1_000;
+const FETCH_TIMEOUT_MS = 5_000;
 
 /**
- * The keys of an identity provider (JWKS, RFC 7517), fetched when needed and again when a token names a new one. A
- * token that does so right after a fetch waits for the next one.
+ * The keys of an identity provider (JWKS, RFC 7517), fetched on demand, and again when a token names an
+ * unknown key. A token that does so right after a fetch waits for the next one.
  */
 export function providerKeys(url: URL): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(url, {
-    cacheMaxAge: 60_000,
-    cooldownDuration: COOLDOWN,
-    timeoutDuration: 5_000,
+    cacheMaxAge: KEY_SET_TTL_MS,
+    cooldownDuration: FETCH_INTERVAL_MS,
+    timeoutDuration: FETCH_TIMEOUT_MS,
   });
   let nextFetch: Promise<void> | undefined;
   const fetchAgain = (): Promise<void> => {
-    nextFetch ??= sleep(COOLDOWN)
+    nextFetch ??= new Promise((resolve) => setTimeout(resolve, FETCH_INTERVAL_MS))
       .then(() => keys.reload())
       .finally(() => {
         nextFetch = undefined;
@@ -82,34 +86,32 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   };
 }
 
-/** Checks JWTs (RFC 7519, RFC 8725): pinned algorithms, `sub` and `exp` required. */
-export function tokenVerifier({ key, algorithms, issuer, audience, now }: Trust): VerifyToken {
-  const verified = new LRUCache<string, Identity>({ max: REMEMBERED });
+/** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
+export function tokenVerifier({ key, algorithms, issuer, audience, now }: Options): VerifyToken {
+  const cache = new LRUCache<string, Claims>({ max: CACHED_TOKENS });
 
-  async function verify(token: string): Promise<Identity> {
+  async function verify(token: string): Promise<Claims> {
     const options: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
     if (issuer !== undefined) options.issuer = issuer;
     if (audience !== undefined) options.audience = audience;
     const getKey = typeof key === 'function' ? key : async () => key;
-    const { sub, exp, scope } = await jwtVerify(token, getKey, options).then(
-      ({ payload }) => payload,
-      refuse,
-    );
-    if (!isUser(sub)) throw new InvalidToken('The token speaks for no valid user.');
-    const until = Math.min((exp as number) * 1000, now().getTime() + REMEMBERED_FOR);
-    const identity = { user: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], until };
-    verified.set(token, identity);
-    return identity;
+    const { payload } = await jwtVerify(token, getKey, options).catch(rethrow);
+    const { sub, exp, scope } = payload;
+    if (typeof sub !== 'string') throw new InvalidToken('The token is not valid.');
+    const verifyAgainAt = Math.min((exp as number) * 1000, now().getTime() + CACHE_TTL_MS);
+    const claims = { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], verifyAgainAt };
+    cache.set(token, claims);
+    return claims;
   }
 
   return (token) => {
-    const known = verified.get(token);
-    return known && now().getTime() < known.until ? known : verify(token);
+    const cached = cache.get(token);
+    return cached && now().getTime() < cached.verifyAgainAt ? cached : verify(token);
   };
 }
 
-/** Errors that say something about the token. Any other was met on the way to the keys. */
-const ABOUT_THE_TOKEN = new Set([
+/** jose's errors that concern the token. Any other one concerns the keys. */
+const TOKEN_ERRORS = new Set([
   errors.JWTInvalid.code,
   errors.JWTClaimValidationFailed.code,
   errors.JWSInvalid.code,
@@ -120,10 +122,11 @@ const ABOUT_THE_TOKEN = new Set([
   errors.JWKSMultipleMatchingKeys.code,
 ]);
 
-function refuse(error: unknown): never {
+function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new InvalidToken('The token has expired.');
-  if (error instanceof errors.JOSEError && ABOUT_THE_TOKEN.has(error.code)) {
-    throw new InvalidToken('The token is not valid.');
-  }
-  throw new IdentityProviderUnavailable('the keys of the identity provider cannot be had', { cause: error });
+  if (error instanceof errors.JOSEError && TOKEN_ERRORS.has(error.code))
+    throw new InvalidToken('The token is not valid.'); // the cause could quote the token
+  throw new IdentityProviderUnavailable('the keys of the identity provider could not be fetched', {
+    cause: error,
+  });
 }

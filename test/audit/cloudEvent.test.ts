@@ -2,7 +2,7 @@ import { CloudEvent as SdkEvent } from 'cloudevents';
 import isBySchema from 'cloudevents/dist/schema/v1.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cloudEvent, occurredAt } from '../../src/audit/cloudEvent.ts';
+import { occurredAt, toCloudEvent } from '../../src/audit/cloudEvent.ts';
 import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
 
 const SOURCE = 'https://plants.example/log';
@@ -25,12 +25,12 @@ const OAK: RecordedEvent = {
   metadata: { $correlationId: 'request-2', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.001Z' },
 };
 
-/** As it arrives where it is read. */
-const sent = (event: RecordedEvent) => JSON.parse(JSON.stringify(cloudEvent(event, SOURCE)));
+/** The event as a client receives it. */
+const sent = (event: RecordedEvent) => JSON.parse(JSON.stringify(toCloudEvent(event, SOURCE)));
 
 const OWN = /^(id|source|specversion|type|subject|time|datacontenttype|dataschema|data|data_base64)$/;
 
-/** The official schema, and what it leaves open: names and types of extensions (CloudEvents 1.0.2 section 3.1). */
+/** Checks the official schema, and the names and types of extensions (CloudEvents 1.0.2 section 3.1). */
 function isCloudEvent(event: Record<string, unknown>): boolean {
   const isExtension = ([name, value]: [string, unknown]): boolean =>
     /^[a-z0-9]{1,20}$/.test(name) &&
@@ -40,28 +40,28 @@ function isCloudEvent(event: Record<string, unknown>): boolean {
   );
 }
 
-describe('the check of a CloudEvent', () => {
+describe('isCloudEvent', () => {
   test.each([
     ['without a specversion', { specversion: undefined }],
     ['of another specversion', { specversion: '' }],
     ['without an id', { id: undefined }],
     ['without a source', { source: undefined }],
-    ['whose source is no URI', { source: 'two words' }],
+    ['whose source is not a URI', { source: 'two words' }],
     ['without a type', { type: undefined }],
     ['whose subject is empty', { subject: '' }],
-    ['whose time is none', { time: 'yesterday' }],
+    ['whose time is invalid', { time: 'yesterday' }],
     ['whose time is a number', { time: 5 }],
-    ['whose extension is named with a capital', { correlationId: 'request-1' }],
+    ['whose extension has a capital letter in its name', { correlationId: 'request-1' }],
     ['whose position has more than 32 bits as a number', { position: 2 ** 31 }],
     ['whose position is an object', { position: {} }],
-  ])('refuses one %s', (_, change) => {
+  ])('rejects an event %s', (_, change) => {
     const good = sent(FERN);
     expect(isCloudEvent(good)).toBe(true);
     expect(isCloudEvent(JSON.parse(JSON.stringify({ ...good, ...change })))).toBe(false);
   });
 });
 
-test('an event has every attribute and extension of a CloudEvent', () => {
+test('an event is converted with all its attributes and extensions', () => {
   expect(sent(FERN)).toStrictEqual({
     specversion: '1.0',
     id: '01956d2b-7a00-7000-8000-000000000001',
@@ -85,20 +85,23 @@ test('an event has every attribute and extension of a CloudEvent', () => {
   });
 });
 
-test.each([FERN, OAK])('the event of $stream is a CloudEvent to its schema and to its SDK', (event) => {
-  expect(isCloudEvent(sent(event))).toBe(true);
-  const read = new SdkEvent(sent(event), true);
-  expect(JSON.parse(JSON.stringify(read))).toEqual(sent(event));
-});
+test.each([FERN, OAK])(
+  'the event of $stream is valid for the schema of CloudEvents and for their SDK',
+  (event) => {
+    expect(isCloudEvent(sent(event))).toBe(true);
+    const read = new SdkEvent(sent(event), true);
+    expect(JSON.parse(JSON.stringify(read))).toEqual(sent(event));
+  },
+);
 
-test('the event that is given stays as it was', () => {
+test('the conversion does not change its argument', () => {
   const before = structuredClone(FERN);
-  cloudEvent(FERN, SOURCE);
+  toCloudEvent(FERN, SOURCE);
   expect(FERN).toStrictEqual(before);
 });
 
 test.each([0n, 1n, 2n ** 31n - 1n, 2n ** 31n, 2n ** 32n + 1n, 2n ** 53n + 1n, 2n ** 63n - 1n])(
-  'the position and the revision %s are text, digit by digit',
+  'the position and the revision %s are exact decimal strings',
   (number) => {
     const event = sent({ ...FERN, position: number, revision: number });
     expect([event.position, event.revision]).toStrictEqual([`${number}`, `${number}`]);
@@ -122,11 +125,11 @@ describe('the metadata of another writer', () => {
     ['of other types', { $correlationId: 7, schemaVersion: '1', occurredAt: 1_772_366_400_000 }],
     ['of objects', { $correlationId: {}, schemaVersion: [], occurredAt: ['2026-03-01T12:00:00Z'] }],
     ['of empty text', { $correlationId: '', schemaVersion: '', occurredAt: '' }],
-    ['a time that is none', { occurredAt: '2026-02-30T12:00:00Z' }],
-    ['a version that is no integer', { schemaVersion: 1.5 }],
+    ['an invalid time', { occurredAt: '2026-02-30T12:00:00Z' }],
+    ['a version that is not an integer', { schemaVersion: 1.5 }],
     ['a version of more than 32 bits', { schemaVersion: 2 ** 31 }],
     ['a version of fewer than -32 bits', { schemaVersion: -(2 ** 31) - 1 }],
-  ])('that is %s says nothing, and the rest is still a CloudEvent', (_, metadata) => {
+  ])('that is %s is ignored, and the rest is a CloudEvent', (_, metadata) => {
     const event = sent({ ...FERN, metadata });
     const { time, correlationid, schemaversion, ...rest } = sent(FERN);
     expect(event).toStrictEqual(rest);
@@ -134,7 +137,7 @@ describe('the metadata of another writer', () => {
     expect(occurredAt({ ...FERN, metadata })).toBeUndefined();
   });
 
-  test.each([0, 1, -1, 2 ** 31 - 1, -(2 ** 31)])('may say schemaVersion %i', (schemaVersion) => {
+  test.each([0, 1, -1, 2 ** 31 - 1, -(2 ** 31)])('may have schemaVersion %i', (schemaVersion) => {
     const event = sent({ ...FERN, metadata: { schemaVersion } });
     expect(event.schemaversion).toBe(schemaVersion);
     expect(isCloudEvent(event)).toBe(true);
@@ -145,14 +148,14 @@ describe('the metadata of another writer', () => {
     ['2026-03-01t12:00:00z', 0],
     ['2026-03-01T13:00:00.123456789+01:00', 123],
     ['2016-12-31T23:59:60Z', Date.UTC(2016, 11, 31, 23, 59, 59) - Date.UTC(2026, 2, 1, 12)],
-  ])('has its time as it was written: %s', (time, sinceNoon) => {
+  ])('keeps the text of its time: %s', (time, sinceNoon) => {
     const event = { ...FERN, metadata: { occurredAt: time } };
     expect(sent(event).time).toBe(time);
     expect(isCloudEvent(sent(event))).toBe(true);
     expect(occurredAt(event)).toBe(Date.UTC(2026, 2, 1, 12) + sinceNoon);
   });
 
-  test('may have more in it, which is left out', () => {
+  test('may have other fields, which are ignored', () => {
     const metadata = { ...(FERN.metadata as object), $causationId: 'c', id: 'i', data: 'd', source: 's' };
     expect(sent({ ...FERN, metadata })).toStrictEqual(sent(FERN));
   });
@@ -175,11 +178,11 @@ describe('the data of another writer', () => {
   });
 
   test.each([
-    ['some', Uint8Array.of(0, 1, 254, 255), 'AAH+/w=='],
-    ['that are text', Buffer.from('{"a":1}'), 'eyJhIjoxfQ=='],
-    ['none', new Uint8Array(), ''],
-    ['a piece of others', Uint8Array.of(7, 0, 255, 7).subarray(1, 3), 'AP8='],
-  ])('that is bytes, %s, is base64', (_, data, base64) => {
+    ['arbitrary', Uint8Array.of(0, 1, 254, 255), 'AAH+/w=='],
+    ['with valid JSON', Buffer.from('{"a":1}'), 'eyJhIjoxfQ=='],
+    ['empty', new Uint8Array(), ''],
+    ['a view of a larger buffer', Uint8Array.of(7, 0, 255, 7).subarray(1, 3), 'AP8='],
+  ])('that is binary, %s, is base64', (_, data, base64) => {
     const event = sent({ ...FERN, data });
     const { data: _data, ...rest } = sent(FERN);
     expect(event).toStrictEqual({
@@ -191,14 +194,14 @@ describe('the data of another writer', () => {
     expect(new SdkEvent(event, true).data_base64).toBe(base64);
   });
 
-  test('that is absent has no type either', () => {
+  test('that is absent has no datacontenttype', () => {
     const { data, datacontenttype, ...rest } = sent(FERN);
     expect(sent({ ...FERN, data: undefined })).toStrictEqual(rest);
     expect(isCloudEvent(rest)).toBe(true);
   });
 });
 
-test('whatever a writer has put into the log is a CloudEvent, and the data is what it was', () => {
+test('every event of another writer is a CloudEvent with unchanged data', () => {
   const bytes = fc.uint8Array({ maxLength: 20 });
   const name = fc.string({ minLength: 1, unit: 'binary' });
   const odd = fc.oneof(fc.jsonValue(), fc.constant(undefined), bytes);

@@ -1,23 +1,32 @@
 import fc from 'fast-check';
 import { Compile } from 'typebox/compile';
 import { describe, expect, test } from 'vitest';
-import { BadFilter, EventQuery, type Filter, filterOf, matches } from '../../src/audit/eventFilter.ts';
+import {
+  BadFilter,
+  type EventFilter,
+  EventQuery,
+  matches,
+  parseFilter,
+} from '../../src/audit/eventFilter.ts';
 import { replay, UnknownUser } from '../../src/audit/replay.ts';
-import type { Batch, EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { BadPosition } from '../../src/eventStore/position.ts';
 
 const isQuery = Compile(EventQuery);
 const MINUTE = 60_000;
 const NOON = Date.UTC(2026, 2, 1, 12);
 
-/** What a filter may ask about an event, said by hand; `at` in minutes after noon. */
+/** The properties of an event that a filter checks; `at` in minutes after noon. */
 type Facts = { user?: string; id?: string; at?: number };
 
 const ALICE = { user: 'alice', id: '1' };
 const BOB = { user: 'bob', id: '1' };
 const LARGEST = '9223372036854775807';
 
-/** The whole log of these tests: position, stream, type, occurredAt, and what that means. Its clock is not monotone. */
+/**
+ * The whole log of these tests: position, stream, type, occurredAt, and the properties. Its clock is not
+ * monotonic.
+ */
 const LOG: [bigint, string, string, unknown, Facts][] = [
   [2n, 'plant-alice/1', 'PlantCreated', '2026-03-01T12:00:00Z', { ...ALICE, at: 0 }],
   [3n, 'plant-bob/1', 'PlantCreated', '2026-03-01T12:02:00.000Z', { ...BOB, at: 2 }],
@@ -50,81 +59,66 @@ const EVENTS: RecordedEvent[] = LOG.map(([position, stream, type, occurredAt], i
 const END = EVENTS.at(-1)?.position as Position;
 const positions = (events: readonly RecordedEvent[]): Position[] => events.map(({ position }) => position);
 
-/** A log that gives its events in batches of these sizes, the last one over and over, and knows who is reading. */
+/** A log with pages of these sizes, the last one repeated; with `late`, the last page has isEnd false. */
 function logOf(events: readonly RecordedEvent[], sizes = [3], { late = false, end = END } = {}) {
-  const seen = { reading: 0, given: 0 };
-  async function* subscribe({
-    after,
-    signal,
-  }: {
-    after: Position;
-    signal: AbortSignal;
-  }): AsyncGenerator<Batch> {
-    seen.reading++;
-    try {
+  const seen = { given: 0 };
+  let pages = 0;
+  const log: Partial<EventLog> = {
+    lastPosition: async () => end,
+    readEvent: async (at) => events.find(({ position }) => position === at),
+    readAll: async ({ after }) => {
       const rest = events.filter(({ position }) => position > after);
-      for (let turn = 0; rest.length > 0; turn++) {
-        const batch = rest.splice(0, sizes[Math.min(turn, sizes.length - 1)]);
-        seen.given += batch.length;
-        yield { events: batch, caughtUp: rest.length === 0 && !late };
-        if (signal.aborted) return;
-      }
-      yield { events: [], caughtUp: true };
-      await new Promise((resolve) => signal.addEventListener('abort', resolve));
-    } finally {
-      seen.reading--;
-    }
-  }
-  const eventAt = async (at: Position) => events.find(({ position }) => position === at);
-  return { log: { end: async () => end, eventAt, subscribe } as unknown as EventLog, seen };
+      const page = rest.slice(0, sizes[Math.min(pages++, sizes.length - 1)]);
+      seen.given += page.length;
+      const isEnd = page.length === rest.length && (!late || rest.length === 0);
+      return { events: page, position: page.at(-1)?.position ?? after, isEnd };
+    },
+  };
+  return { log: log as EventLog, seen };
 }
 
-async function all(log: EventLog, filter: Filter): Promise<RecordedEvent[]> {
+async function all(log: EventLog, filter: EventFilter): Promise<RecordedEvent[]> {
   const found: RecordedEvent[] = [];
   for await (const { events } of replay(log, filter, { signal: new AbortController().signal }))
     found.push(...events);
   return found;
 }
 
-const EVERYTHING = filterOf({});
+const EVERYTHING = parseFilter({});
 
-describe('a filter lets through', () => {
-  const through = (query: EventQuery): Position[] =>
-    positions(EVENTS.filter((event) => matches(filterOf(query), event)));
+describe('a filter accepts', () => {
+  const accepted = (query: EventQuery): Position[] =>
+    positions(EVENTS.filter((event) => matches(parseFilter(query), event)));
 
   test.each<[string, EventQuery, Position[]]>([
-    ['everything, when it asks for nothing', {}, positions(EVENTS)],
+    ['all events, without parameters', {}, positions(EVENTS)],
     ['the plants of a user', { user: 'alice' }, [2n, 7n, 8n]],
     ['the plants of another user', { user: 'bob' }, [3n, 20n, 21n, 2n ** 62n]],
     ['the plants of a user whose name has a slash', { user: 'alice/1' }, [9n]],
-    ['nothing of a user whose name only begins so', { user: 'ali' }, []],
-    ['nothing of a user whose name is written otherwise', { user: 'Alice' }, []],
+    ['nothing for a prefix of a user name', { user: 'ali' }, []],
+    ['nothing for a user name in another case', { user: 'Alice' }, []],
     ['the plants of all users with an id', { id: '1' }, [2n, 3n, 7n, 9n, 20n]],
     ['a negative id', { id: '-7' }, [21n]],
     ['the largest id', { id: LARGEST }, [2n ** 62n]],
     ['one plant', { user: 'alice', id: '1' }, [2n, 7n]],
-    ['no plant that another user has', { user: 'alice', id: '-7' }, []],
+    ['no plant of another user with the ID', { user: 'alice', id: '-7' }, []],
     ['a type', { type: 'PlantMoved' }, [7n, 20n]],
     ['a type of one plant', { user: 'bob', id: '1', type: 'PlantMoved' }, [20n]],
-    ['nothing of a type that is written otherwise', { type: 'plantmoved' }, []],
-    ['what happened from then on', { since: '2026-03-01T12:02:00Z' }, [3n, 8n, 9n, 22n, 23n, 24n, 2n ** 62n]],
-    ['what happened until then', { until: '2026-03-01T12:01:00Z' }, [2n, 7n]],
-    ['a moment', { since: '2026-03-01T12:01:00Z', until: '2026-03-01T12:01:00Z' }, [7n]],
+    ['nothing for a type in another case', { type: 'plantmoved' }, []],
+    ['events since a time', { since: '2026-03-01T12:02:00Z' }, [3n, 8n, 9n, 22n, 23n, 24n, 2n ** 62n]],
+    ['events until a time', { until: '2026-03-01T12:01:00Z' }, [2n, 7n]],
+    ['events at a time', { since: '2026-03-01T12:01:00Z', until: '2026-03-01T12:01:00Z' }, [7n]],
     [
-      'a moment by another clock',
+      'events at a time with another offset',
       { since: '2026-03-01T06:31:00-05:30', until: '2026-03-01T12:01:00z' },
       [7n],
     ],
-    ['nothing of the millisecond before', { until: '2026-03-01T11:59:59.999Z' }, []],
-    ['nothing of the millisecond after', { since: '2026-03-01T12:03:00.001Z' }, []],
-    [
-      'nothing without a time, however wide it is',
-      { since: '0000-01-01T00:00:00Z', user: 'bob' },
-      [3n, 2n ** 62n],
-    ],
-    ['nothing without a time, however late it ends', { until: '9999-12-31T23:59:59Z', id: '-7' }, []],
+    ['no events one millisecond earlier', { until: '2026-03-01T11:59:59.999Z' }, []],
+    ['no events one millisecond later', { since: '2026-03-01T12:03:00.001Z' }, []],
+    ['no events without a time for since', { since: '0000-01-01T00:00:00Z', user: 'bob' }, [3n, 2n ** 62n]],
+    ['no events without a time for until', { until: '9999-12-31T23:59:59Z', id: '-7' }, []],
   ])('%s', (_, query, expected) => {
-    expect(through(query)).toEqual(expected);
+    expect(accepted(query)).toEqual(expected);
   });
 });
 
@@ -137,7 +131,7 @@ describe('a replay', () => {
     const ahead = (Number(hours) * 60 + Number(minutes)) * (sign === '-' ? -1 : 1);
     return { at, text: new Date(NOON + (at + ahead) * MINUTE).toISOString().replace('Z', zone) };
   });
-  const question = fc.record(
+  const anyQuery = fc.record(
     {
       after: fc.constantFrom(0n, ...positions(EVENTS)),
       user,
@@ -151,40 +145,39 @@ describe('a replay', () => {
   );
   const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 5 });
 
-  test('of any question, in whatever batches, gives what a look at each event gives', async () => {
+  test('for any query, in any batches, returns exactly the matching events', async () => {
     await fc.assert(
-      fc.asyncProperty(question, sizes, fc.boolean(), async (asked, batches, late) => {
-        const { after = 0n, since, until, limit = EVENTS.length } = asked;
+      fc.asyncProperty(anyQuery, sizes, fc.boolean(), async (selected, batches, late) => {
+        const { after = 0n, since, until, limit = EVENTS.length } = selected;
         const expected: Position[] = [];
         for (const [position, , type, , { user, id, at }] of LOG) {
           const isFound =
             position > after &&
-            (asked.user === undefined || asked.user === user) &&
-            (asked.id === undefined || asked.id === id) &&
-            (asked.type === undefined || asked.type === type) &&
+            (selected.user === undefined || selected.user === user) &&
+            (selected.id === undefined || selected.id === id) &&
+            (selected.type === undefined || selected.type === type) &&
             (since === undefined || (at !== undefined && at >= since.at)) &&
             (until === undefined || (at !== undefined && at <= until.at));
           if (isFound && expected.length < limit) expected.push(position);
         }
         const query: EventQuery = {
-          ...asked,
+          ...selected,
           ...{ after: `${after}`, limit: `${limit}`, since: since?.text, until: until?.text },
         } as EventQuery;
-        for (const part of ['since', 'until'] as const) if (!asked[part]) delete query[part];
+        for (const part of ['since', 'until'] as const) if (!selected[part]) delete query[part];
         expect(isQuery.Check(query)).toBe(true);
         if (since && until && since.at > until.at) {
-          expect(() => filterOf(query)).toThrow(BadFilter);
+          expect(() => parseFilter(query)).toThrow(BadFilter);
           return;
         }
-        const { log, seen } = logOf(EVENTS, batches, { late });
-        expect(positions(await all(log, filterOf(query)))).toEqual(expected);
-        expect(seen.reading).toBe(0);
+        const { log } = logOf(EVENTS, batches, { late });
+        expect(positions(await all(log, parseFilter(query)))).toEqual(expected);
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test('ends where the log ended when it began, however much is appended meanwhile', async () => {
+  test('ends at the end of the log at its start, whatever is appended meanwhile', async () => {
     const appended = EVENTS.map((event) => ({ ...event, position: event.position + END }));
     for (const size of [1, 3, 5, 100]) {
       const { log, seen } = logOf([...EVENTS, ...appended], [size]);
@@ -193,39 +186,39 @@ describe('a replay', () => {
     }
   });
 
-  test('ends although the last event of the log is none that is subscribed to', async () => {
+  test('ends although the last event of the log is in another category', async () => {
     const { log } = logOf(EVENTS, [3], { end: END + 5n });
     expect(positions(await all(log, EVERYTHING))).toEqual(positions(EVENTS));
   });
 
   test('reads no further than its limit', async () => {
     const { log, seen } = logOf(EVENTS, [2]);
-    expect(positions(await all(log, filterOf({ type: 'PlantMoved', limit: '1' })))).toEqual([7n]);
-    expect(seen).toEqual({ reading: 0, given: 4 });
+    expect(positions(await all(log, parseFilter({ type: 'PlantMoved', limit: '1' })))).toEqual([7n]);
+    expect(seen).toEqual({ given: 4 });
   });
 
-  test('of nothing reads nothing', async () => {
+  test('with limit 0 reads nothing', async () => {
     const { log, seen } = logOf(EVENTS);
-    expect(await all(log, filterOf({ limit: '0' }))).toEqual([]);
-    expect(seen).toEqual({ reading: 0, given: 0 });
+    expect(await all(log, parseFilter({ limit: '0' }))).toEqual([]);
+    expect(seen).toEqual({ given: 0 });
   });
 
   test('of an empty log is empty', async () => {
     const { log } = logOf([], [1], { end: 0n });
     expect(await all(log, EVERYTHING)).toEqual([]);
-    expect(await all(log, filterOf({ type: 'PlantCreated', since: '2026-03-01T12:00:00Z' }))).toEqual([]);
+    expect(await all(log, parseFilter({ type: 'PlantCreated', since: '2026-03-01T12:00:00Z' }))).toEqual([]);
   });
 
-  test('may begin at the end of the log, but not beyond', async () => {
+  test('can start at the end of the log, but not beyond', async () => {
     const { log, seen } = logOf(EVENTS);
-    expect(await all(log, filterOf({ after: `${END}` }))).toEqual([]);
+    expect(await all(log, parseFilter({ after: `${END}` }))).toEqual([]);
     const message = `after is beyond the end of the log, which is at ${END}.`;
-    await expect(all(log, filterOf({ after: `${END + 1n}` }))).rejects.toThrow(new BadPosition(message));
+    await expect(all(log, parseFilter({ after: `${END + 1n}` }))).rejects.toThrow(new BadPosition(message));
     expect(seen.given).toBe(0);
   });
 
-  test('gives up when it is told to, and lets go of the log', async () => {
-    const { log, seen } = logOf(EVENTS, [1]);
+  test('ends when it is aborted', async () => {
+    const { log } = logOf(EVENTS, [1]);
     const stop = new AbortController();
     const found: Position[] = [];
     for await (const { events } of replay(log, EVERYTHING, { signal: stop.signal })) {
@@ -233,51 +226,50 @@ describe('a replay', () => {
       if (found.length === 3) stop.abort();
     }
     expect(found).toEqual([2n, 3n, 7n]);
-    expect(seen.reading).toBe(0);
   });
 });
 
-describe('of a user whom the log does not know', () => {
+describe('for an unknown user', () => {
   const NOBODY = new UnknownUser('nobody');
-  const WAYS: [string, Parameters<typeof logOf>][] = [
+  const LOGS: [string, Parameters<typeof logOf>][] = [
     ['in one batch', [EVENTS, [100]]],
     ['in many batches', [EVENTS, [2]]],
-    ['whose last batch does not say yet that it is the last', [EVENTS, [100], { late: true }]],
+    ['whose last batch is not marked as the end', [EVENTS, [100], { late: true }]],
     [
-      'to which others append meanwhile',
+      'with concurrent appends',
       [
         [...EVENTS, { ...(EVENTS[0] as RecordedEvent), position: END + 1n }],
         [11, 1],
       ],
     ],
-    ['without any event', [[], [1], { end: 0n }]],
+    ['without events', [[], [1], { end: 0n }]],
   ];
 
-  test.each(WAYS)('a replay of a log %s is refused', async (_, given) => {
-    await expect(all(logOf(...given).log, filterOf({ user: 'nobody' }))).rejects.toThrow(NOBODY);
+  test.each(LOGS)('a replay of a log %s fails with UnknownUser', async (_, given) => {
+    await expect(all(logOf(...given).log, parseFilter({ user: 'nobody' }))).rejects.toThrow(NOBODY);
     await expect(
-      all(logOf(...given).log, filterOf({ user: 'nobody', type: 'PlantMoved', id: '1' })),
+      all(logOf(...given).log, parseFilter({ user: 'nobody', type: 'PlantMoved', id: '1' })),
     ).rejects.toThrow(NOBODY);
   });
 
-  test('nothing can be said after a position', async () => {
-    expect(await all(logOf(EVENTS).log, filterOf({ user: 'nobody', after: '2' }))).toEqual([]);
+  test('a replay after a position is empty', async () => {
+    expect(await all(logOf(EVENTS).log, parseFilter({ user: 'nobody', after: '2' }))).toEqual([]);
   });
 
-  test('is not somebody of whom nothing fits', async () => {
-    expect(await all(logOf(EVENTS).log, filterOf({ user: 'alice/1', type: 'PlantMoved' }))).toEqual([]);
-    expect(await all(logOf(EVENTS).log, filterOf({ user: 'bob', id: '2' }))).toEqual([]);
+  test('a known user without matching events is accepted', async () => {
+    expect(await all(logOf(EVENTS).log, parseFilter({ user: 'alice/1', type: 'PlantMoved' }))).toEqual([]);
+    expect(await all(logOf(EVENTS).log, parseFilter({ user: 'bob', id: '2' }))).toEqual([]);
   });
 
-  test('is one whose name stands in no stream of a plant', async () => {
-    const [garden] = EVENTS.slice(9);
-    const { log } = logOf([garden as RecordedEvent], [1], { end: 24n });
-    await expect(all(log, filterOf({ user: 'alice' }))).rejects.toThrow(new UnknownUser('alice'));
+  test('only streams of plants are considered', async () => {
+    const [otherCategory] = EVENTS.slice(9);
+    const { log } = logOf([otherCategory as RecordedEvent], [1], { end: 24n });
+    await expect(all(log, parseFilter({ user: 'alice' }))).rejects.toThrow(new UnknownUser('alice'));
   });
 });
 
-describe('a question', () => {
-  test('with every part becomes a filter', () => {
+describe('parseFilter', () => {
+  test('parses all parameters', () => {
     const query = {
       after: '9223372036854775807',
       user: 'alice',
@@ -287,7 +279,7 @@ describe('a question', () => {
       until: '2026-03-01T12:00:00.5Z',
       limit: '2147483647',
     };
-    expect(filterOf(query)).toStrictEqual({
+    expect(parseFilter(query)).toStrictEqual({
       after: 9223372036854775807n,
       user: 'alice',
       id: '-9223372036854775808',
@@ -298,15 +290,17 @@ describe('a question', () => {
     });
   });
 
-  test('without any begins at the start and has no end', () => {
+  test('without parameters starts at the beginning, without a limit', () => {
     expect(EVERYTHING).toStrictEqual({ after: 0n, limit: Number.POSITIVE_INFINITY });
   });
 
-  test('whose since is later than its until is refused, and by the names they were given', () => {
+  test('rejects since later than until, with the given names of the parameters', () => {
     const query = { since: '2026-03-01T12:00:00.001Z', until: '2026-03-01T13:00:00+01:00' };
-    expect(() => filterOf(query)).toThrow(new BadFilter('since must not be later than until.'));
-    expect(() => filterOf(query, (part) => `--${part}`)).toThrow('--since must not be later than --until.');
-    expect(() => filterOf({ ...query, since: '2026-03-01T12:00:00Z' })).not.toThrow();
+    expect(() => parseFilter(query)).toThrow(new BadFilter('since must not be later than until.'));
+    expect(() => parseFilter(query, (part) => `--${part}`)).toThrow(
+      '--since must not be later than --until.',
+    );
+    expect(() => parseFilter({ ...query, since: '2026-03-01T12:00:00Z' })).not.toThrow();
   });
 
   test.each([
@@ -322,8 +316,10 @@ describe('a question', () => {
     '٥',
     '9223372036854775808',
     '99999999999999999999',
-  ])('whose position is %j is refused, and by the name it was given', (after) => {
-    expect(() => filterOf({ after })).toThrow(new BadPosition('after is not a log position.'));
-    expect(() => filterOf({ after }, () => 'Last-Event-ID')).toThrow('Last-Event-ID is not a log position.');
+  ])('rejects the position %j, with the given name of the parameter', (after) => {
+    expect(() => parseFilter({ after })).toThrow(new BadPosition('after is not a log position.'));
+    expect(() => parseFilter({ after }, () => 'Last-Event-ID')).toThrow(
+      'Last-Event-ID is not a log position.',
+    );
   });
 });

@@ -7,9 +7,9 @@ import { leafText } from '../../src/audit/leaf.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
 import { type Json, NO_STREAM, type RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
-import { openIn, overDouble, startDouble } from '../copy/logs.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { everything } from '../eventStore/contract.ts';
+import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
@@ -28,7 +28,7 @@ const leafFor = (part: Partial<RecordedEvent>) => leafText({ ...fern, ...part })
 const textOf = (part: Partial<RecordedEvent>): string => leafFor(part).text;
 
 describe('the leaf of an event', () => {
-  test('is its canonical JSON: members in order, no space, the revision as text, no position', () => {
+  test('is its canonical JSON with sorted members and a decimal revision, without the position', () => {
     expect(leafFor({})).toEqual({
       text:
         '{"data":{"id":"42","name":"Fern","tag":"indoor","user":"alice"},' +
@@ -45,19 +45,19 @@ describe('the leaf of an event', () => {
     expect(textOf({ revision: 2n ** 53n + 1n })).toContain('"revision":"9007199254740993"');
   });
 
-  test('lacks data and metadata where there are none, which is not the same as null', () => {
+  test('has no data or metadata if the event has none, which differs from null', () => {
     const rest = `"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`;
     const none = { data: undefined, metadata: undefined };
     expect(leafFor(none)).toEqual({ text: `{${rest}`, isCanonical: true });
     expect(textOf({ ...none, data: null })).toBe(`{"data":null,${rest}`);
   });
 
-  test('does not depend on the order in which members were written', () => {
+  test('does not depend on the order of members', () => {
     const { $correlationId, schemaVersion, occurredAt } = fern.metadata as Record<string, Json>;
     expect(textOf({ metadata: { occurredAt, schemaVersion, $correlationId } })).toBe(textOf({}));
   });
 
-  test('keeps what JavaScript could take for something else: __proto__, toJSON, keys that are numbers', () => {
+  test('keeps keys that are special in JavaScript: __proto__, toJSON, numbers', () => {
     const data = JSON.parse('{"toJSON":1,"b":{"__proto__":{"a":[]}},"2":0,"10":0}');
     expect(textOf({ data })).toContain('"data":{"10":0,"2":0,"b":{"__proto__":{"a":[]}},"toJSON":1}');
   });
@@ -80,20 +80,20 @@ describe('the vectors of RFC 8785', () => {
     expect(canonical(JSON.parse(sample))).toBe(written);
   });
 
-  test('section 3.2.3: keys stand in the order of their UTF-16, not of their characters', () => {
+  test('section 3.2.3: keys are sorted by UTF-16 code units, not by code points', () => {
     const keys = ['\u20ac', '\r', '\ufb33', '1', '\u{1f600}', '\u0080', '\u00f6'];
     const sorted = ['\r', '1', '\u0080', '\u00f6', '\u20ac', '\u{1f600}', '\ufb33'];
     const members = sorted.map((key) => `${JSON.stringify(key)}:0`);
     expect(canonical(Object.fromEntries(keys.map((key) => [key, 0])))).toBe(`{${members}}`);
   });
 
-  test('text has no more escapes than it needs, however awkward', () => {
+  test('text has only the necessary escapes', () => {
     const escaped = '\0\b\t\n\v\f\r\u001f"\\';
     const plain = '/\u007f\u0080\u2028\u2029\ufeff🌱';
     expect(canonical(escaped + plain)).toBe(`"${String.raw`\u0000\b\t\n\u000b\f\r\u001f\"\\`}${plain}"`);
   });
 
-  // Appendix B: the bits of a number as IEEE 754 has them, and what it is written as.
+  // Appendix B: the IEEE 754 bits of a number, and its text.
   test.each([
     ['0000000000000000', '0'],
     ['8000000000000000', '0'],
@@ -124,23 +124,23 @@ describe('the vectors of RFC 8785', () => {
   });
 });
 
-describe('what another writer has stored, and RFC 8785 refuses', () => {
+describe('data of another writer without a canonical form', () => {
   test.each<[string, Partial<RecordedEvent>]>([
-    ['half a character in a text', { data: JSON.parse('{"name":"\\ud83c"}') }],
-    ['half a character in a key', { data: JSON.parse('{"\\udf31":1}') }],
-    ['half a character in metadata', { metadata: JSON.parse('["\\ud83c"]') }],
-    ['a number beyond all bounds', { data: JSON.parse('{"litres":1e999}') }],
-    ['bytes', { data: Uint8Array.of(0, 255) }],
-    ['bytes as metadata', { metadata: Uint8Array.of(0, 255) }],
-    ['no bytes at all', { data: new Uint8Array() }],
-  ])('%s: there is a leaf, and it is said that it is not canonical', (_, part) => {
+    ['an unpaired surrogate in a string', { data: JSON.parse('{"name":"\\ud83c"}') }],
+    ['an unpaired surrogate in a key', { data: JSON.parse('{"\\udf31":1}') }],
+    ['an unpaired surrogate in metadata', { metadata: JSON.parse('["\\ud83c"]') }],
+    ['an infinite number', { data: JSON.parse('{"litres":1e999}') }],
+    ['binary data', { data: Uint8Array.of(0, 255) }],
+    ['binary metadata', { metadata: Uint8Array.of(0, 255) }],
+    ['empty binary data', { data: new Uint8Array() }],
+  ])('with %s has a leaf that is marked as not canonical', (_, part) => {
     const { text, isCanonical } = leafFor(part);
     expect(isCanonical).toBe(false);
     expect(text.isWellFormed()).toBe(true);
     expect(Object.keys(JSON.parse(text))).toEqual(['dataAndMetadata', 'id', 'revision', 'stream', 'type']);
   });
 
-  test('half a character is written as JSON.stringify escapes it, in one text with all data and metadata', () => {
+  test('with an unpaired surrogate is escaped in one string with all data and metadata', () => {
     const data = { user: 'alice', name: 'half \ud83c', id: '42' };
     const both = JSON.stringify(
       String.raw`[{"user":"alice","name":"half \ud83c","id":"42"},{"schemaVersion":1}]`,
@@ -151,8 +151,8 @@ describe('what another writer has stored, and RFC 8785 refuses', () => {
   });
 });
 
-describe('different events never share a leaf', () => {
-  /** What JSON.parse may give, bytes, and nothing; few of each, so that some look like others. */
+describe('different events have different leaves', () => {
+  /** Results of JSON.parse, bytes and undefined; few of each, so that similar events are generated. */
   const content = fc.letrec<{ any: unknown; json: unknown }>((tie) => ({
     any: fc.oneof(
       { weight: 5, arbitrary: tie('json') },
@@ -179,12 +179,12 @@ describe('different events never share a leaf', () => {
   };
   const event = fc.record(part).map((one): RecordedEvent => ({ ...fern, ...one }));
 
-  test('whatever differs between them, if only in one part', () => {
-    const twin = fc
+  test('if they differ, even in one field only', () => {
+    const oneFieldDiffers = fc
       .tuple(event, fc.constantFrom('id', 'stream', 'revision', 'type', 'data', 'metadata'), event)
       .map(([one, differs, other]) => [one, { ...one, [differs]: other[differs] }] as const);
     fc.assert(
-      fc.property(fc.oneof(twin, fc.tuple(event, event)), ([one, other]) => {
+      fc.property(fc.oneof(oneFieldDiffers, fc.tuple(event, event)), ([one, other]) => {
         if (!isDeepStrictEqual(one, other)) expect(textOf(one)).not.toBe(textOf(other));
         expect(textOf(structuredClone(one))).toBe(textOf(one));
       }),
@@ -195,14 +195,18 @@ describe('different events never share a leaf', () => {
   const HALF = '\ud83c';
   const MORE = Number.POSITIVE_INFINITY;
   test.each<[string, Partial<RecordedEvent>, Partial<RecordedEvent>]>([
-    ['a number beyond all bounds and null', { data: [HALF, MORE] }, { data: [HALF, null] }],
-    ['numbers beyond all bounds on either side', { data: { litres: MORE } }, { data: { litres: -MORE } }],
-    ['nothing and null', { data: undefined, metadata: HALF }, { data: null, metadata: HALF }],
+    ['an infinite number and null', { data: [HALF, MORE] }, { data: [HALF, null] }],
+    ['infinite numbers of either sign', { data: { litres: MORE } }, { data: { litres: -MORE } }],
+    ['undefined and null', { data: undefined, metadata: HALF }, { data: null, metadata: HALF }],
     ['bytes and numbers', { data: Uint8Array.of(1), metadata: HALF }, { data: { 0: 1 }, metadata: HALF }],
-    ['a text and its escapes', { data: HALF }, { data: String.raw`\ud83c` }],
-    ['text and what replaces it in UTF-8', { data: HALF }, { data: '\ufffd' }],
-    ['a leaf of a leaf', { data: HALF }, { data: undefined, metadata: textOf({ data: HALF }) }],
-  ])('such as %s', (_, one, other) => {
+    ['a string and its escapes', { data: HALF }, { data: String.raw`\ud83c` }],
+    ['an unpaired surrogate and its replacement character', { data: HALF }, { data: '\ufffd' }],
+    [
+      'an event and one whose metadata is its leaf',
+      { data: HALF },
+      { data: undefined, metadata: textOf({ data: HALF }) },
+    ],
+  ])('for example: %s', (_, one, other) => {
     expect(textOf(one)).not.toBe(textOf(other));
   });
 });
@@ -214,7 +218,7 @@ describe('the root of a log does not depend on its store', () => {
     ['alice', '-9223372036854775808', { name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' }],
     ['bob', '9223372036854775807', { name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' }],
   ];
-  const FOREIGN: { [key: string]: Json } = {
+  const OTHER_DATA: { [key: string]: Json } = {
     numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
     '2': { '': null },
     '1': [],
@@ -229,16 +233,16 @@ describe('the root of a log does not depend on its store', () => {
       const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: fern.metadata };
       await embedded.append(`plant-${user}/${id}`, event as never, NO_STREAM);
     }
-    const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: FOREIGN, metadata: {} };
+    const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
     await embedded.append('plant-alice/1', watered, 0n);
-    const double = await startDouble();
-    const eventStoreDb = await overDouble(double.url);
+    const server = await startFakeServer();
+    const eventStoreDb = await overFakeServer(server.url);
     await copyLog({ from: embedded, to: eventStoreDb });
     const returned = await openIn(back);
     await copyLog({ from: eventStoreDb, to: returned });
 
     const { signal } = new AbortController();
-    const exactly = openSqliteLog(join(dir, 'log.db'), { exact: true });
+    const exactly = openLogReader(join(dir, 'log.db'), { exact: true });
     onTestFinished(() => exactly.close());
     const logs = [embedded, exactly, eventStoreDb, returned];
     const [first, ...others] = await Promise.all(logs.map((log) => rootOfLog(log, signal)));
@@ -249,15 +253,15 @@ describe('the root of a log does not depend on its store', () => {
     expect(there?.position).not.toBe(here?.position);
   });
 
-  test('and of bytes in EventStoreDB, which no copy takes, is that of the bytes', async () => {
-    const double = await startDouble();
-    double.write('plant-alice/1', {
+  test('for binary data in EventStoreDB, which cannot be copied', async () => {
+    const server = await startFakeServer();
+    server.write('plant-alice/1', {
       id: ID,
       contentType: 'application/octet-stream',
       data: Buffer.of(0, 255),
     });
-    double.write('plant-bob/1', { data: '{"litres":1e999}' });
-    const [bytes, number] = await everything(await overDouble(double.url));
+    server.write('plant-bob/1', { data: '{"litres":1e999}' });
+    const [bytes, number] = await everything(await overFakeServer(server.url));
     expect(leafText(bytes as RecordedEvent)).toEqual({
       text: textOf({
         stream: 'plant-alice/1',

@@ -15,12 +15,12 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
-import { createPlant } from '../../src/plants/plant.ts';
-import { named, openIn, openOver, overDouble, plantMany, startDouble } from '../copy/logs.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import { createPlant } from '../../src/plants/createPlant.ts';
 import { everything } from '../eventStore/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { storePool } from '../support/storePool.ts';
+import { appendMany, named, openIn, openOver, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
@@ -31,9 +31,9 @@ type Options = Partial<Parameters<typeof verifyLog>[0]>;
 const verify = (log: EventLog, options: Options = {}) =>
   verifyLog({ log, gapless: true, skip: NONE, signal: new AbortController().signal, ...options });
 
-const faultsOf = async (log: EventLog, options: Options = {}) => (await verify(log, options)).faults;
+const problemsOf = async (log: EventLog, options: Options = {}) => (await verify(log, options)).problems;
 
-/** By the definition: over RFC 8785 of each event without its position. */
+/** By definition: over the RFC 8785 text of each event without its position. */
 const rootOf = (events: RecordedEvent[]): string =>
   MTH(
     events.map(({ position, revision, ...rest }) => `${canonicalize({ ...rest, revision: `${revision}` })}`),
@@ -43,17 +43,17 @@ const pooled = storePool(openOver);
 
 type Kind = 'the embedded log' | 'EventStoreDB';
 
-/** A server and its store for one test, which may close it. */
+/** A server and a store for one test, which may close them. */
 async function ownServer() {
-  const server = await startDouble();
-  return { server, store: await overDouble(server.url) };
+  const server = await startFakeServer();
+  return { server, store: await overFakeServer(server.url) };
 }
 
-/** A log without events, and a way to give it some. */
+/** An empty log, and a function that appends events. */
 async function opened(kind: Kind, over = pooled) {
   if (kind === 'the embedded log') {
     const store = await openIn(tempDir());
-    return { store, gapless: true, fill: (events: number) => plantMany(store, events) };
+    return { store, gapless: true, fill: (events: number) => appendMany(store, events) };
   }
   const { server, store } = await over();
   const fill = (events: number): void => {
@@ -62,8 +62,8 @@ async function opened(kind: Kind, over = pooled) {
   return { store, gapless: false, fill };
 }
 
-async function plantGarden(store: EventStore): Promise<void> {
-  const surroundings = { now: () => new Date(0), newId: randomUUID, correlationId: 'c' };
+async function createPlants(store: EventStore): Promise<void> {
+  const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
   const plants = [
     { user: 'alice', id: 1n, name: 'Fern', tag: 'indoor' },
     { user: 'bob', id: 1n, name: '' },
@@ -71,69 +71,69 @@ async function plantGarden(store: EventStore): Promise<void> {
     { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾', tag: '\ufeff' },
     { user: 'a-b/%/🌱 ', id: 3n, name: 'Moss' },
   ];
-  for (const plant of plants) await createPlant(store, plant, surroundings);
+  for (const plant of plants) await createPlant(store, plant, context);
 }
 
 describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind) => {
-  test('gives its size, its last position and the root of its events, and finds nothing', async () => {
+  test('returns its size, last position and root, without problems', async () => {
     const { store, gapless } = await opened(kind);
-    await plantGarden(store);
+    await createPlants(store);
     const events = await everything(store);
     expect(await verify(store, { gapless })).toEqual({
       size: 5,
       position: events[4]?.position,
       root: rootOf(events),
       view: undefined,
-      foreign: 0,
+      unknown: 0,
       skipped: 0,
-      faults: [],
-      faultCount: 0,
+      problems: [],
+      problemCount: 0,
     });
   });
 
-  test('without an event gives the root of nothing', async () => {
+  test('without events returns the root of the empty log', async () => {
     const { store, gapless } = await opened(kind);
     expect(await verify(store, { gapless })).toMatchObject({
       size: 0,
       position: 0n,
       root: EMPTY_ROOT,
-      faults: [],
+      problems: [],
     });
   });
 
-  test('holds every root that the log has had, and no other', async () => {
+  test('accepts every earlier root of the log, and no other', async () => {
     const { store, gapless } = await opened(kind);
-    await plantGarden(store);
+    await createPlants(store);
     const events = await everything(store);
     for (let size = 0; size <= events.length; size++) {
       const root = rootOf(events.slice(0, size));
-      expect(await faultsOf(store, { gapless, expect: { size, root } })).toEqual([]);
+      expect(await problemsOf(store, { gapless, expect: { size, root } })).toEqual([]);
       const other = rootOf(events.slice(0, (size + 1) % 6));
-      expect(await faultsOf(store, { gapless, expect: { size, root: other } })).toEqual([
-        { fault: `the first ${size} events are not those that were expected: their root is ${root}` },
+      expect(await problemsOf(store, { gapless, expect: { size, root: other } })).toEqual([
+        { problem: `the first ${size} events are not the expected ones: their root is ${root}` },
       ]);
     }
     const root = rootOf(events);
-    expect(await faultsOf(store, { gapless, expect: { size: 6, root } })).toEqual([
-      { fault: 'the log has 5 events, not the 6 that were expected' },
+    expect(await problemsOf(store, { gapless, expect: { size: 6, root } })).toEqual([
+      { problem: 'the log has 5 events, fewer than the expected 6' },
     ]);
   });
 
-  test('gives the same root after a copy to the other store', async () => {
+  test('returns the same root after a copy to the other store', async () => {
     const { store: from } = await opened(kind);
     const { store: to, gapless } = await opened(
       kind === 'EventStoreDB' ? 'the embedded log' : 'EventStoreDB',
     );
-    await plantGarden(from);
+    await createPlants(from);
     await copyLog({ from, to });
     const expected = { size: 5, root: rootOf(await everything(from)) };
-    expect(await verify(to, { gapless, expect: expected })).toMatchObject({ ...expected, faults: [] });
+    expect(await verify(to, { gapless, expect: expected })).toMatchObject({ ...expected, problems: [] });
   });
 
-  test('takes what is there at the beginning', async () => {
+  test('ignores events appended after its start', async () => {
     const { store, gapless, fill } = await opened(kind);
     await fill(1_100);
-    const end = await store.end();
+    const end = await store.lastPosition();
     let isFirst = true;
     const onProgress = (): void => {
       if (isFirst) void store.append('plant-late/1', named('late'), NO_STREAM);
@@ -142,19 +142,21 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
     expect(await verify(store, { gapless, onProgress })).toMatchObject({ size: 1_100, position: end });
   });
 
-  test('tells how far it has come, to the end', async () => {
+  test('reports its progress, up to the end', async () => {
     const { store, gapless, fill } = await opened(kind);
     await fill(1_100);
     const positions = (await everything(store)).map(({ position }) => position);
     const end = positions.at(-1) as bigint;
-    const told: { events: number; position: bigint; end: bigint }[] = [];
-    await verify(store, { gapless, onProgress: (progress) => void told.push(progress) });
-    expect(told.length).toBeGreaterThan(1);
-    expect(told).toEqual(told.map(({ events }) => ({ events, position: positions[events - 1], end })));
-    expect(told.at(-1)).toEqual({ events: 1_100, position: end, end });
+    const reported: { events: number; position: bigint; end: bigint }[] = [];
+    await verify(store, { gapless, onProgress: (progress) => void reported.push(progress) });
+    expect(reported.length).toBeGreaterThan(1);
+    expect(reported).toEqual(
+      reported.map(({ events }) => ({ events, position: positions[events - 1], end })),
+    );
+    expect(reported.at(-1)).toEqual({ events: 1_100, position: end, end });
   });
 
-  test('ends when it has to', async () => {
+  test('ends when it is aborted', async () => {
     const { store, gapless, fill } = await opened(kind);
     await fill(1_100);
     const stopping = new AbortController();
@@ -163,7 +165,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
     await expect(verify(store, { gapless, onProgress, signal: stopping.signal })).rejects.toBe(reason);
   });
 
-  test('fails where the log is closed', async () => {
+  test('fails if the log is closed', async () => {
     const { store, gapless, fill } = await opened(kind, ownServer);
     await fill(1_100);
     const onProgress = (): void => void store.close();
@@ -171,23 +173,27 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 });
 
-/** A log in memory, which may hold what no store takes. */
-function logOf(events: RecordedEvent[]): EventLog & { asked: string[] } {
-  const asked: string[] = [];
+/** A log in memory, which may have events that no store accepts. */
+function logOf(events: RecordedEvent[]): EventLog & { streamsRead: string[] } {
+  const streamsRead: string[] = [];
   return {
-    asked,
-    mark: async () => 'm',
+    streamsRead,
+    logId: async () => 'm',
     async readStream(stream, maxCount) {
-      asked.push(stream);
+      streamsRead.push(stream);
       return events
         .filter((event) => event.stream === stream)
         .sort((one, other) => Number(one.revision - other.revision))
         .slice(0, maxCount);
     },
-    eventAt: async (at) => events.find(({ position }) => position === at),
-    end: async () => events.reduce((last, { position }) => (position > last ? position : last), 0n),
-    async *subscribe({ after }) {
-      yield { events: events.filter(({ position }) => position > after), caughtUp: true };
+    readEvent: async (at) => events.find(({ position }) => position === at),
+    lastPosition: async () => events.reduce((last, { position }) => (position > last ? position : last), 0n),
+    async readAll({ after }) {
+      const following = events.filter(({ position }) => position > after);
+      return { events: following, position: following.at(-1)?.position ?? after, isEnd: true };
+    },
+    subscribe: () => {
+      throw new Error('only live readers subscribe');
     },
     close: async () => {},
   };
@@ -206,36 +212,36 @@ function created(position: number, user: string, change: Partial<RecordedEvent> 
   };
 }
 
-/** An event of a type that the service does not know. */
-const foreign = (position: number, stream: string, revision: number): RecordedEvent =>
+/** An event of an unknown type. */
+const unknownEvent = (position: number, stream: string, revision: number): RecordedEvent =>
   created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data: {} });
 
 describe('positions', () => {
-  test('of a gapless log begin at 1', async () => {
-    const missing = { position: 3n, fault: 'positions 1 to 2 are missing before it' };
-    expect(await faultsOf(logOf([created(3, 'alice')]))).toEqual([missing]);
-    const early = { position: 0n, fault: 'positions begin at 1' };
-    expect(await faultsOf(logOf([created(0, 'alice'), created(1, 'bob')]))).toEqual([early]);
+  test('of a gapless log start at 1', async () => {
+    const missing = { position: 3n, problem: 'positions 1 to 2 are missing before it' };
+    expect(await problemsOf(logOf([created(3, 'alice')]))).toEqual([missing]);
+    const early = { position: 0n, problem: 'positions start at 1' };
+    expect(await problemsOf(logOf([created(0, 'alice'), created(1, 'bob')]))).toEqual([early]);
   });
 
-  test('of a gapless log have no gaps, and each is named once', async () => {
+  test('of a gapless log have no gaps; each gap is reported once', async () => {
     const log = logOf([1, 3, 7, 8].map((position) => created(position, 'alice')));
-    expect(await faultsOf(log)).toEqual([
-      { position: 3n, fault: 'position 2 is missing before it' },
-      { position: 7n, fault: 'positions 4 to 6 are missing before it' },
+    expect(await problemsOf(log)).toEqual([
+      { position: 3n, problem: 'position 2 is missing before it' },
+      { position: 7n, problem: 'positions 4 to 6 are missing before it' },
     ]);
   });
 
-  test('of another log may have gaps, but not go back', async () => {
+  test('of another log may have gaps, but must increase', async () => {
     const log = logOf([100, 301, 300, 700].map((position) => created(position, 'alice')));
-    expect(await faultsOf(log, { gapless: false })).toEqual([
-      { position: 300n, fault: 'it follows position 301' },
+    expect(await problemsOf(log, { gapless: false })).toEqual([
+      { position: 300n, problem: 'it follows position 301' },
     ]);
   });
 
-  test('that come before the first are faults, and not the ones after them', async () => {
+  test('below 1 are problems, but not those that follow', async () => {
     const log = logOf([created(-7, 'alice'), created(1, 'alice'), created(2, 'bob')]);
-    expect(await faultsOf(log)).toEqual([{ position: -7n, fault: 'positions begin at 1' }]);
+    expect(await problemsOf(log)).toEqual([{ position: -7n, problem: 'positions start at 1' }]);
   });
 });
 
@@ -245,23 +251,23 @@ describe('a PlantCreated', () => {
     ['without data', { data: null }, 'its data is not that of a PlantCreated'],
     ['without a name', { data: { id: '1', user: 'alice' } }, 'its data is not that of a PlantCreated'],
     [
-      'with an id that is no int64',
+      'with an ID that is not an int64',
       { data: { id: '01', user: 'alice', name: '' } },
       'its data is not that of a PlantCreated',
     ],
     [
       'in the stream of bob',
       { stream: 'plant-bob/1' },
-      'it is in the stream "plant-bob/1", but its data is of "plant-alice/1"',
+      'it is in the stream "plant-bob/1", but its data belongs to "plant-alice/1"',
     ],
     [
-      'in a stream that is no plant’s',
+      'in a stream that is not of a plant',
       { stream: 'garden' },
-      'it is in the stream "garden", but its data is of "plant-alice/1"',
+      'it is in the stream "garden", but its data belongs to "plant-alice/1"',
     ],
     ['without metadata', { metadata: undefined }, 'its metadata is not that of a PlantCreated'],
     [
-      'at no time',
+      'with an invalid time',
       { metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: 'now' } },
       'its metadata is not that of a PlantCreated',
     ],
@@ -270,43 +276,43 @@ describe('a PlantCreated', () => {
       { metadata: { $correlationId: 'c', schemaVersion: 2, occurredAt: '2026-03-01T12:00:00Z' } },
       'its metadata is not that of a PlantCreated',
     ],
-    ['with an id that is no UUID', { id: 'x' }, 'its id is no UUID'],
-  ])('%s is named, and only it', async ([, change, fault]) => {
+    ['with an event ID that is not a UUID', { id: 'x' }, 'its ID is not a UUID'],
+  ])('%s is the only problem', async ([, change, problem]) => {
     const log = logOf([{ ...own, ...change }, created(2, 'bob')]);
-    expect(await faultsOf(log)).toEqual([{ position: 1n, fault }]);
+    expect(await problemsOf(log)).toEqual([{ position: 1n, problem }]);
   });
 
-  test('at a later revision is named', async () => {
+  test('at a later revision is a problem', async () => {
     const log = logOf([
-      foreign(1, 'plant-alice/2', 0),
+      unknownEvent(1, 'plant-alice/2', 0),
       created(2, 'alice', { revision: 1n }),
       created(3, 'bob'),
     ]);
-    expect(await faultsOf(log)).toEqual([
-      { position: 2n, fault: 'it is a PlantCreated at revision 1 of its stream' },
+    expect(await problemsOf(log)).toEqual([
+      { position: 2n, problem: 'it is a PlantCreated at revision 1 of its stream' },
     ]);
   });
 
-  test('that an operator passes over is counted, and in the root, and nothing is said of its data', async () => {
+  test('in SKIP_EVENTS is counted and in the root, and its data is no problem', async () => {
     const events = [created(1, 'alice', { data: { name: 5 } }), created(2, 'bob')];
     const skip = new Set([events[0]?.id as string]);
     expect(await verify(logOf(events), { skip })).toMatchObject({
       size: 2,
       root: rootOf(events),
       skipped: 1,
-      faults: [],
+      problems: [],
     });
   });
 });
 
-test('events of other types are counted, and in the root', async () => {
-  const events = [created(1, 'alice'), foreign(2, 'plant-alice/1', 1), foreign(3, 'garden', 0)];
-  expect(await verify(logOf(events))).toMatchObject({ foreign: 2, root: rootOf(events), faults: [] });
+test('unknown event types are counted and in the root', async () => {
+  const events = [created(1, 'alice'), unknownEvent(2, 'plant-alice/1', 1), unknownEvent(3, 'garden', 0)];
+  expect(await verify(logOf(events))).toMatchObject({ unknown: 2, root: rootOf(events), problems: [] });
 });
 
 describe('revisions', () => {
-  test.for<[string, [stream: string, revision: number][], position: number, fault: string]>([
-    ['that begin at 1', [['a', 1]], 1, 'revision 0 of its stream is not before it'],
+  test.for<[string, [stream: string, revision: number][], position: number, problem: string]>([
+    ['that start at 1', [['a', 1]], 1, 'revision 0 of its stream is not before it'],
     [
       'with a gap',
       [
@@ -328,7 +334,7 @@ describe('revisions', () => {
       'revision 0 of its stream is not before it',
     ],
     [
-      'that are there twice',
+      'with a duplicate',
       [
         ['a', 0],
         ['b', 0],
@@ -337,53 +343,53 @@ describe('revisions', () => {
       3,
       'revision 0 of its stream is also at position 1',
     ],
-  ])('%s are named', async ([, written, position, fault]) => {
-    const log = logOf(written.map(([stream, revision], i) => foreign(i + 1, stream, revision)));
-    expect(await faultsOf(log)).toEqual([{ position: BigInt(position), fault }]);
+  ])('%s are a problem', async ([, written, position, problem]) => {
+    const log = logOf(written.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
+    expect(await problemsOf(log)).toEqual([{ position: BigInt(position), problem }]);
   });
 
-  test('are right if and only if those of each stream count from 0 in log order', async () => {
+  test('are valid if and only if those of each stream count from 0 in log order', async () => {
     const written = fc.array(fc.tuple(fc.constantFrom('a', 'b'), fc.integer({ min: -1, max: 3 })), {
       maxLength: 7,
     });
     await fc.assert(
       fc.asyncProperty(written, async (pairs) => {
-        const log = logOf(pairs.map(([stream, revision], i) => foreign(i + 1, stream, revision)));
+        const log = logOf(pairs.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
         const counts = new Map<string, number>();
-        const isRight = pairs.every(([stream, revision]) => {
+        const isValid = pairs.every(([stream, revision]) => {
           const next = counts.get(stream) ?? 0;
           counts.set(stream, next + 1);
           return revision === next;
         });
-        expect((await verify(log)).faultCount === 0).toBe(isRight);
+        expect((await verify(log)).problemCount === 0).toBe(isValid);
       }),
       { numRuns: 60, examples: [[[['a', -1]]]] },
     );
   });
 
-  test('of a long stream are known without asking for it again and again', async () => {
-    const log = logOf(Array.from({ length: 500 }, (_, i) => foreign(i + 1, 'plant-alice/1', i)));
-    expect(await faultsOf(log)).toEqual([]);
-    expect(log.asked.length).toBeLessThan(3);
+  test('of a long stream are checked without reading it repeatedly', async () => {
+    const log = logOf(Array.from({ length: 500 }, (_, i) => unknownEvent(i + 1, 'plant-alice/1', i)));
+    expect(await problemsOf(log)).toEqual([]);
+    expect(log.streamsRead.length).toBeLessThan(3);
   });
 
-  test('of streams with one event need no asking', async () => {
+  test('of streams with one event are checked without reading them', async () => {
     const log = logOf(Array.from({ length: 500 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob')));
-    expect(await faultsOf(log)).toEqual([]);
-    expect(log.asked).toEqual([]);
+    expect(await problemsOf(log)).toEqual([]);
+    expect(log.streamsRead).toEqual([]);
   });
 });
 
-test('more than a hundred faults are counted, and the first hundred listed', async () => {
+test('more than 100 problems are counted, and the first 100 listed', async () => {
   const events = Array.from({ length: 150 }, (_, i) => created(i + 1, 'alice', { data: {} }));
-  const { faults, faultCount } = await verify(logOf(events));
-  expect(faultCount).toBe(150);
-  expect(faults.map(({ position }) => position)).toEqual(
+  const { problems, problemCount } = await verify(logOf(events));
+  expect(problemCount).toBe(150);
+  expect(problems.map(({ position }) => position)).toEqual(
     events.slice(0, 100).map(({ position }) => position),
   );
 });
 
-describe('with what the log had, a change is found:', () => {
+describe('an earlier root detects a change:', () => {
   const text = fc.string({ unit: 'binary', maxLength: 5 });
   const json = fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)));
   const event = fc.record({
@@ -401,14 +407,14 @@ describe('with what the log had, a change is found:', () => {
 
   const textOf = (value: unknown) => canonicalize(typeof value === 'bigint' ? `${value}` : value);
 
-  /** Whether a log is found not to begin with the events that another one has had. */
+  /** Whether the root of the log before detects that the log after does not start with the same events. */
   async function isFound(
     before: Omit<RecordedEvent, 'position'>[],
     after: Omit<RecordedEvent, 'position'>[],
   ) {
     const { size, root } = await verify(numbered(before));
-    const { faults } = await verify(numbered(after), { expect: { size, root } });
-    return faults.some(({ fault }) => fault.includes('expected'));
+    const { problems } = await verify(numbered(after), { expect: { size, root } });
+    return problems.some(({ problem }) => problem.includes('expected'));
   }
 
   test.each(['id', 'stream', 'revision', 'type', 'data', 'metadata'] as const)('another %s', async (part) => {
@@ -424,7 +430,7 @@ describe('with what the log had, a change is found:', () => {
     );
   });
 
-  test('an event less, one more in between, or two that are swapped', async () => {
+  test('an event removed, inserted or swapped', async () => {
     await fc.assert(
       fc.asyncProperty(events, event, fc.nat(), async (before, other, n) => {
         const at = n % before.length;
@@ -440,7 +446,7 @@ describe('with what the log had, a change is found:', () => {
     );
   });
 
-  test('but a log that has only grown is as it was', async () => {
+  test('but not appended events', async () => {
     await fc.assert(
       fc.asyncProperty(events, event, async (before, other) => {
         expect(await isFound(before, [...before, other])).toBe(false);
@@ -450,30 +456,30 @@ describe('with what the log had, a change is found:', () => {
   });
 });
 
-describe('what has no canonical form', () => {
-  const lone = (text: string) => foreignData({ text });
-  const foreignData = (data: unknown) => ({ ...foreign(1, 'plant-alice/1', 0), data });
-  const bytes = (...all: number[]) => foreignData(Buffer.of(...all));
+describe('an event without a canonical form', () => {
+  const lone = (text: string) => unknownEventWith({ text });
+  const unknownEventWith = (data: unknown) => ({ ...unknownEvent(1, 'plant-alice/1', 0), data });
+  const bytes = (...all: number[]) => unknownEventWith(Buffer.of(...all));
 
   test.for<[string, RecordedEvent, RecordedEvent]>([
-    ['half a surrogate pair', lone('\ud83c'), lone('\ud83d')],
-    ['bytes', bytes(0, 255), bytes(0, 254)],
-  ])('(%s) is named, and in the root, so that a change is found', async ([, before, after]) => {
-    const { size, root, faults } = await verify(logOf([before]));
-    expect(faults).toEqual([{ position: 1n, fault: 'it has no canonical form (RFC 8785)' }]);
-    const { faultCount } = await verify(logOf([after]), { expect: { size, root } });
-    expect(faultCount).toBe(2);
+    ['an unpaired surrogate', lone('\ud83c'), lone('\ud83d')],
+    ['binary data', bytes(0, 255), bytes(0, 254)],
+  ])('(%s) is a problem, and in the root, so that a change is detected', async ([, before, after]) => {
+    const { size, root, problems } = await verify(logOf([before]));
+    expect(problems).toEqual([{ position: 1n, problem: 'it has no canonical form (RFC 8785)' }]);
+    const { problemCount } = await verify(logOf([after]), { expect: { size, root } });
+    expect(problemCount).toBe(2);
   });
 });
 
-describe('the embedded log after another writer', () => {
+describe('the embedded log with data of another writer', () => {
   test.for<[string, before: string, after: string]>([
     ['a space', '{ "a":1}', '{"a":1}'],
-    ['digits that a number loses', '{"a":9007199254740993}', '{"a":9007199254740992}'],
-    ['text that is no JSON', 'a', 'b'],
-    ['JSON that is written otherwise, and the text of it', '{ "a":1}', '"{ \\"a\\":1}"'],
-    ['text that is no JSON, and the same as JSON', 'a', '"a"'],
-  ])('is found to be changed, too: %s', async ([, before, after]) => {
+    ['digits beyond the precision of a number', '{"a":9007199254740993}', '{"a":9007199254740992}'],
+    ['text that is not JSON', 'a', 'b'],
+    ['JSON with other spacing, and its text as a JSON string', '{ "a":1}', '"{ \\"a\\":1}"'],
+    ['text that is not JSON, and the same as a JSON string', 'a', '"a"'],
+  ])('has another root after a change of %s', async ([, before, after]) => {
     const roots = await Promise.all(
       [before, after].map(async (data) => (await verify(await logWith(data))).root),
     );
@@ -481,24 +487,24 @@ describe('the embedded log after another writer', () => {
   });
 
   test.each(['zoé', 'zo\ufffd'])(
-    'the stream of %s is found to be another, too, once it is Latin-1',
+    'has another root when the stream of %s is changed to Latin-1',
     async (user) => {
       const dir = tempDir();
       const store = await openIn(dir);
-      const surroundings = { now: () => new Date(0), newId: randomUUID, correlationId: 'c' };
-      await createPlant(store, { user, id: 1n, name: 'Fern' }, surroundings);
+      const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+      await createPlant(store, { user, id: 1n, name: 'Fern' }, context);
       await store.close();
-      const { size, root, faultCount } = await verify(reading(dir));
-      expect(faultCount).toBe(0);
+      const { size, root, problemCount } = await verify(reading(dir));
+      expect(problemCount).toBe(0);
       using db = new DatabaseSync(join(dir, 'log.db'));
       db.exec('DROP TRIGGER events_are_never_updated');
       const stream = Buffer.from('plant-zoé/1', 'latin1').toString('hex');
       db.exec(`UPDATE events SET stream = CAST(x'${stream}' AS TEXT)`);
-      expect((await verify(reading(dir), { expect: { size, root } })).faultCount).toBeGreaterThan(0);
+      expect((await verify(reading(dir), { expect: { size, root } })).problemCount).toBeGreaterThan(0);
     },
   );
 
-  /** A log with one event, whose data another program has written. */
+  /** A log with one event, whose data another program wrote. */
   async function logWith(data: string): Promise<EventLog> {
     const dir = tempDir();
     await (await openIn(dir)).close();
@@ -510,7 +516,7 @@ describe('the embedded log after another writer', () => {
   }
 
   function reading(dir: string): EventLog {
-    const log = openSqliteLog(join(dir, 'log.db'), { exact: true });
+    const log = openLogReader(join(dir, 'log.db'), { exact: true });
     onTestFinished(() => log.close());
     return log;
   }
@@ -519,14 +525,14 @@ describe('the embedded log after another writer', () => {
 describe('a view', () => {
   const EVENTS = Array.from({ length: 150 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob'));
 
-  /** A view that has seen the events, by a log with this mark, and its comparison. */
-  function seen(events: RecordedEvent[], mark = 'm') {
+  /** A view with these events applied, of a log with this ID, and its comparison. */
+  function viewOf(events: RecordedEvent[], logId = 'm') {
     const file = join(tempDir(), 'view.db');
     const view = new PlantsByUser(file);
-    view.reset(mark);
+    view.reset(logId);
     view.apply(events, NONE);
     view.save();
-    const comparison = ViewComparison.open(file, NONE) as ViewComparison;
+    const comparison = ViewComparison.open(logOf(events), file, NONE) as ViewComparison;
     onTestFinished(() => {
       comparison.close();
       view.close();
@@ -534,40 +540,40 @@ describe('a view', () => {
     return { file, view, comparison };
   }
 
-  test('that is the fold of the log is so up to its checkpoint', async () => {
-    const { comparison } = seen(EVENTS.slice(0, 80));
+  test('that equals the fold of the log up to its checkpoint has no problems', async () => {
+    const { comparison } = viewOf(EVENTS.slice(0, 80));
     expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject({
       size: 150,
       view: 80n,
-      faults: [],
+      problems: [],
     });
   });
 
-  test('that has seen nothing is so', async () => {
-    const { comparison } = seen([]);
-    expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject({ view: 0n, faults: [] });
+  test('without events has no problems', async () => {
+    const { comparison } = viewOf([]);
+    expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject({ view: 0n, problems: [] });
   });
 
-  test('that another log has made is named once, and not compared', async () => {
-    const { comparison } = seen(EVENTS.slice(0, 80), 'other');
-    expect(await faultsOf(logOf(EVENTS.slice(0, 20)), { view: comparison })).toEqual([
-      { fault: 'the view is of another log: it is built anew at the next start' },
+  test('of another log is one problem, and not compared', async () => {
+    const { comparison } = viewOf(EVENTS.slice(0, 80), 'other');
+    expect(await problemsOf(logOf(EVENTS.slice(0, 20)), { view: comparison })).toEqual([
+      { problem: 'the view belongs to another log: the next start rebuilds it' },
     ]);
   });
 
-  test('with more than a hundred wrong rows: all are counted, and the first hundred listed', async () => {
-    const { file, comparison } = seen(EVENTS);
+  test('with more than 100 wrong rows has them all counted, and the first 100 listed', async () => {
+    const { file, comparison } = viewOf(EVENTS);
     using db = new DatabaseSync(file);
-    db.exec("INSERT INTO plants SELECT 'mallory', position, plant FROM plants");
-    const { faults, faultCount } = await verify(logOf(EVENTS), { view: comparison });
-    expect(faults).toHaveLength(100);
-    expect(faultCount).toBe(150);
+    db.exec("INSERT INTO plants SELECT 'mallory', position, number, id, plant FROM plants");
+    const { problems, problemCount } = await verify(logOf(EVENTS), { view: comparison });
+    expect(problems).toHaveLength(100);
+    expect(problemCount).toBe(150);
   });
 
-  test('that is built anew meanwhile is said to be, however much it lacks', async () => {
-    const { view, comparison } = seen(EVENTS);
+  test('that is rebuilt meanwhile is reported as rebuilt', async () => {
+    const { view, comparison } = viewOf(EVENTS);
     view.reset('m');
-    const { faults } = await verify(logOf(EVENTS), { view: comparison });
-    expect(faults).toContainEqual({ fault: 'the view has been built anew meanwhile: verify again' });
+    const { problems } = await verify(logOf(EVENTS), { view: comparison });
+    expect(problems).toContainEqual({ problem: 'the view was rebuilt meanwhile: verify again' });
   });
 });

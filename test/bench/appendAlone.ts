@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { EventStoreDBClient, jsonEvent, NO_STREAM, WrongExpectedVersionError } from '@eventstore/db-client';
-import { newId } from '../../src/newId.ts';
-import { plantStream } from '../../src/plants/plant.ts';
+import { newEventId } from '../../src/eventStore/eventId.ts';
+import { plantStream } from '../../src/plants/stream.ts';
 
-// EventStoreDB's client and nothing else: appends the events that the service would, 64 in flight, and tells the rate.
-// Usage: node appendAlone.ts URL USERS COUNT (so many plants) | node appendAlone.ts URL USERS COUNT SECONDS (so long)
+// EventStoreDB's client alone: appends the events of the service, 64 in flight, and prints the rate.
+// Usage: node appendAlone.ts URL USERS COUNT (that many plants) | node appendAlone.ts URL USERS COUNT SECONDS
+// (that long)
 
 const IN_FLIGHT = 64;
 const WARM_UP = 1_000;
@@ -20,17 +21,17 @@ async function append(): Promise<void> {
   const user = seconds === '' ? `user-${i % Number(users)}` : `${run}-${i % Number(users)}`;
   const data = { id: String(i), user, name: `Fern number ${i}`, tag: 'indoor' };
   const metadata = { $correlationId: randomUUID(), schemaVersion: 1, occurredAt: now.toISOString() };
-  const event = jsonEvent({ id: newId(now), type: 'PlantCreated', data, metadata });
+  const event = jsonEvent({ id: newEventId(now), type: 'PlantCreated', data, metadata });
   try {
     await client.appendToStream(plantStream(user, BigInt(i)), event, { expectedRevision: NO_STREAM });
   } catch (error) {
-    if (!(error instanceof WrongExpectedVersionError)) throw error; // planted by an earlier run
+    if (!(error instanceof WrongExpectedVersionError)) throw error; // appended by an earlier run
   }
 }
 
-async function appendWhile(goOn: () => boolean): Promise<void> {
+async function appendWhile(shouldContinue: () => boolean): Promise<void> {
   const worker = async (): Promise<void> => {
-    while (goOn()) await append();
+    while (shouldContinue()) await append();
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
 }

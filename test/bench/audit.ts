@@ -5,10 +5,13 @@ import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { startContender, stopContender } from './contender.ts';
 
-/** Milliseconds that each took for the whole log. */
+/** The duration of each for the whole log, in milliseconds. */
 export type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
 
-/** One round of the auditor's tools over the log in a data directory, beside the bare read loop; all are processes. */
+/**
+ * Measures the auditor's commands and a bare read loop once, each as a process, over the log of a data
+ * directory.
+ */
 export async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
   const env = { DATA_DIR: data, KEY_FILE: keyFile };
   const command = (name: string) => timed(['src/main.ts', name], env);
@@ -44,7 +47,7 @@ async function timedReplay(
   keyFile: string,
 ): Promise<{ ms: number; lines: number }> {
   const { privateKey } = loadOrCreateKey(keyFile);
-  const token = await issueToken(privateKey, { user: 'carol', expires: '1d', scope: 'audit' });
+  const token = await issueToken(privateKey, { subject: 'carol', lifetime: '1d', scope: 'audit' });
   const server = await startContender('src/main.ts', [], env);
   const started = performance.now();
   const { body } = await fetch(`${server.url}/events`, { headers: { authorization: `Bearer ${token}` } });

@@ -4,20 +4,20 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
 import pino from 'pino';
-import { follow } from '../../projections/follow.ts';
+import { Follower } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { type AuditTimes, auditOnce } from './audit.ts';
 import { caughtUp } from './caughtUp.ts';
 import { startContender, stopContender } from './contender.ts';
-import { appendAlone, followFromStart, plantThere, startOver, visibility } from './eventStoreDb.ts';
-import { plantGarden } from './garden.ts';
+import { appendAlone, followFromStart, startOver, visibility, writePlantsTo } from './eventStoreDb.ts';
+import { writePlants } from './garden.ts';
 import { listPlants, postPlants, type Rate } from './load.ts';
 
-// Measures the service beside what it could be compared with, in one run: ratios of pairs taken in the same round, so
-// that a machine whose speed drifts treats both alike. `npm run bench -- --help` lists the options.
+// Measures the service and its contenders in one run: ratios of pairs measured in the same round, so
+// that a machine of varying speed affects both alike. `npm run bench -- --help` lists the options.
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ const { values } = parseArgs({
 });
 if (values.help) {
   console.log(`npm run bench -- [--rounds 5] [--seconds 4] [--events 1000000] [--out bench-results.json]
-EVENTSTOREDB_URL adds what is measured on EventStoreDB; it writes 1000000 plants there: take a server of its own.`);
+EVENTSTOREDB_URL adds the measurements on EventStoreDB; it writes 1000000 plants there: use a separate server.`);
   process.exit();
 }
 const [ROUNDS, SECONDS, EVENTS] = [Number(values.rounds), Number(values.seconds), Number(values.events)];
@@ -53,13 +53,13 @@ async function measure(): Promise<void> {
   const keyFile = join(dir, 'key.json');
   const { privateKey } = loadOrCreateKey(keyFile);
   const everyone = await Promise.all(
-    Array.from({ length: USERS }, (_, i) => issueToken(privateKey, { user: `user-${i}`, expires: '1d' })),
+    Array.from({ length: USERS }, (_, i) => issueToken(privateKey, { subject: `user-${i}`, lifetime: '1d' })),
   );
   const thousand = everyone.slice(0, 1_000);
   const [empty, full] = [join(dir, 'empty'), join(dir, 'full')];
   for (const data of [empty, full]) mkdirSync(data);
-  console.log(`planting ${EVENTS} plants of ${USERS} users`);
-  plantGarden(join(full, 'log.db'), EVENTS, USERS);
+  console.log(`writing ${EVENTS} plants of ${USERS} users`);
+  writePlants(join(full, 'log.db'), EVENTS, USERS);
 
   await measureRebuild(full);
   await measureStart(empty, full, keyFile);
@@ -144,9 +144,12 @@ async function measure(): Promise<void> {
   report();
 }
 
-/** The view that follows EventStoreDB from its start, beside the client's own subscription with an empty loop. */
+/**
+ * Measures the projection of EventStoreDB from its start, and the client's own subscription with an empty
+ * loop.
+ */
 async function measureFollowing(url: string): Promise<void> {
-  await plantThere(url, EVENTS, USERS);
+  await writePlantsTo(url, EVENTS, USERS);
   const pairs: number[] = [];
   const growth: number[] = [];
   for (let round = 0; round < 3; round++) {
@@ -161,7 +164,7 @@ async function measureFollowing(url: string): Promise<void> {
   addRatio('EventStoreDB: memory at nine tenths of the log / at three', 'flat', growth);
 }
 
-/** What auditors do with the whole log, beside a bare loop that reads it. */
+/** Measures the auditor's commands over the whole log, and a bare loop that reads it. */
 async function measureAudit(data: string, keyFile: string): Promise<void> {
   const rounds: AuditTimes[] = [];
   for (let round = 0; round < 3; round++) {
@@ -185,21 +188,21 @@ async function measureAudit(data: string, keyFile: string): Promise<void> {
   beside('npm run rebuild', '', 'rebuild');
 }
 
-/** Building the view from the log, beside a bare loop that inserts the same rows into the same table. */
+/** Measures a rebuild of the view, and a bare loop that inserts the same rows into the same table. */
 async function measureRebuild(data: string): Promise<void> {
   const pairs: number[] = [];
   for (let round = 0; round < 3; round++) {
     const bare = insertLoop(join(data, 'log.db'), join(dir, `bare-${round}.db`));
     const view = new PlantsByUser(join(data, 'view.db'));
     view.reset('');
-    const store = await openSqliteEventStore({
+    const store = await openSqliteStore({
       file: join(data, 'log.db'),
       now: () => new Date(),
       onFatal: fail,
     });
     const started = performance.now();
-    const follower = follow({ store, view, skip: new Set(), log: pino({ level: 'warn' }) });
-    await caughtUp(follower, await store.end());
+    const follower = new Follower({ store, view, skip: new Set(), logger: pino({ level: 'warn' }) });
+    await caughtUp(follower, await store.lastPosition());
     view.save();
     const rebuilt = performance.now() - started;
     await follower.stop();
@@ -213,18 +216,21 @@ async function measureRebuild(data: string): Promise<void> {
 
 function insertLoop(log: string, file: string): number {
   const source = new DatabaseSync(log, { readOnly: true });
+  const numbers = new Map<string, number>();
   const rows = source
     .prepare('SELECT position, data FROM events ORDER BY position')
     .all()
     .map(({ position, data }) => {
-      const { user, name, tag } = JSON.parse(String(data));
-      return [user, position as number, JSON.stringify({ name, tag })] as const;
+      const { user, id, name, tag } = JSON.parse(String(data));
+      const number = (numbers.get(user) ?? 0) + 1;
+      numbers.set(user, number);
+      return [user, position as number, number, id, JSON.stringify({ name, tag })] as const;
     });
   source.close();
   new PlantsByUser(file).close();
   const db = new DatabaseSync(file);
   db.exec('PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
-  const insert = db.prepare('INSERT INTO plants (user, position, plant) VALUES (?, ?, ?)');
+  const insert = db.prepare('INSERT INTO plants (user, position, number, id, plant) VALUES (?, ?, ?, ?, ?)');
   const BATCH = 500;
   const started = performance.now();
   for (let i = 0; i < rows.length; i += BATCH) {
@@ -237,7 +243,7 @@ function insertLoop(log: string, file: string): number {
   return took;
 }
 
-/** From the start of the process to a ready answer, with and without a past. */
+/** Measures the time from the start of the process until it is ready, with a full and an empty log. */
 async function measureStart(empty: string, full: string, keyFile: string): Promise<void> {
   const readyAfter = async (data: string): Promise<number> => {
     const started = performance.now();
@@ -246,7 +252,7 @@ async function measureStart(empty: string, full: string, keyFile: string): Promi
     await stopContender(contender);
     return took;
   };
-  await readyAfter(full); // binds the view that was rebuilt above
+  await readyAfter(full); // binds the rebuilt view to its log
   const more: number[] = [];
   for (let round = 0; round < ROUNDS; round++)
     more.push((await readyAfter(full)) - (await readyAfter(empty)));

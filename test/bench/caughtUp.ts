@@ -1,7 +1,7 @@
 import { type Follower, ViewBehind } from '../../projections/follow.ts';
 import type { Position } from '../../src/eventStore/eventStore.ts';
 
-/** Resolves once a view has reached a position, however long it takes. */
+/** Resolves when a view has reached a position, without a timeout. */
 export async function caughtUp(follower: Follower, position: Position): Promise<void> {
   for (;;) {
     try {

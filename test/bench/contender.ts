@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** A server under measurement, in a process of its own, its log thrown away. */
+/** A measured server in its own process, without its logs. */
 export type Contender = { url: string; process: ChildProcess };
 
 export async function startContender(
@@ -13,7 +13,7 @@ export async function startContender(
   env: Record<string, string>,
 ): Promise<Contender> {
   const port = await freePort();
-  const { EVENTSTOREDB_URL: _, ...inherited } = process.env; // for those only that are told to use it
+  const { EVENTSTOREDB_URL: _, ...inherited } = process.env; // only for contenders whose env has it
   const child = spawn(process.execPath, [script, ...args], {
     env: { ...inherited, ...env, PORT: String(port) },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -28,7 +28,7 @@ export async function stopContender({ process: child }: Contender): Promise<void
   await once(child, 'exit');
 }
 
-/** CPU time the process has used, all threads, in milliseconds; NaN where the system does not tell. */
+/** CPU time of all threads of the process, in milliseconds; NaN if the system does not provide it. */
 export function cpuTime({ process: child }: Contender): number {
   try {
     const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
@@ -42,7 +42,7 @@ export function cpuTime({ process: child }: Contender): number {
 async function untilReady(url: string, child: ChildProcess): Promise<void> {
   while (child.exitCode === null) {
     const response = await fetch(`${url}/health/ready`).catch(() => undefined);
-    // Those without a health route are ready when they answer.
+    // Contenders without a health route are ready when they respond.
     if (response && response.status !== 503) return;
     await pause(5);
   }

@@ -3,16 +3,16 @@ import bearerAuth from '@fastify/bearer-auth';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { LogController } from 'fastify';
 import pino from 'pino';
-import { jsonBody } from '../../src/http/jsonBody.ts';
+import { NewPlant } from '../../src/api/plantRoutes.ts';
+import { parseJsonBody } from '../../src/http/bodyParser.ts';
 import { logWhenClosed } from '../../src/http/requestLog.ts';
 import { validatorCompiler } from '../../src/http/validation.ts';
-import { NewPlant } from '../../src/plants/routes.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
 
-// What the service is measured against, with the same body parser, validation, bearer check and request log:
-//   bare: Fastify that stores nothing, and lists 100 rows from memory
-//   crud: a table of plants, one durable commit a request, rows read and serialised for each
+// The servers that the service is compared with; same body parser, validation, bearer check and request log:
+//   bare: Fastify without storage, which lists 100 rows from memory
+//   crud: a table of plants, one durable commit per request, rows read and serialised per request
 // Usage: PORT=… KEY_FILE=… DATABASE=… node contenders.ts bare|crud
 
 const [kind] = process.argv.slice(2);
@@ -30,7 +30,7 @@ const app = Fastify({
 app.decorateRequest('user', '');
 app.setValidatorCompiler(validatorCompiler);
 app.removeAllContentTypeParsers();
-app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBody);
+app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseJsonBody);
 app.addHook('onRequest', (request, reply, done) => {
   logWhenClosed(request, reply);
   done();
@@ -40,7 +40,7 @@ await app.register(bearerAuth, {
   specCompliance: 'rfc6749',
   verifyErrorLogLevel: 'debug',
   auth: async (token, request) => {
-    request.user = (await verifyToken(token)).user;
+    request.user = (await verifyToken(token)).subject;
     return true;
   },
 });

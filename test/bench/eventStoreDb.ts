@@ -5,21 +5,21 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { EventStoreDBClient, START, streamNameFilter } from '@eventstore/db-client';
 import pino from 'pino';
-import { follow } from '../../projections/follow.ts';
+import { Follower } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
-import { PLANT_STREAMS } from '../../src/plants/plant.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { caughtUp } from './caughtUp.ts';
 import { type Contender, startContender } from './contender.ts';
 import type { Rate } from './load.ts';
 
-// What is measured on EventStoreDB besides the embedded log.
+// The measurements on EventStoreDB.
 
 const run = promisify(execFile);
 
-/** What the client alone reaches, in a process of its own. */
+/** The rate of the client alone, in its own process. */
 export async function appendAlone(url: string, users: number, seconds: number): Promise<Rate> {
   const { stdout } = await run(process.execPath, [
     'test/bench/appendAlone.ts',
@@ -31,27 +31,30 @@ export async function appendAlone(url: string, users: number, seconds: number): 
   return { p50: Number.NaN, p99: Number.NaN, ...JSON.parse(stdout) };
 }
 
-/** Sees to it that the server holds so many plants of `user-0`, `user-1` … in turn. */
-export async function plantThere(url: string, events: number, users: number): Promise<void> {
+/** Writes that many plants of `user-0`, `user-1` … in turn to the server, unless it has them. */
+export async function writePlantsTo(url: string, events: number, users: number): Promise<void> {
   const { stdout } = await run(process.execPath, ['test/bench/appendAlone.ts', url, `${users}`, `${events}`]);
-  console.log(`planted there, ${Math.round(JSON.parse(stdout).perSecond)} a second`);
+  console.log(`wrote plants to EventStoreDB, ${Math.round(JSON.parse(stdout).perSecond)} a second`);
 }
 
 export type Following = { client: number; view: number; memory: number[] };
 
-/** Seconds to go through all plants: the client's own subscription with an empty loop, and the view; with the view's memory in MiB at each tenth. */
+/**
+ * Seconds to read all plants with the client's own subscription and with the view, and the view's memory in
+ * MiB at each tenth.
+ */
 export async function followFromStart(url: string, dir: string): Promise<Following> {
   const client = await emptyLoop(url);
   const view = new PlantsByUser(join(dir, `following-${performance.now()}.db`));
   const log = pino({ level: 'warn' });
-  const store = await openEventStoreDb({ url, prefix: PLANT_STREAMS, log });
-  const end = await store.end();
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: PLANT_STREAM_PREFIX, logger: log });
+  const end = await store.lastPosition();
   const memory: number[] = [];
   const started = performance.now();
-  const follower = follow({ store, view, skip: new Set(), log });
+  const follower = new Follower({ store, view, skip: new Set(), logger: log });
   const done = caughtUp(follower, end).then(() => true);
   while (!(await Promise.race([done, pause(50, false)]))) {
-    const tenth = Math.floor((10 * Number(view.position)) / Number(end));
+    const tenth = Math.floor((10 * Number(view.applied.position)) / Number(end));
     memory[tenth] ??= process.memoryUsage.rss() / 2 ** 20;
   }
   view.save();
@@ -66,7 +69,7 @@ async function emptyLoop(url: string): Promise<number> {
   const client = EventStoreDBClient.connectionString(url);
   const started = performance.now();
   const subscription = client.subscribeToAll(
-    { fromPosition: START, filter: streamNameFilter({ prefixes: [PLANT_STREAMS] }) },
+    { fromPosition: START, filter: streamNameFilter({ prefixes: [PLANT_STREAM_PREFIX] }) },
     { highWaterMark: 512 },
   );
   let caughtUp = false;
@@ -81,7 +84,10 @@ async function emptyLoop(url: string): Promise<number> {
   return took;
 }
 
-/** Milliseconds from the answer of a POST on one instance until a GET on another shows the plant, many times. */
+/**
+ * Milliseconds from the response to a POST on one instance until a GET on another returns the plant, many
+ * times.
+ */
 export async function visibility(
   from: Contender,
   to: Contender,
@@ -91,15 +97,18 @@ export async function visibility(
   const { privateKey } = loadOrCreateKey(keyFile);
   const taken: number[] = [];
   for (let i = 0; i < times; i++) {
-    const token = await issueToken(privateKey, { user: `visitor-${performance.now()}-${i}`, expires: '1h' });
+    const token = await issueToken(privateKey, {
+      subject: `visitor-${performance.now()}-${i}`,
+      lifetime: '1h',
+    });
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const look = async (): Promise<unknown[]> =>
       (await fetch(`${to.url}/plants`, { headers })).json() as Promise<unknown[]>;
-    await look(); // the token's signature is checked before the clock runs
+    await look(); // the token's signature is verified before the measurement
     await fetch(`${from.url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' });
-    const answered = performance.now();
+    const respondedAt = performance.now();
     while ((await look()).length === 0);
-    taken.push(performance.now() - answered);
+    taken.push(performance.now() - respondedAt);
   }
   return taken.sort((a, b) => a - b);
 }

@@ -1,7 +1,7 @@
 import autocannon from 'autocannon';
 import { type Contender, cpuTime } from './contender.ts';
 
-/** Requests a second, and the server's CPU time for each, in microseconds. */
+/** Requests per second, and the server's CPU time per request, in microseconds. */
 export type Rate = { perSecond: number; cpu: number; p50: number; p99: number };
 
 type Requests = Parameters<typeof autocannon>[0]['requests'];
@@ -9,10 +9,10 @@ type Setup = NonNullable<NonNullable<Requests>[number]['setupRequest']>;
 
 const CONNECTIONS = 64;
 
-/** Above those of earlier runs against the same server. */
+/** Larger than the IDs of earlier runs against the same server. */
 let nextId = Date.now() * 1_000;
 
-/** Creates plants with ids never used before, for one user after the other. */
+/** Creates plants with new IDs, for one user after the other. */
 export function postPlants(contender: Contender, tokens: string[], seconds: number): Promise<Rate> {
   return load(contender, seconds, (request) => {
     const id = nextId++;

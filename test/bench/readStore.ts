@@ -1,8 +1,8 @@
-import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 
-// The bare read loop: every event of a log is read and counted, and nothing else.
+// The bare read loop: reads and counts every event of a log.
 
-const store = await openSqliteEventStore({
+const store = await openSqliteStore({
   file: process.argv[2] as string,
   now: () => new Date(),
   onFatal: (error) => {

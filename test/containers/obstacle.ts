@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 const { DOCKER_HOST, XDG_RUNTIME_DIR, TESTCONTAINERS_RYUK_DISABLED } = process.env;
 
 const SOCKET = '/var/run/docker.sock';
-/** Where testcontainers looks for an engine that no variable names. */
+/** The sockets that testcontainers tries if no variable names an engine. */
 const SOCKETS = [
   SOCKET,
   ...(XDG_RUNTIME_DIR === undefined ? [] : [join(XDG_RUNTIME_DIR, 'docker.sock')]),
@@ -17,22 +17,22 @@ const SOCKETS = [
   join(homedir(), '.docker/desktop/docker.sock'),
   `/run/user/${userInfo().uid}/docker.sock`,
 ];
-/** Testcontainers' own settings, which may name an engine, too. */
+/** The settings of testcontainers, which may name an engine, too. */
 const SETTINGS = join(homedir(), '.testcontainers.properties');
 
-/** An engine that does not answer within this time hangs, in milliseconds. */
+/** The timeout for a response of the engine, in milliseconds. */
 const PING_TIMEOUT_MS = 60_000;
 
 const PULL = fileURLToPath(new URL('pull.ts', import.meta.url));
 
 /**
- * Why no container of this image can be started here; undefined where nothing is in the way. What is missing is
- * pulled, within `timeout` milliseconds an image.
+ * The reason why no container of this image can be started here, or undefined. Missing images are
+ * pulled, within `timeout` milliseconds per image.
  */
 export async function obstacle(image: string, timeout: number): Promise<string | undefined> {
-  if (!existsSync(SETTINGS) && !(await Promise.all(engines().map(answers))).includes(true))
-    return `no Docker engine answers at ${DOCKER_HOST || SOCKET}`;
-  const { getContainerRuntimeClient, ImageName } = await import('testcontainers'); // takes its time
+  if (!existsSync(SETTINGS) && !(await Promise.all(engines().map(responds))).includes(true))
+    return `no Docker engine responds at ${DOCKER_HOST || SOCKET}`;
+  const { getContainerRuntimeClient, ImageName } = await import('testcontainers'); // slow to load
   try {
     const { image: images } = await getContainerRuntimeClient();
     for (const { name, hint } of [{ name: image, hint: '' }, ...(await helpers())]) {
@@ -53,24 +53,24 @@ function engines(): RequestOptions[] {
   return [hostname ? { host: hostname, port } : { socketPath: pathname }];
 }
 
-/** Whether an engine is there. One that wants TLS answers as well: it says so. */
-function answers(engine: RequestOptions): Promise<boolean> {
+/** Whether an engine responds; one that requires TLS responds, too. */
+function responds(engine: RequestOptions): Promise<boolean> {
   return new Promise((resolve) => {
-    get({ ...engine, path: '/_ping', signal: AbortSignal.timeout(PING_TIMEOUT_MS) }, (answer) => {
-      answer.resume();
+    get({ ...engine, path: '/_ping', signal: AbortSignal.timeout(PING_TIMEOUT_MS) }, (response) => {
+      response.resume();
       resolve(true);
     }).on('error', () => resolve(false));
   });
 }
 
-/** Ryuk removes what a killed run leaves behind. */
+/** Ryuk removes the containers of a killed run. */
 async function helpers() {
   if (TESTCONTAINERS_RYUK_DISABLED === 'true') return [];
   const { getReaperImage } = await import('testcontainers/build/reaper/reaper.js');
   return [{ name: getReaperImage(), hint: '; TESTCONTAINERS_RYUK_DISABLED=true does without it' }];
 }
 
-/** Why an image cannot be pulled. In a process of its own, since testcontainers cannot be told to give up. */
+/** The reason why an image cannot be pulled. In its own process, since testcontainers cannot be aborted. */
 async function pull(image: string, timeout: number): Promise<string | undefined> {
   try {
     await promisify(execFile)(process.execPath, [PULL, image], { timeout });

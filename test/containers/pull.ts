@@ -5,7 +5,7 @@ const image = ImageName.fromString(process.argv[2] ?? '');
 try {
   const { image: images } = await getContainerRuntimeClient();
   await images.pull(image);
-  // What goes wrong half-way is not told.
+  // An aborted pull is not reported.
   if (!(await images.exists(image))) throw new Error('the registry broke off');
 } catch (error) {
   process.stderr.write((error as Error).message);

@@ -1,21 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { describe, expect, inject, test } from 'vitest';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
-import { PLANT_STREAMS, type PlantCreated } from '../../src/plants/plant.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import type { PlantCreated } from '../../src/plants/events.ts';
+import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { everything } from '../eventStore/contract.ts';
-import { answered, type Instances, ready, twoInstances } from '../support/load.ts';
+import { type Instances, ready, twoInstances, untilAvailable } from '../support/load.ts';
 
 const server = inject('eventStoreDb');
 
-/** Plants that each user has on the way at once. */
+/** Concurrent requests per user. */
 const WRITERS = 4;
-/** So many plants are created before the restart, and after it. */
+/** The number of plants created before the restart, and after it. */
 const SOME = 200;
-// A log in memory does not survive.
+// A log in memory does not survive a restart.
 const impossible = !server || server.inMemory;
 
-describe.skipIf(impossible)('a restart of the container in mid-load', () => {
+describe.skipIf(impossible)('a restart of the container under load', () => {
   test.each([
     ['after a stop', 30_000],
     ['after a kill', 0],
@@ -36,13 +37,11 @@ describe.skipIf(impossible)('a restart of the container in mid-load', () => {
     const end = created.at(-1)?.logPosition ?? '';
     for (const instance of instances) {
       await ready(instance);
-      expect(instance.log().map(({ msg }) => msg)).toContain(
-        'EventStoreDB has dropped the subscription: subscribing again',
-      );
+      expect(instance.log().map(({ msg }) => msg)).toContain('subscription dropped; resubscribing');
       for (const user of [alice, bob]) {
-        const answer = await answered(() => instance.as(user).get('', { 'log-position': end }));
+        const response = await untilAvailable(() => instance.as(user).get('', { 'log-position': end }));
         const own = created.filter((plant) => plant.user === user);
-        expect(await answer.json()).toEqual(own.map(({ name, tag }) => ({ name, tag })));
+        expect(await response.json()).toEqual(own.map(({ name, tag }) => ({ name, tag })));
       }
     }
   });
@@ -50,7 +49,7 @@ describe.skipIf(impossible)('a restart of the container in mid-load', () => {
 
 type Created = PlantCreated & { logPosition: string };
 
-/** Users who create plants, each until it is acknowledged, by the one instance or by the other. */
+/** Users who create plants, and retry each until it is acknowledged, alternating between instances. */
 function startLoad(instances: Instances, users: readonly string[]) {
   const acknowledged: Created[] = [];
   let stopping = false;
@@ -65,24 +64,24 @@ function startLoad(instances: Instances, users: readonly string[]) {
 
   async function create(user: string, id: number, plant: { name: string; tag: string }): Promise<string> {
     let attempt = id;
-    const answer = await answered(() => {
+    const response = await untilAvailable(() => {
       const { as } = attempt++ % 2 === 0 ? instances[0] : instances[1];
       return as(user).create(id, plant);
     });
-    expect([answer.status, await answer.json()]).toEqual([200, plant]);
-    return answer.headers.get('log-position') ?? '';
+    expect([response.status, await response.json()]).toEqual([200, plant]);
+    return response.headers.get('log-position') ?? '';
   }
 
   const writers = Array.from({ length: WRITERS }, (_, writer) => users.map((user) => write(user, writer)));
   const writing = Promise.all(writers.flat());
   return {
-    /** Resolves once some more plants are acknowledged; rejects when one is refused. */
+    /** Resolves when some more plants are acknowledged; rejects when one is rejected. */
     async grown(): Promise<void> {
       const count = acknowledged.length;
       const more = expect.poll(() => acknowledged.length - count);
       await Promise.race([writing, more.toBeGreaterThanOrEqual(SOME)]);
     },
-    /** What has been acknowledged, in log order. */
+    /** The acknowledged plants, in log order. */
     async stop(): Promise<Created[]> {
       stopping = true;
       await writing;
@@ -95,20 +94,25 @@ function positionIn({ logPosition }: Created): bigint {
   return BigInt(logPosition.split('.')[1] ?? '');
 }
 
-/** What the log holds, by the store's own account. */
+/** The plants in the log, read from the store. */
 async function plantsIn(url: string): Promise<Created[]> {
-  const store = await openEventStoreDb({ url, prefix: PLANT_STREAMS, log: pino({ level: 'silent' }) });
-  const mark = await store.mark();
+  const store = await openEventStoreDb({
+    timeoutMs: 10_000,
+    url,
+    prefix: PLANT_STREAM_PREFIX,
+    logger: pino({ level: 'silent' }),
+  });
+  const logId = await store.logId();
   const events = await everything(store);
   await store.close();
   return events.map(({ data, position }) => ({
     ...(data as PlantCreated),
-    logPosition: `${mark}.${position}`,
+    logPosition: `${logId}.${position}`,
   }));
 }
 
 async function restart(containerId: string, grace: number): Promise<void> {
-  const { getContainerRuntimeClient } = await import('testcontainers'); // takes its time
+  const { getContainerRuntimeClient } = await import('testcontainers'); // slow to load
   const { container } = await getContainerRuntimeClient();
   await container.restart(container.getById(containerId), { timeout: grace });
 }

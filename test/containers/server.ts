@@ -6,7 +6,7 @@ import { obstacle } from './obstacle.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Absent where no container can be started. */
+    /** Absent if no container can be started. */
     eventStoreDb?: { url: string; containerId: string; inMemory: boolean };
   }
 }
@@ -15,14 +15,17 @@ const image = process.env.EVENTSTOREDB_IMAGE || 'eventstore/eventstore:23.10.7-b
 const inMemory = process.env.EVENTSTOREDB_MEMORY === 'true';
 const required = Boolean(process.env.REQUIRE_CONTAINERS);
 
-/** An image is pulled within this time, in milliseconds; where containers are not required, a slow network skips them. */
+/**
+ * The timeout for pulling an image, in milliseconds; if containers are not required, a slow network skips
+ * them.
+ */
 const PULL_TIMEOUT_MS = required ? 900_000 : 60_000;
-/** A server that is not healthy after this time hangs, in milliseconds. */
+/** The timeout for the server to become healthy, in milliseconds. */
 const START_TIMEOUT_MS = 600_000;
 
 const PORT = 2113;
 
-/** One EventStoreDB in a container for all tests; removed when they have ended, whatever their result. */
+/** One EventStoreDB in a container for all tests; removed after them, whatever their result. */
 export default async function setup(project: TestProject): Promise<(() => Promise<unknown>) | undefined> {
   const why = await obstacle(image, PULL_TIMEOUT_MS);
   if (why !== undefined) {
@@ -47,7 +50,7 @@ async function start() {
     .start();
 }
 
-/** One that Docker chooses would be another one after a restart, and in its range a client's connection may take it. */
+/** A port chosen by Docker would change on a restart, and an outgoing connection might use it. */
 async function freePort(): Promise<number> {
   const port = randomInt(20_000, 30_000);
   const probe = createServer().listen(port);
@@ -61,7 +64,7 @@ async function freePort(): Promise<number> {
   }
 }
 
-/** For EventStoreDB and for KurrentDB: each prefers its own prefix, or knows no other. */
+/** For EventStoreDB and for KurrentDB, which have different prefixes. */
 function environment(): Record<string, string> {
   const settings = { INSECURE: 'true', CLUSTER_SIZE: '1', RUN_PROJECTIONS: 'None', MEM_DB: `${inMemory}` };
   return Object.fromEntries(

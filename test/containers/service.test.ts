@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, inject, test } from 'vitest';
-import { answered, ready, twoInstances } from '../support/load.ts';
+import { ready, twoInstances, untilAvailable } from '../support/load.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { client, type Plant, startService } from '../support/service.ts';
@@ -12,15 +12,15 @@ const EVENTSTOREDB_URL = server?.url ?? '';
 
 const fern = { name: 'Fern', tag: 'indoor' };
 
-/** Two users whom the log does not know yet: it is there for all tests. */
-function strangers() {
+/** Two new users: the tests share one log. */
+function newUsers() {
   const run = randomUUID();
   return { alice: `alice of ${run}`, bob: `bob of ${run}` };
 }
 
 async function served() {
   const { as } = await startReady({ EVENTSTOREDB_URL });
-  const { alice, bob } = strangers();
+  const { alice, bob } = newUsers();
   return { alice: as(alice), bob: as(bob) };
 }
 
@@ -30,23 +30,23 @@ async function startReady(env: Record<string, string>) {
   return service;
 }
 
-/** The plants of a user, as soon as the view has caught up with what the user has created. */
+/** The plants of a user, as soon as the view has caught up with the user's writes. */
 async function listOf(as: { get: () => Promise<Response> }): Promise<Plant[]> {
-  return (await answered(() => as.get())).json() as Promise<Plant[]>;
+  return (await untilAvailable(() => as.get())).json() as Promise<Plant[]>;
 }
 
 const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
 
 describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
-  test('lists the plants that a user has created, oldest first, whatever their ids', async () => {
+  test('lists the plants of a user, oldest first, whatever their ids', async () => {
     const { alice, bob } = await served();
     for (const [id, name] of [
       [3, 'Fern'],
       [-1, 'Ivy'],
       [2, 'Moss'],
     ] as const) {
-      const answer = await alice.create(id, { name });
-      expect([answer.status, await answer.json()]).toEqual([200, { name }]);
+      const response = await alice.create(id, { name });
+      expect([response.status, await response.json()]).toEqual([200, { name }]);
       await bob.create(id, { name: `${name} of Bob`, tag: '' });
     }
     expect(await listOf(alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }, { name: 'Moss' }]);
@@ -57,7 +57,7 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     ]);
   });
 
-  test('gives a list in pages of a limit, each with a Link to the next', async () => {
+  test('returns a list in pages, each with a Link to the next', async () => {
     const { alice, bob } = await served();
     for (let id = 1; id <= 5; id++) {
       await alice.create(id, { name: `Fern ${id}` });
@@ -65,26 +65,26 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     }
     const pages: string[][] = [];
     for (let query: string | undefined = '?limit=2'; query !== undefined; ) {
-      const answer = await answered(() => alice.get(query ?? ''));
-      pages.push(((await answer.json()) as Plant[]).map(({ name }) => name));
-      query = /^<\/plants(\?[^>]*)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
+      const response = await untilAvailable(() => alice.get(query ?? ''));
+      pages.push(((await response.json()) as Plant[]).map(({ name }) => name));
+      query = /^<\/plants(\?[^>]*)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1];
     }
     expect(pages).toEqual([['Fern 1', 'Fern 2'], ['Fern 3', 'Fern 4'], ['Fern 5']]);
   });
 
-  test('answers a repeated request as the first one, also when both come at once, and keeps one plant', async () => {
+  test('returns the same to repeated and concurrent requests, and stores one plant', async () => {
     const { alice, bob } = await served();
     await bob.create(7, { name: 'Oak' });
-    const answers = [
+    const responses = [
       ...(await Promise.all([alice.create(7, fern), alice.create(7, fern)])),
       await alice.create(7, fern),
     ];
-    for (const answer of answers) expect([answer.status, await answer.json()]).toEqual([200, fern]);
-    expect(new Set(answers.map(positionIn)).size).toBe(1);
+    for (const response of responses) expect([response.status, await response.json()]).toEqual([200, fern]);
+    expect(new Set(responses.map(positionIn)).size).toBe(1);
     expect(await listOf(alice)).toEqual([fern]);
   });
 
-  test('refuses another plant with the id of one that is there; other users may use the id', async () => {
+  test('rejects another plant with the same ID, but not of another user', async () => {
     const { alice, bob } = await served();
     const first = await alice.create(7, fern);
     const refused = await alice.create(7, { name: 'Fern' });
@@ -94,7 +94,7 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     expect([await listOf(alice), await listOf(bob)]).toEqual([[fern], [{ name: 'Oak' }]]);
   });
 
-  test('tells ids of 64 bits apart to the last digit', async () => {
+  test('distinguishes 64-bit IDs to the last digit', async () => {
     const { alice, bob } = await served();
     await bob.create(9_007_199_254_740_993n, { name: 'Oak' });
     const ids = [
@@ -110,9 +110,9 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     expect((await listOf(alice)).map(({ name }) => name)).toEqual(ids.map((id) => `Fern ${id}`));
   });
 
-  test('gives odd text back as it came, in names, tags and the names of users', async () => {
+  test('returns unusual text unchanged, in names, tags and user names', async () => {
     const { as } = await startReady({ EVENTSTOREDB_URL });
-    const { alice, bob } = strangers();
+    const { alice, bob } = newUsers();
     const odd: Plant[] = [
       { name: '', tag: '' },
       { name: 'nul \0, quote ", backslash \\, line\u2028, \u007f', tag: '$all' },
@@ -129,22 +129,22 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
     expect(await listOf(as(alice))).toEqual(odd);
   });
 
-  test('names the position of what was created, and refuses one of another log', async () => {
+  test('returns the position of a created plant, and rejects one of another log', async () => {
     const { alice, bob } = await served();
     const position = positionIn(await alice.create(1, fern));
     await bob.create(1, { name: 'Oak' });
-    const answer = await answered(() => alice.get('', { 'log-position': position }));
-    expect(await answer.json()).toEqual([fern]);
-    const [mark, place] = position.split('.') as [string, string];
-    expect(BigInt(positionIn(answer).split('.')[1] ?? '')).toBeGreaterThanOrEqual(BigInt(place));
-    await refusedWith(40005, await alice.get('', { 'log-position': `${mark}x.${place}` }));
+    const response = await untilAvailable(() => alice.get('', { 'log-position': position }));
+    expect(await response.json()).toEqual([fern]);
+    const [logId, offset] = position.split('.') as [string, string];
+    expect(BigInt(positionIn(response).split('.')[1] ?? '')).toBeGreaterThanOrEqual(BigInt(offset));
+    await refusedWith(40005, await alice.get('', { 'log-position': `${logId}x.${offset}` }));
   });
 });
 
-describe.skipIf(!server)('auditors of the log in a container', () => {
-  test('are given the same events over HTTP and by the command, and find nothing wrong', async () => {
+describe.skipIf(!server)('an auditor of the log in a container', () => {
+  test('reads the same events over HTTP and by npm run replay, without problems', async () => {
     const { url, dir, as } = await startReady({ EVENTSTOREDB_URL });
-    const { alice, bob } = strangers();
+    const { alice, bob } = newUsers();
     for (let id = 1; id <= 5; id++) {
       await as(alice).create(id, { name: `Fern ${id}` });
       await as(bob).create(id, { name: `Oak ${id}` });
@@ -163,7 +163,7 @@ describe.skipIf(!server)('auditors of the log in a container', () => {
     });
     expect(await command('verify', '--json')).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('"faultCount":0'),
+      stdout: expect.stringContaining('"problemCount":0'),
     });
   });
 });
@@ -171,23 +171,25 @@ describe.skipIf(!server)('auditors of the log in a container', () => {
 const positionOf = (line = ''): string => JSON.parse(line).position;
 
 describe.skipIf(!server)('two instances over EventStoreDB in a container', () => {
-  test('honour each other’s tokens and Log-Positions', async () => {
+  test('accept each other’s tokens and Log-Positions', async () => {
     const instances = await twoInstances(EVENTSTOREDB_URL);
-    const { alice, bob } = strangers();
+    const { alice, bob } = newUsers();
     for (let id = 1; id <= 20; id++) {
       const [here, there] = id % 2 === 0 ? instances : instances.toReversed();
       await here?.as(bob).create(id, { name: `Oak ${id}` });
       const created = await here?.as(alice).create(id, { name: `Fern ${id}` });
-      const named = { 'log-position': positionIn(created as Response) };
-      const answer = await answered(() => (there ?? instances[0]).as(alice).get('', named));
-      expect(answer.status).toBe(200);
-      expect(await answer.json()).toEqual(Array.from({ length: id }, (_, i) => ({ name: `Fern ${i + 1}` })));
+      const upTo = { 'log-position': positionIn(created as Response) };
+      const response = await untilAvailable(() => (there ?? instances[0]).as(alice).get('', upTo));
+      expect(response.status).toBe(200);
+      expect(await response.json()).toEqual(
+        Array.from({ length: id }, (_, i) => ({ name: `Fern ${i + 1}` })),
+      );
     }
   });
 
-  test('of which both are asked to create a plant at once make one, and refuse another one', async () => {
+  test('store a plant posted to both at once, and reject a different one', async () => {
     const [first, second] = await twoInstances(EVENTSTOREDB_URL);
-    const { alice, bob } = strangers();
+    const { alice, bob } = newUsers();
     for (let id = 1; id <= 20; id++) {
       const same = await Promise.all([first, second].map(({ as }) => as(alice).create(id, fern)));
       expect(same.map(({ status }) => status)).toEqual([200, 200]);
@@ -203,11 +205,11 @@ describe.skipIf(!server)('two instances over EventStoreDB in a container', () =>
   });
 });
 
-describe.skipIf(!server)('an instance that starts again', () => {
-  test('goes on from its view, with what was created at another one meanwhile', async () => {
+describe.skipIf(!server)('a restarted instance', () => {
+  test('resumes from its view, and includes plants created meanwhile on another instance', async () => {
     const keys = tempDir();
     const env = { EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') };
-    const { alice, bob } = strangers();
+    const { alice, bob } = newUsers();
     const before = await startReady(env);
     const other = await startReady(env);
     await client(before.url, keys)(bob).create(1, { name: 'Oak' });
@@ -217,9 +219,9 @@ describe.skipIf(!server)('an instance that starts again', () => {
 
     const meanwhile = await client(other.url, keys)(alice).create(2, { name: 'Moss' });
     const again = await startReady({ ...env, DATA_DIR: before.dir });
-    const named = { 'log-position': positionIn(meanwhile) };
-    const answer = await answered(() => client(again.url, keys)(alice).get('', named));
-    expect(await answer.json()).toEqual([fern, { name: 'Moss' }]);
+    const upTo = { 'log-position': positionIn(meanwhile) };
+    const response = await untilAvailable(() => client(again.url, keys)(alice).get('', upTo));
+    expect(await response.json()).toEqual([fern, { name: 'Moss' }]);
     expect(await listOf(client(again.url, keys)(bob))).toEqual([{ name: 'Oak' }]);
     const caughtUp = again.log().find(({ msg }) => msg === 'the view has caught up');
     expect(caughtUp).toMatchObject({ from: positionIn(last).split('.')[1] });

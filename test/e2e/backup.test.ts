@@ -2,7 +2,7 @@ import { copyFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { typed } from '../commands/typed.ts';
+import { runCli } from '../support/cli.ts';
 import { expectOnlyPartial, interruptBackup } from '../support/interruptedBackup.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
 import { run } from '../support/process.ts';
@@ -11,52 +11,52 @@ import { tempDir } from '../support/tempDir.ts';
 
 const USERS = ['alice', 'bob'] as const;
 
-const verify = (dir: string, ...args: string[]) => typed(['verify', ...args], { DATA_DIR: dir });
+const verify = (dir: string, ...args: string[]) => runCli(['verify', ...args], { DATA_DIR: dir });
 
 type Home = Awaited<ReturnType<typeof startService>>;
 
 /**
- * Plants of alice and bob, posted one after the other by each of several clients until told to stop, whether there is a
- * server or not. A name is posted once: it says whose plant it is, and which.
+ * Posts plants of alice and bob one after the other by each of several clients until stopped, whether there
+ * is a server or not. Each name is posted once, and has the user and a number.
  */
-function postOn(first: Home) {
+function startPosting(first: Home) {
   let { as } = first;
   const acknowledged: string[] = [];
   let ids = 0;
-  let going = true;
+  let isPosting = true;
   async function post(user: string): Promise<void> {
-    while (going) {
+    while (isPosting) {
       const id = ids++;
       const name = `${user} ${id}`;
-      const answer = await as(user)
+      const response = await as(user)
         .create(id, { name })
         .catch(() => undefined);
-      if (answer?.status === 200) acknowledged.push(name);
-      await answer?.text();
-      await pause(10); // the others need the processor, too
+      if (response?.status === 200) acknowledged.push(name);
+      await response?.text();
+      await pause(10); // leaves processor time to others
     }
   }
   const posting = Promise.all([...USERS, ...USERS].map(post));
   return {
     acknowledged,
     more: async (count: number) => {
-      const least = acknowledged.length + count;
-      await expect.poll(() => acknowledged.length).toBeGreaterThanOrEqual(least);
+      const minimum = acknowledged.length + count;
+      await expect.poll(() => acknowledged.length).toBeGreaterThanOrEqual(minimum);
     },
     moveTo: (next: Home) => {
       as = next.as;
     },
     stop: async () => {
-      going = false;
+      isPosting = false;
       await posting;
     },
   };
 }
 
-describe('npm run backup, while the service takes posts,', () => {
-  test('makes a copy that is whole, is proven by the log, and can take its place', async () => {
+describe('npm run backup, while the service handles POSTs,', () => {
+  test('makes a complete copy that matches the log, and can replace it', async () => {
     const home = await startService();
-    const load = postOn(home);
+    const load = startPosting(home);
     await load.more(40);
 
     const before = [...load.acknowledged];
@@ -77,7 +77,7 @@ describe('npm run backup, while the service takes posts,', () => {
     expect(rowsIn(join(home.dir, 'log.db')).slice(0, copied.length)).toEqual(copied);
     expect(await verify(home.dir, '--expect', `${size}:${root}`)).toMatchObject({ code: 0 });
 
-    // As README says: stop the service, put the copy in place, start.
+    // As documented: stop the service, replace the log, start.
     await home.close();
     for (const name of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(home.dir, name), { force: true });
     copyFileSync(file, join(home.dir, 'log.db'));
@@ -94,7 +94,7 @@ describe('npm run backup, while the service takes posts,', () => {
       expect(added.isDisjointFrom(new Set(before))).toBe(true);
     }
     const verified = await verify(home.dir, '--expect', `${size}:${root}`);
-    expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^faults +none$/m) });
+    expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
     const compared = async (): Promise<string> => (await verify(home.dir)).stdout;
     await expect.poll(compared, { interval: 200 }).toMatch(/^view +compared up to position [1-9]/m);
     await load.stop();
@@ -103,11 +103,11 @@ describe('npm run backup, while the service takes posts,', () => {
   });
 });
 
-describe('npm run backup that does not come to its end', () => {
-  // Where a signal ends it: test/faults.
+describe('npm run backup that is interrupted', () => {
+  // Interruptions by signals are in test/faults.
   const EVENTS = 5_000;
 
-  test('has made no file of that name where it is killed, but one that says it is partial; the next one works', async () => {
+  test('by a kill leaves a file named as partial and no backup; the next backup works', async () => {
     const dir = logWith({ events: EVENTS });
     const { place } = await interruptBackup(dir, ({ kill }) => void kill());
     await expectOnlyPartial(place, { dir, events: EVENTS });

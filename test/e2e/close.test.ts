@@ -5,7 +5,7 @@ import {
   CUT,
   connected,
   expectCreated,
-  expectGoodOrder,
+  expectGracefulStop,
   expectRefused,
   hasTerminal,
   ON_A_TERMINAL,
@@ -13,16 +13,16 @@ import {
   slowUpload,
   startProcess,
 } from '../support/closing.ts';
-import { answerOf, auditorToken } from '../support/eventStream.ts';
+import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { logWith } from '../support/logs.ts';
 
-// The other signal, and what a second one does, are in test/faults.
+// The other signal, and a second signal, are in test/faults.
 
-test('SIGTERM to npm start lets a request in flight finish, waits for no idle connection, and ends with 0', () =>
-  expectGoodOrder('SIGTERM'));
+test('SIGTERM to npm start completes requests in flight, closes idle connections, and exits with 0', () =>
+  expectGracefulStop('SIGTERM'));
 
-test('the server ends event streams properly, cuts clients that never finish or do not read, and ends with 0', async () => {
-  // The log is too long to be on the way to a reader all at once.
+test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
+  // The log is too long for the buffers of a connection.
   const [PLANTS, NAME] = [2_000, "printf('%.15000c', 'x')"];
   const dir = logWith({ events: PLANTS, name: NAME });
   const started = await startProcess(SERVER, dir);
@@ -32,10 +32,10 @@ test('the server ends event streams properly, cuts clients that never finish or 
   const halfHead = await connected(url);
   halfHead.write('GET /plants HTTP/1.1\r\nHost: loc');
   const token = await auditorToken(dir);
-  const stream = await answerOf(url, { token, query: `?after=${PLANTS}` });
+  const stream = await openEvents(url, { token, query: `?after=${PLANTS}` });
   stream.read();
   await stream.received(/\n\n/);
-  const replay = await answerOf(url, { token, headers: { accept: 'application/x-ndjson' } });
+  const replay = await openEvents(url, { token, headers: { accept: 'application/x-ndjson' } });
   process.kill(server.pid, 'SIGTERM');
   expect(await stream.ended).toBe(true);
   expect(await server.ended).toEqual({ code: 0, signal: null });
@@ -49,11 +49,11 @@ test('the server ends event streams properly, cuts clients that never finish or 
 });
 
 describe.skipIf(!hasTerminal)('Ctrl-C in a terminal', () => {
-  test('ends the server in good order, and the log is written for people', async () => {
+  test('stops the server gracefully, and the logs are human-readable', async () => {
     const started = await startProcess(ON_A_TERMINAL);
     const { server, url } = started;
     const upload = await slowUpload(started, 'Fern');
-    server.stdin.write(CTRL_C); // npm passes the signal on: it arrives twice
+    server.stdin.write(CTRL_C); // npm forwards the signal: it arrives twice
     await server.printed(/closing/);
     upload.finish();
     await expectCreated(upload.closed, 'Fern');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { expectRefused, typed } from '../commands/typed.ts';
+import { expectRefused, runCli } from '../support/cli.ts';
 import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run, start } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -12,27 +12,27 @@ const CHECK_PROOF = [NODE, MAIN, 'check-proof'];
 const main = (args: string[], env: Record<string, string>) => run({ command: [NODE, MAIN, ...args], env });
 
 describe('the command line as a process', () => {
-  test('prints its help on stdout and ends with 0, whatever else is wrong', async () => {
+  test('prints its help on stdout and exits with 0, despite other errors', async () => {
     const DATA_DIR = join(tempDir(), 'data');
     const help = await main(['--help'], { PORT: 'x', DATA_DIR });
-    expect(help).toEqual({ ...(await typed(['--help'])), signal: null });
+    expect(help).toEqual({ ...(await runCli(['--help'])), signal: null });
     expect(existsSync(DATA_DIR)).toBe(false);
   });
 
-  test('refuses an unknown command in one line on stderr and ends with 1', async () => {
+  test('reports an unknown command in one line on stderr and exits with 1', async () => {
     const DATA_DIR = join(tempDir(), 'data');
     expectRefused(await main(['paint'], { DATA_DIR }), /paint.* replay/);
     expect(existsSync(DATA_DIR)).toBe(false);
   });
 
-  test('as the server names all faults of a bad configuration, and ends with 1', async () => {
+  test('as the server reports all problems of an invalid configuration, and exits with 1', async () => {
     const DATA_DIR = join(tempDir(), 'data');
     expect(await main([], { DATA_DIR, PORT: 'x', HOST: 'a b', EVENT_SOURCE: 'no uri' })).toEqual({
       code: 1,
       signal: null,
       stdout: '',
       stderr: expect.stringMatching(
-        /^the configuration cannot be used:\n {2}HOST [^\n]+\n {2}PORT [^\n]+\n {2}EVENT_SOURCE [^\n]+\n$/,
+        /^invalid configuration:\n {2}HOST [^\n]+\n {2}PORT [^\n]+\n {2}EVENT_SOURCE [^\n]+\n$/,
       ),
     });
     expect(existsSync(DATA_DIR)).toBe(false);
@@ -42,7 +42,7 @@ describe('the command line as a process', () => {
 describe('npm run plants', () => {
   const ofBob = [NODE, MAIN, 'plants', '--user', 'bob', '--at', '4'];
 
-  test('prints the plants on stdout, and leaves quietly a reader who wants no more', async () => {
+  test('prints the plants on stdout, and exits without an error when its reader closes the pipe', async () => {
     const env = { DATA_DIR: logWith({ events: 6 }) };
     expect(await run({ command: ofBob, env })).toEqual({
       code: 0,
@@ -58,7 +58,7 @@ describe('npm run plants', () => {
 describe('npm run check-proof', () => {
   test('reads from stdin what prove prints', async () => {
     const env = { DATA_DIR: logWith({ events: 3 }) };
-    const proving = await typed(['prove', '--user', 'bob', '--id', '2'], env);
+    const proving = await runCli(['prove', '--user', 'bob', '--id', '2'], env);
     const { root } = JSON.parse(proving.stdout);
     expect(await check(proving.stdout)).toEqual({
       code: 0,
@@ -68,21 +68,21 @@ describe('npm run check-proof', () => {
     });
   });
 
-  test('ends with 1 and one line where more comes than any proof can have, and reads no further', async () => {
-    expectRefused(await check(Buffer.alloc(17 * 1024 * 1024, ' ')), /this is no proof: it is too large/);
+  test('exits with 1 and one line when its input is too large, and stops reading', async () => {
+    expectRefused(await check(Buffer.alloc(17 * 1024 * 1024, ' ')), /not a proof: it is too large/);
   });
 
-  test('is ended by Ctrl-C while it waits for its input', async () => {
+  test('is stopped by Ctrl-C while it waits for its input', async () => {
     const checking = start({ command: CHECK_PROOF });
     checking.stdin.write(' '.repeat(1024 * 1024));
-    await once(checking.stdin, 'drain'); // so it reads
+    await once(checking.stdin, 'drain'); // so it is reading
     process.kill(checking.pid, 'SIGINT');
     expect(await checking.ended).toEqual({ code: null, signal: 'SIGINT' });
     expect([checking.stdout(), checking.stderr()]).toEqual(['', '']);
   });
 });
 
-/** What check-proof prints of what it reads. */
+/** Runs check-proof with this input. */
 async function check(proof: string | Buffer) {
   const checking = start({ command: CHECK_PROOF });
   checking.stdin.end(proof);

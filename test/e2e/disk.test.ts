@@ -2,17 +2,17 @@ import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { canMount, expectRefusal, isRoot, smallDisk } from '../support/disk.ts';
+import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { startServer } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NOBODY = 65_534;
 
-/** Repeats a request as long as the answer is a 503. */
-async function untilAvailable(ask: () => Promise<Response>): Promise<Response> {
+/** Repeats a request while the response is a 503. */
+async function untilAvailable(send: () => Promise<Response>): Promise<Response> {
   for (;;) {
-    const response = await ask();
+    const response = await send();
     if (response.status !== 503) return response;
     await response.text();
     await pause(100);
@@ -20,11 +20,11 @@ async function untilAvailable(ask: () => Promise<Response>): Promise<Response> {
 }
 
 describe.skipIf(!canMount)('a full disk', () => {
-  test('refuses POST with 503 and nothing else, and heals by itself', async () => {
-    const { dir, seen, command, fill, free } = await smallDisk();
+  test('makes only POST return 503, and recovers when there is space', async () => {
+    const { dir, visiblePath, command, fill, free } = await smallDisk();
     const server = await startServer({ command, env: { DATA_DIR: dir } });
-    const alice = client(server.url, seen)('alice');
-    const bob = client(server.url, seen)('bob');
+    const alice = client(server.url, visiblePath)('alice');
+    const bob = client(server.url, visiblePath)('bob');
     const before = ['Fern', 'Moss', 'Oak'].map((name) => ({ name }));
     for (const [id, plant] of before.entries()) expect((await alice.create(id, plant)).status).toBe(200);
 
@@ -43,7 +43,7 @@ describe.skipIf(!canMount)('a full disk', () => {
       expect(listed.status).toBe(200);
       expect(await listed.json()).toEqual(before);
       expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
-      await pause(500); // for the view to have tried to save
+      await pause(500); // so that the view tries to save
     }
 
     free();
@@ -54,17 +54,17 @@ describe.skipIf(!canMount)('a full disk', () => {
     process.kill(server.pid, 'SIGTERM');
     expect((await server.ended).code).toBe(0);
 
-    const kept = tempDir(); // SQLite cannot open it where this process sees it
-    cpSync(seen, kept, { recursive: true });
+    const kept = tempDir(); // SQLite cannot open it through the path of this process
+    cpSync(visiblePath, kept, { recursive: true });
     const again = await startService({ DATA_DIR: kept });
     expect(await again.as('alice').list()).toEqual(after);
   });
 });
 
-describe('a data directory that may only be read', () => {
+describe('a read-only data directory', () => {
   const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
 
-  test('refuses a later start and leaves the log as it is', async () => {
+  test('makes a start fail, and the log is not changed', async () => {
     const dir = tempDir();
     const service = await startService({ DATA_DIR: dir });
     await service.as('alice').create(1, { name: 'Fern' });
@@ -73,7 +73,7 @@ describe('a data directory that may only be read', () => {
     const before = readFileSync(file);
     if (!isRoot) for (const name of ['lock.db', 'log.db', 'view.db']) chmodSync(join(dir, name), 0o400);
     chmodSync(dir, isRoot ? 0o755 : 0o500);
-    await expectRefusal({ ...reader, env: { DATA_DIR: dir } }, dir);
+    await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, dir);
     expect(readFileSync(file).equals(before)).toBe(true);
     chmodSync(dir, 0o700);
   });

@@ -1,29 +1,35 @@
 import { EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { expectProperEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
-import { answered } from '../support/load.ts';
+import { expectGracefulEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
+import { untilAvailable } from '../support/load.ts';
 import { NODE, start } from '../support/process.ts';
-import { EVERYTHING, expectNoPassword, expectNoStart, PASSWORD, secured } from '../support/securedDouble.ts';
+import {
+  expectNoPassword,
+  expectNoStart,
+  MOST_VERBOSE,
+  PASSWORD,
+  secured,
+} from '../support/securedFakeServer.ts';
 
-// What the service over EventStoreDB does as a process; more kills, signals and refused starts are in test/faults.
+// The service over EventStoreDB as a process; more kills, signals and failed starts are in test/faults.
 
-test('SIGTERM ends the service in good order while a POST waits for a server that stands still', () =>
-  expectProperEnd({ fail: (server) => server.freeze(), later: 200 }));
+test('SIGTERM stops the service gracefully while a POST waits for a frozen server', () =>
+  expectGracefulEnd({ fail: (server) => server.freeze(), later: 200 }));
 
-test('a service that is killed has lost nothing that it acknowledged, wherever it starts again', () =>
+test('a killed service loses no acknowledged plant, with or without its data directory', () =>
   killUnderLoad([60]));
 
 describe('a server with TLS and accounts', () => {
-  test('never has its password printed, whatever is to be printed', async () => {
+  test('never has its password printed at any log level', async () => {
     const { server, cert, at } = await secured();
     const url = `esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`;
-    const service = await processOver(url, EVERYTHING);
-    const drops = () => service.messages().filter((msg) => msg.includes('dropped the subscription')).length;
-    await answered(() => service.alice.create(1, { name: 'Fern' }));
+    const service = await processOver(url, MOST_VERBOSE);
+    const drops = () => service.messages().filter((msg) => msg.includes('subscription dropped')).length;
+    await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
     await expect.poll(() => server.openSubscriptions).toBe(1);
     server.dropSubscriptions('internal');
     await expect.poll(drops).toBeGreaterThan(0);
-    await answered(() => service.alice.create(2, { name: 'Ivy' }));
+    await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
     await expect.poll(() => server.openSubscriptions).toBe(1);
     const before = drops();
     await server.stop();
@@ -32,12 +38,12 @@ describe('a server with TLS and accounts', () => {
     expectNoPassword(service.stdout() + service.stderr());
   });
 
-  test('ends the start with a message where the connection string has a wrong password', () =>
-    expectNoStart('wrong-password', 'tls=true&tlsCAFile=', /cannot be used: .*\bpassword\b/));
+  test('makes a start with a wrong password fail with a message', () =>
+    expectNoStart('wrong-password', 'tls=true&tlsCAFile=', /cannot use EVENTSTOREDB_URL: .*\bpassword\b/));
 });
 
-test('the fake server as a process prints its URL, holds the plants asked for, and ends on SIGTERM', async () => {
-  const command = [NODE, 'test/support/eventStoreDbDoubleServer.ts', '--plants', '3', '--unary'];
+test('the fake server as a process prints its URL, has --plants plants, and exits on SIGTERM', async () => {
+  const command = [NODE, 'test/fakeEventStoreDb/main.ts', '--plants', '3', '--unary'];
   const server = start({ command });
   const [url = ''] = await server.printed(/esdb:\S+(?=\n)/);
   const client = EventStoreDBClient.connectionString(url);

@@ -1,6 +1,7 @@
 import { constantMemory } from '../support/constantMemory.ts';
 
-// A million are in test/heavy. Few that are long weigh almost as much, and take a tenth of the time.
+// A million plants are in test/heavy. Fewer with long names are almost as large, and take a tenth of the
+// time.
 constantMemory({
   plants: 20_000,
   species: 'a fern with a name of four thousand characters'.padEnd(4_050, '-'),

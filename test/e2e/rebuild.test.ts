@@ -1,27 +1,27 @@
 import { statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { withoutProgress } from '../commands/typed.ts';
+import { withoutProgress } from '../support/cli.ts';
 import { expectOldViewAfter, REBUILD, rebuilt, viewIn } from '../support/interruptedRebuild.ts';
 import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { logWith } from '../support/logs.ts';
 import { run } from '../support/process.ts';
 
 describe('npm run rebuild', () => {
-  test('prints nothing on stdout, says on stderr what it has done, and lets nobody else read the view', async () => {
+  test('prints its result on stderr and nothing on stdout, and creates a view with access for its owner only', async () => {
     const dir = logWith({ events: 4 });
     const ended = await run({ command: ['npm', 'run', '-s', 'rebuild'], env: { DATA_DIR: dir } });
     expect(withoutProgress(ended)).toEqual({ ...rebuilt(4), signal: null });
     expect(statSync(viewIn(dir)).mode & 0o777).toBe(0o600);
   });
 
-  test.runIf(hasTerminal)('on a terminal shows a bar with its rate and the time left', async () => {
+  test.runIf(hasTerminal)('shows a progress bar with its rate and the time left on a terminal', async () => {
     const env = { DATA_DIR: logWith({ events: 2_000 }) };
     const { code, stdout } = await run({ command: onTerminal(REBUILD), env });
     expect(code).toBe(0);
     expect(stdout).toMatch(/rebuilding .* events \| .* s left.*100% \| 2000 events \| \d+\/s \| 0 s left/s);
-    expect(stdout).toMatch(/the view has been built anew from 2000 events\r\n$/);
+    expect(stdout).toMatch(/rebuilt the view \w+ from 2000 events\r\n$/);
   });
 
-  test('that is killed leaves the old view, from which the next server goes on', () =>
+  test('that is killed keeps the old view, from which the next server resumes', () =>
     expectOldViewAfter('SIGKILL'));
 });

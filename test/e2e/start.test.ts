@@ -8,10 +8,10 @@ import { tempDir } from '../support/tempDir.ts';
 const NPM_START = ['npm', 'start'];
 const JWT = /eyJ[\w-]+\./;
 
-// Starts that are refused for other reasons are in commandLine.test.ts, and as npm start in test/faults.
+// Starts that fail for other reasons are in commandLine.test.ts, and as npm start in test/faults.
 
 describe('the first start', () => {
-  test('shows a POST and a GET that work when pasted, whatever the name of the data directory holds', async () => {
+  test('prints a POST and a GET that work when pasted, whatever the path of the data directory', async () => {
     const DATA_DIR = join(tempDir(), `Ann's $HOME \`id\` "$(id)" \\`);
     const server = await startServer({ command: NPM_START, env: { DATA_DIR } });
     await server.printed(/(^curl.*\n){2}/m);
@@ -24,7 +24,7 @@ describe('the first start', () => {
   });
 });
 
-test('a later start does not show them once there is a plant', async () => {
+test('a later start does not print them if there is a plant', async () => {
   const DATA_DIR = tempDir();
   const first = await startService({ DATA_DIR });
   await first.as('alice').create(1, { name: 'Fern' });
@@ -35,14 +35,14 @@ test('a later start does not show them once there is a plant', async () => {
   expect(curls(server.stdout())).toEqual([]);
 });
 
-describe('a start that cannot be', () => {
-  test('says in one line that another server uses the data directory, which goes on', async () => {
+describe('a start with a data directory in use', () => {
+  test('fails with one line, and the other server keeps running', async () => {
     const { dir: DATA_DIR, as } = await startService();
     await as('alice').create(1, { name: 'Fern' });
     const { code, stdout, stderr } = await run({ env: { DATA_DIR } });
     expect(code).toBe(1);
     expect(stdout).toBe('');
-    expect(stderr).toBe(`the data directory ${DATA_DIR} cannot be used: another server is using it\n`);
+    expect(stderr).toBe(`the data directory ${DATA_DIR} is in use by another server\n`);
     await as('alice').create(2, { name: 'Moss' });
     expect(await as('alice').list()).toEqual([{ name: 'Fern' }, { name: 'Moss' }]);
   });

@@ -11,16 +11,18 @@ import {
   WrongExpectedRevision,
 } from '../../src/eventStore/eventStore.ts';
 
-/** Opens a store over an empty log, or over the same log again when given what the first opening returned. */
+/** Opens a store over an empty log, or, given a store, over the log of that store again. */
 export type Open = (again?: EventStore) => Promise<EventStore>;
 
 type Options = {
-  /** Gives a store over an empty log that stays open after the test: opening one may be expensive. */
+  /**
+   * Returns a pooled store over an empty log, which stays open after the test: opening one may be expensive.
+   */
   borrow?: () => Promise<EventStore>;
   only?: 'append';
 };
 
-/** What every event store does. An adapter's own test names the store and runs this. */
+/** The contract of every event store. The test of an adapter names the store and runs this. */
 export function eventStoreContract(name: string, open: Open, { borrow, only }: Options = {}): void {
   describe(name, () => {
     const openNew = async (): Promise<EventStore> => {
@@ -31,7 +33,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
     const opened = borrow ?? openNew;
 
     describe('append', () => {
-      test('gives the first event of a stream revision 0, the next one revision 1', async () => {
+      test('returns revision 0 for the first event of a stream, and 1 for the next', async () => {
         const store = await opened();
         const first = await store.append('plant-alice/1', event('first'), NO_STREAM);
         const second = await store.append('plant-alice/1', event('second'), first.revision);
@@ -39,7 +41,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(second.position).toBeGreaterThan(first.position);
       });
 
-      test('expecting no stream is refused where there is one', async () => {
+      test('that expects no stream is rejected if there is one', async () => {
         const store = await opened();
         await store.append('plant-alice/1', event('first'), NO_STREAM);
         await expect(store.append('plant-alice/1', event('other'), NO_STREAM)).rejects.toThrow(
@@ -48,7 +50,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await store.readStream('plant-alice/1', 10))).toEqual(['first']);
       });
 
-      test.each([0n, 7n])('expecting revision %s is refused where there is no stream', async (revision) => {
+      test.each([0n, 7n])('that expects revision %s is rejected if there is no stream', async (revision) => {
         const store = await opened();
         await expect(store.append('plant-alice/1', event('first'), revision)).rejects.toThrow(
           WrongExpectedRevision,
@@ -56,7 +58,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await store.readStream('plant-alice/1', 10)).toEqual([]);
       });
 
-      test('expecting a revision that is past or to come is refused', async () => {
+      test('that expects an earlier or later revision is rejected', async () => {
         const store = await opened();
         await store.append('plant-alice/1', event('first'), NO_STREAM);
         await store.append('plant-alice/1', event('second'), 0n);
@@ -67,7 +69,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await store.readStream('plant-alice/1', 10))).toEqual(['first', 'second']);
       });
 
-      test('of the same event again gives its first result', async () => {
+      test('of the same event again returns its first result', async () => {
         const store = await opened();
         const once = event('once');
         const first = await store.append('plant-alice/1', once, NO_STREAM);
@@ -76,7 +78,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await everything(store))).toEqual(['once', 'other']);
       });
 
-      test('of one stream a hundred times at once puts one event into the log', async () => {
+      test('repeated concurrently 100 times stores one event', async () => {
         const store = await opened();
         const appends = Array.from({ length: 100 }, (_, i) =>
           store.append('plant-alice/1', event(`${i}`), NO_STREAM),
@@ -88,7 +90,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await everything(store)).toHaveLength(1);
       });
 
-      test('that fails does so alone, however many are appended with it', async () => {
+      test('that fails does not affect concurrent appends', async () => {
         const store = await opened();
         await store.append('plant-alice/1', event('first'), NO_STREAM);
         const outcomes = await Promise.allSettled([
@@ -100,7 +102,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await everything(store))).toEqual(['first', 'second', 'third']);
       });
 
-      test('of what text or JSON cannot carry is refused, alone', async () => {
+      test('of data that JSON or UTF-8 cannot represent is rejected, alone', async () => {
         const store = await opened();
         const number = { ...event('number'), data: { number: 1n as never } };
         const circle = event('circle');
@@ -117,7 +119,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await everything(store))).toEqual(['sound']);
       });
 
-      test('keeps positions in the order in which the appends of a caller were answered', async () => {
+      test('returns increasing positions for consecutive appends', async () => {
         const store = await opened();
         const positions: Position[] = [];
         for (let i = 0; i < 20; i++) {
@@ -131,7 +133,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
     if (only === 'append') return;
 
     describe('reading', () => {
-      test('gives back an event as it was appended', async () => {
+      test('returns an event as it was appended', async () => {
         const store = await opened();
         const strange = {
           id: randomUUID(),
@@ -146,39 +148,39 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         const appended = await store.append('plant-a-b/%/🌱/1', strange, NO_STREAM);
         const expected = { ...strange, ...appended, stream: 'plant-a-b/%/🌱/1' };
         expect(await store.readStream('plant-a-b/%/🌱/1', 1)).toEqual([expected]);
-        expect(await store.eventAt(appended.position)).toEqual(expected);
+        expect(await store.readEvent(appended.position)).toEqual(expected);
         expect(await everything(store)).toEqual([expected]);
       });
 
-      test('a stream gives at most as many events as asked for, oldest first', async () => {
+      test('a stream returns at most the requested number of events, oldest first', async () => {
         const store = await opened();
         for (let i = -1n; i < 4n; i++) await store.append('plant-alice/1', event(`${i + 1n}`), i);
         expect(names(await store.readStream('plant-alice/1', 3))).toEqual(['0', '1', '2']);
       });
 
-      test('a stream that does not exist, or a position without an event, gives nothing', async () => {
+      test('a missing stream or a position without an event returns nothing', async () => {
         const store = await opened();
         const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
         expect(await store.readStream('plant-alice/2', 10)).toEqual([]);
-        expect(await store.eventAt(position + 1_000_000n)).toBeUndefined();
+        expect(await store.readEvent(position + 1_000_000n)).toBeUndefined();
       });
 
       test('the end is the position of the last event', async () => {
         const store = await opened();
-        const before = await store.end();
+        const before = await store.lastPosition();
         const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
         expect(position).toBeGreaterThan(before);
-        expect(await store.end()).toBe(position);
+        expect(await store.lastPosition()).toBe(position);
       });
     });
 
     describe('subscribing', () => {
-      test('to a log without events gives an empty batch at once', async () => {
+      test('to an empty log yields an empty batch at once', async () => {
         const store = await opened();
         expect(await everything(store)).toEqual([]);
       });
 
-      test('gives every event in log order, wherever it starts', async () => {
+      test('yields every event in log order, from any start', async () => {
         const store = await opened();
         await fill(store, 1_200);
         const all = await everything(store);
@@ -192,10 +194,10 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         }
       });
 
-      test('from anywhere, while others append, misses and repeats nothing', async () => {
+      test('from any position, during appends, misses and repeats no event', async () => {
         const store = await opened();
         await fill(store, 2);
-        const middle = await store.end();
+        const middle = await store.lastPosition();
         const following = collect(store, 301, middle);
         const fromStart = collect(store, 302);
         const appends = Array.from({ length: 300 }, (_, i) =>
@@ -208,7 +210,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(ids(await following)).toEqual(log.slice(2));
       });
 
-      test('says when it has caught up', async () => {
+      test('reports when it has caught up', async () => {
         const store = await opened();
         await fill(store, 1_001);
         const flags: boolean[] = [];
@@ -224,7 +226,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(flags.slice(0, -1)).not.toContain(true);
       });
 
-      test('ends when it is aborted, also while it waits, and before it has begun', async () => {
+      test('ends when it is aborted, while it waits or before it starts', async () => {
         const store = await opened();
         const stop = new AbortController();
         const waiting = drain(store, stop.signal);
@@ -234,7 +236,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await drain(store, AbortSignal.abort())).toBe(0);
       });
 
-      test('leaves the store usable when the loop is left early', async () => {
+      test('keeps the store usable after an early break', async () => {
         const store = await opened();
         await fill(store, 3);
         for await (const _ of store.subscribe({ after: START, signal: new AbortController().signal })) break;
@@ -244,7 +246,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
     });
 
     describe('closing', () => {
-      test('ends subscriptions and settles every append', async () => {
+      test('ends subscriptions and resolves every append', async () => {
         const store = await openNew();
         const subscription = drain(store, new AbortController().signal);
         const appends = [1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM));
@@ -253,7 +255,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         for (const { status } of await Promise.allSettled(appends)) expect(status).toBe('fulfilled');
       });
 
-      test('twice is once; an append afterwards is refused', async () => {
+      test('is idempotent; a later append is rejected', async () => {
         const store = await openNew();
         await store.close();
         await store.close();
@@ -262,22 +264,22 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         );
       });
 
-      test('loses nothing: the log is there again, with its mark', async () => {
+      test('keeps the log and its ID for the next opening', async () => {
         const store = await openNew();
         await fill(store, 10);
         const before = await everything(store);
-        const mark = await store.mark();
+        const logId = await store.logId();
         await store.close();
         const again = await open(store);
         onTestFinished(() => again.close());
         expect(await everything(again)).toEqual(before);
-        expect(await again.mark()).toBe(mark);
+        expect(await again.logId()).toBe(logId);
       });
     });
   });
 }
 
-/** An event whose name tells it from others. */
+/** An event with this name. */
 export function event(name: string): NewEvent {
   return { id: randomUUID(), type: 'PlantCreated', data: { name }, metadata: { schemaVersion: 1 } };
 }

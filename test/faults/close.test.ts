@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { SAME_SIGNAL_WINDOW_MS } from '../../src/commands/signals.ts';
+import { SAME_SIGNAL_WINDOW_MS } from '../../src/cli/signals.ts';
 import {
   CTRL_C,
   CUT,
-  expectGoodOrder,
+  expectGracefulStop,
   expectRefused,
   hasTerminal,
   keptAlive,
@@ -16,12 +16,12 @@ import {
 import { start } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-test('SIGINT to npm start lets a request in flight finish, waits for no idle connection, and ends with 0', () =>
-  expectGoodOrder('SIGINT'));
+test('SIGINT to npm start completes requests in flight, closes idle connections, and exits with 0', () =>
+  expectGracefulStop('SIGINT'));
 
 describe('the server', () => {
   test.for(['SIGTERM', 'SIGINT'] as const)(
-    'ends in good order on %s from the moment that it says where it listens',
+    'stops gracefully on %s as soon as it logs its address',
     async (signal) => {
       const server = start({ env: { DATA_DIR: tempDir() } });
       await server.listening();
@@ -31,7 +31,7 @@ describe('the server', () => {
     },
   );
 
-  test('does not wait for a connection that is merely kept alive', async () => {
+  test('does not wait for an idle keep-alive connection', async () => {
     const { server, url } = await startProcess(SERVER);
     await keptAlive(url);
     process.kill(server.pid, 'SIGTERM');
@@ -39,7 +39,7 @@ describe('the server', () => {
     expect(server.stdout()).not.toMatch(CUT);
   });
 
-  test('is ended at once by a second signal, whatever is in flight', async () => {
+  test('exits at once on a second signal, with requests in flight', async () => {
     const started = await startProcess(SERVER);
     const { server, url } = started;
     const upload = await slowUpload(started, 'Fern');
@@ -52,19 +52,16 @@ describe('the server', () => {
   });
 });
 
-test.skipIf(!hasTerminal)(
-  'Ctrl-C in a terminal ends the server at once when it is pressed again',
-  async () => {
-    const started = await startProcess(ON_A_TERMINAL);
-    const { server, url } = started;
-    const upload = await slowUpload(started, 'Fern');
-    server.stdin.write(CTRL_C);
-    await server.printed(/closing/);
-    await pause(SAME_SIGNAL_WINDOW_MS + 100);
-    server.stdin.write(CTRL_C);
-    await server.ended;
-    expect(server.stdout()).not.toMatch(/: closed/);
-    expect(await upload.closed).not.toContain('HTTP/1.1 200');
-    await expectRefused(url);
-  },
-);
+test.skipIf(!hasTerminal)('a second Ctrl-C in a terminal stops the server at once', async () => {
+  const started = await startProcess(ON_A_TERMINAL);
+  const { server, url } = started;
+  const upload = await slowUpload(started, 'Fern');
+  server.stdin.write(CTRL_C);
+  await server.printed(/closing/);
+  await pause(SAME_SIGNAL_WINDOW_MS + 100);
+  server.stdin.write(CTRL_C);
+  await server.ended;
+  expect(server.stdout()).not.toMatch(/: closed/);
+  expect(await upload.closed).not.toContain('HTTP/1.1 200');
+  await expectRefused(url);
+});

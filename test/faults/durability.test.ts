@@ -1,14 +1,14 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openLogFile } from '../../src/eventStore/sqliteFile.ts';
+import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { canRun, MAIN, NODE, run, signalGroup, start, startServer } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-// What reaches the disk before an answer is seen from outside, in the system calls of the process (strace).
+// Checks that data is on disk before the response, by the system calls of the process (strace).
 
-const canTrace = canRun('what reaches the disk', [
+const canTrace = canRun('the durability of a POST', [
   'strace',
   '-f',
   '--seccomp-bpf',
@@ -20,10 +20,13 @@ const canTrace = canRun('what reaches the disk', [
 const SYNC = /^f(data)?sync$/;
 const WRITE = /^(p?writev?2?|pwrite64|sendto|sendmsg)$/;
 
-/** A system call; it was on its way from line `from` to line `to` of the trace. */
+/** A system call, from line `from` to line `to` of the trace. */
 type Call = { name: string; text: string; result: string; from: number; to: number };
 
-/** Reads the output of `strace -f -o`: calls of several threads, each in one line or in an unfinished and a resumed one. */
+/**
+ * Reads the output of `strace -f -o`: calls of several threads, each in one line or in an unfinished and a
+ * resumed one.
+ */
 function callsIn(trace: string): Call[] {
   const unfinished = new Map<string, Omit<Call, 'result' | 'to'>>();
   return trace.split('\n').flatMap((line, at) => {
@@ -42,8 +45,8 @@ function callsIn(trace: string): Call[] {
   });
 }
 
-describe.skipIf(!canTrace)('the answer to a POST', () => {
-  test('is written after the log’s fsync, which follows the event’s bytes', async () => {
+describe.skipIf(!canTrace)('the response to a POST', () => {
+  test('is sent after the fsync of the log, which follows the write of the event', async () => {
     const DATA_DIR = tempDir();
     const trace = join(tempDir(), 'trace');
     const calls = 'write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync';
@@ -74,28 +77,28 @@ describe.skipIf(!canTrace)('the answer to a POST', () => {
     const seen = callsIn(readFileSync(trace, 'utf8'));
     const wal = `<${join(DATA_DIR, 'log.db-wal')}>`;
     for (const marker of markers) {
-      const answer = seen.find(
+      const sent = seen.find(
         ({ name, text }) => WRITE.test(name) && text.includes('<TCP') && text.includes(marker),
       );
-      expect(answer?.text).toContain('HTTP/1.1 200 OK');
-      const { from: answered } = answer as Call;
+      expect(sent?.text).toContain('HTTP/1.1 200 OK');
+      const { from: sentAt } = sent as Call;
       const stored = seen.find(
         ({ name, text }) => WRITE.test(name) && text.includes(wal) && text.includes(marker),
       );
-      expect(stored?.to).toBeLessThan(answered);
+      expect(stored?.to).toBeLessThan(sentAt);
       const synced = seen.find(
         ({ name, text, result, from, to }) =>
           SYNC.test(name) &&
           text.includes(wal) &&
           result === '0' &&
           from > (stored as Call).to &&
-          to < answered,
+          to < sentAt,
       );
-      expect(synced, `an fsync between the event and the answer of ${marker}`).toBeDefined();
+      expect(synced, `an fsync between the event and the response of ${marker}`).toBeDefined();
     }
   });
 
-  test('is no 200 when the fsync fails: the process says so and ends, and what it had acknowledged is there', async () => {
+  test('is not 200 if the fsync fails; the process exits, and keeps acknowledged events', async () => {
     const DATA_DIR = tempDir();
     const first = await startService({ DATA_DIR });
     await first.as('alice').create(1, { name: 'Fern' });
@@ -118,7 +121,7 @@ describe.skipIf(!canTrace)('the answer to a POST', () => {
     for (const status of statuses) expect([503, 'cut']).toContain(status);
     expect((await second.ended).code).toBe(1);
     const last = second.stdout().trim().split('\n').at(-1) as string;
-    expect(JSON.parse(last)).toMatchObject({ level: 60, msg: expect.stringContaining('disk') });
+    expect(JSON.parse(last)).toMatchObject({ level: 60, msg: expect.stringContaining('fsync failed') });
 
     const third = await startService({ DATA_DIR });
     const [kept] = await third.as('alice').list();
@@ -126,15 +129,15 @@ describe.skipIf(!canTrace)('the answer to a POST', () => {
   });
 });
 
-describe.skipIf(!canTrace)('what a crash has left', () => {
-  test('in the write-ahead log is on the disk before SQLite looks at it', async () => {
+describe.skipIf(!canTrace)('after a crash', () => {
+  test('the write-ahead log is synced before SQLite reads it', async () => {
     const file = join(tempDir(), 'log.db');
     const crashed = openLogFile(file);
     onTestFinished(() => crashed.close());
     crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
     const before = readFileSync(`${file}-wal`);
-    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
-    const script = `import { settleLogFile } from '${sqliteFile}'; settleLogFile(${JSON.stringify(file)})`;
+    const sqliteFile = new URL('../../src/eventStore/sqlite/file.ts', import.meta.url);
+    const script = `import { recoverWal } from '${sqliteFile}'; recoverWal(${JSON.stringify(file)})`;
     const trace = ['strace', '-f', '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync', NODE];
     const { code, stderr } = await run({ command: [...trace, '--input-type=module', '-e', script] });
     expect(code).toBe(0);
@@ -144,9 +147,9 @@ describe.skipIf(!canTrace)('what a crash has left', () => {
     expect(readFileSync(`${file}-wal`)).toEqual(before);
   });
 
-  test('of its creation is undone, and the log made anew', async () => {
+  test('during its creation, the log is rolled back and created again', async () => {
     const file = join(tempDir(), 'log.db');
-    const sqliteFile = new URL('../../src/eventStore/sqliteFile.ts', import.meta.url);
+    const sqliteFile = new URL('../../src/eventStore/sqlite/file.ts', import.meta.url);
     const script = `import { openLogFile } from '${sqliteFile}'; openLogFile(${JSON.stringify(file)})`;
     // Killed when the rollback journal would be removed, which is the commit of the creation.
     const trace = ['strace', '-f', '-e', 'inject=unlink:signal=KILL:when=1', NODE];
@@ -158,12 +161,12 @@ describe.skipIf(!canTrace)('what a crash has left', () => {
   });
 });
 
-describe('the connection that writes the log', () => {
+describe('the connection of the writer', () => {
   test.for([
     ['journal_mode', 'wal'],
     ['synchronous', 2],
     ['recursive_triggers', 1],
-  ] as const)('has %s = %s, when the log is new and when it is opened again', ([pragma, value]) => {
+  ] as const)('has %s = %s for a new and for an existing log', ([pragma, value]) => {
     const file = join(tempDir(), 'log.db');
     for (let i = 0; i < 2; i++) {
       using db = openLogFile(file);

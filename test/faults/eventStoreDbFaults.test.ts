@@ -1,38 +1,38 @@
 import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type EventStore, type Position, START } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
-import { startDouble } from '../copy/logs.ts';
-import { DoubleLog, type Drop, type EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import { type Drop, type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import {
-  belongings,
   dropsIn,
+  expectConsistent,
   expectRecovery,
-  expectUnharmed,
   FAULTS,
+  injectAndHeal,
   Load,
-  meet,
+  resourcesInUse,
   twoInstances,
 } from '../support/load.ts';
+import { startFakeServer } from '../support/stores.ts';
 
-describe('two instances under the load of two users take no harm from', () => {
+describe('two instances under load survive', () => {
   test.each(Object.values(FAULTS))('$what', async (fault) => {
-    const server = await startDouble();
+    const server = await startFakeServer();
     const instances = await twoInstances(server.url);
     const load = new Load({ instances, log: server.log });
     await load.more();
-    const { expectNoMore } = belongings();
-    await meet(fault, { server, instances, load });
+    const { expectNoMore } = resourcesInUse();
+    await injectAndHeal(fault, { server, instances, load });
     await expectRecovery(load);
-    await expectUnharmed(load, { instances, nodes: [server] });
+    await expectConsistent(load, { instances, nodes: [server] });
     await expectNoMore();
   });
 
   test('a cluster that loses its leader', async () => {
-    const first = await startDouble();
-    const second = await startDouble({ log: first.log });
+    const first = await startFakeServer();
+    const second = await startFakeServer({ log: first.log });
     const nodes = [first, second];
-    const elect = (leader: EventStoreDbDouble, isAlive: boolean) => {
+    const elect = (leader: FakeEventStoreDb, isAlive: boolean) => {
       const members = nodes.map((node) =>
         node === leader
           ? { port: node.port, state: 'leader' as const }
@@ -45,7 +45,7 @@ describe('two instances under the load of two users take no harm from', () => {
     const instances = await twoInstances(`esdb://${hosts}?tls=false`);
     const load = new Load({ instances, log: first.log });
     await load.more();
-    const { expectNoMore } = belongings();
+    const { expectNoMore } = resourcesInUse();
     await first.stop();
     await expect
       .poll(() => dropsIn(instances).every(({ length }) => length > 0), { interval: 100 })
@@ -55,17 +55,17 @@ describe('two instances under the load of two users take no harm from', () => {
     await first.restart();
     elect(second, true);
     await expectRecovery(load);
-    await expectUnharmed(load, { instances, nodes });
+    await expectConsistent(load, { instances, nodes });
     await expectNoMore();
     expect(nodes.map(({ openSubscriptions }) => openSubscriptions)).toEqual([0, 2]);
   });
 });
 
-test('a subscription that falls silent while others write a lot is made again', async () => {
-  const server = await startDouble();
+test('a silent subscription is resubscribed while other writers append', async () => {
+  const server = await startFakeServer();
   const store = await open(server.url);
-  const foreign = setInterval(() => server.write('other-1'), 10);
-  onTestFinished(() => clearInterval(foreign));
+  const otherWriter = setInterval(() => server.write('other-1'), 10);
+  onTestFinished(() => clearInterval(otherWriter));
   const leaving = new AbortController();
   const found: string[] = [];
   for await (const { events, caughtUp } of store.subscribe({ after: START, signal: leaving.signal })) {
@@ -81,10 +81,10 @@ test('a subscription that falls silent while others write a lot is made again', 
   expect(found).toEqual(['plant-alice/1']);
 });
 
-test('a subscriber that is slow and dropped again and again misses no event, and gets none twice', async () => {
-  const log = new DoubleLog();
+test('a slow subscriber that is dropped repeatedly receives each event once', async () => {
+  const log = new FakeLog();
   for (let i = 0; i < 10_000; i++) log.append(`plant-alice/${i}`, { data: { text: 'x'.repeat(1_000) } });
-  const server = await startDouble({ log });
+  const server = await startFakeServer({ log });
   const store = await open(server.url);
   const drops: Drop[] = ['end', 'slow', 'cancelled', 'unavailable', 'reset', 'internal', 'notLeader'];
   const leaving = new AbortController();
@@ -106,7 +106,12 @@ test('a subscriber that is slow and dropped again and again misses no event, and
 });
 
 async function open(url: string): Promise<EventStore> {
-  const store = await openEventStoreDb({ url, prefix: 'plant-', log: pino({ level: 'silent' }) });
+  const store = await openEventStoreDb({
+    url,
+    timeoutMs: 10_000,
+    prefix: 'plant-',
+    logger: pino({ level: 'silent' }),
+  });
   onTestFinished(() => store.close());
   return store;
 }

@@ -2,46 +2,46 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM, type Position, START, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
-import { startDouble } from '../copy/logs.ts';
 import { event } from '../eventStore/contract.ts';
-import { DoubleLog, type EventStoreDbDouble } from '../support/eventStoreDbDouble.ts';
+import { type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
 import { slowClock } from '../support/slowClock.ts';
+import { startFakeServer } from '../support/stores.ts';
 
-/** An attempt without an answer is given up after this, in milliseconds. */
+/** The timeout of an attempt without a response, in milliseconds. */
 const ATTEMPT_TIMEOUT_MS = 3_000;
-/** How far at the most two attempts of one call are apart, in milliseconds. */
+/** The longest delay between two attempts of one call, in milliseconds. */
 const LONGEST_DELAY_MS = 1_500;
 
 describe('an append', () => {
   test.each([
-    ['is busy', (server: EventStoreDbDouble) => server.busy(2)],
-    ['is slow', (server: EventStoreDbDouble) => server.slow(20)],
-    ['has stored it and reports a time-out', (server: EventStoreDbDouble) => server.timeOut(2)],
-  ])('to a server that %s succeeds, and the subscription holds', async (_, inject) => {
+    ['is busy', (server: FakeEventStoreDb) => server.busy(2)],
+    ['is slow', (server: FakeEventStoreDb) => server.slow(20)],
+    ['stores it and reports a timeout', (server: FakeEventStoreDb) => server.timeOut(2)],
+  ])('to a server that %s succeeds, and the subscription continues', async (_, inject) => {
     slowClock();
-    const server = await startDouble();
+    const server = await startFakeServer();
     const { store, streams, drops } = await subscribed(server.url);
     inject(server);
     for (const id of [1, 2]) await store.append(`plant-alice/${id}`, event('Fern'), NO_STREAM);
-    expect(server.faultsLeft).toBe(0);
+    expect(server.failuresLeft).toBe(0);
     await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);
-    for (const { reason } of drops()) expect(reason).toMatch(/silent|no answer/); // on a machine that is very slow
+    for (const { reason } of drops()) expect(reason).toMatch(/silent|no response/); // on a very slow machine
   });
 
   test.each([
-    ['10 s where nothing else is configured', {}, 10_000],
-    ['as configured', { patience: 3_000 }, 3_000],
+    ['10 s by default', {}, 10_000],
+    ['as configured', { timeoutMs: 3_000 }, 3_000],
   ])(
-    'fails after four fifths of the time where the server is gone, a read after one fifth: %s',
+    'fails after four fifths of the timeout if the server is unavailable, a read after one fifth: %s',
     async (_, options, total) => {
       const clock = slowClock();
-      const server = await startDouble();
+      const server = await startFakeServer();
       const { store } = await open(server.url, options);
       await server.stop();
       const since = performance.now();
       const appending = store.append('plant-alice/1', event('Fern'), NO_STREAM).catch(failure);
-      const reading = store.end().catch(failure);
+      const reading = store.lastPosition().catch(failure);
       const passes = async (ms: number) => {
         clock.pass(ms / 2);
         await nextTurn();
@@ -57,7 +57,7 @@ describe('an append', () => {
     },
   );
 
-  test('to a cluster whose leader is cut off goes to the next one', async () => {
+  test('to a cluster whose leader is isolated goes to the next one', async () => {
     const clock = slowClock();
     const { first, second, elect, url } = await cluster({ shared: false });
     for (const node of [first, second]) node.write('begun', { id: randomUUID() });
@@ -66,15 +66,15 @@ describe('an append', () => {
     elect(second);
     first.busy(1_000);
     const appending = store.append('plant-alice/2', event('Ivy'), NO_STREAM);
-    await expect.poll(() => first.faultsLeft).toBeLessThanOrEqual(998); // the answer to the first attempt is there
+    await expect.poll(() => first.failuresLeft).toBeLessThanOrEqual(998); // the first attempt has its response
     clock.pass(ATTEMPT_TIMEOUT_MS);
     await appending;
     expect(second.log.stream('plant-alice/2')).toHaveLength(1);
   });
 });
 
-test('a subscriber that is slow holds back the server, so that no events pile up on the way, and misses none', async () => {
-  const log = new DoubleLog();
+test('a slow subscriber applies backpressure to the server, and misses no event', async () => {
+  const log = new FakeLog();
   for (let i = 0; i < 3_000; i++) log.append(`plant-alice/${i}`, { data: { text: 'x'.repeat(1_000) } });
   const expected = log.all.map(({ position }) => position);
   let sent = 0;
@@ -85,7 +85,7 @@ test('a subscriber that is slow holds back the server, so that no events pile up
     },
   });
   Object.defineProperty(log, 'all', { value: watched });
-  const { url } = await startDouble({ log });
+  const { url } = await startFakeServer({ log });
   const { store } = await open(url);
   const leaving = new AbortController();
   const positions: Position[] = [];
@@ -105,5 +105,5 @@ type Failure = { error: Error; at: number };
 
 const failure = (error: Error): Failure => ({ error, at: performance.now() });
 
-/** After some time in which a server that is not held back sends more. */
+/** Resolves after a time in which a server without backpressure sends more. */
 const later = () => new Promise((resolve) => setTimeout(resolve, 50));

@@ -1,81 +1,81 @@
 import { describe, expect, test } from 'vitest';
-import { startDouble } from '../copy/logs.ts';
+import { FakeLog } from '../fakeEventStoreDb/server.ts';
 import { untilSettled } from '../support/clock.ts';
-import { DoubleLog } from '../support/eventStoreDbDouble.ts';
 import { positionIn, serviceOver } from '../support/eventStoreDbService.ts';
-import { answered, ready } from '../support/load.ts';
+import { ready, untilAvailable } from '../support/load.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
+import { startFakeServer } from '../support/stores.ts';
 
-/** By then a view is saved, in milliseconds. */
+/** The time until a view is saved, in milliseconds. */
 const SAVED = 1_000;
-/** No attempt to reach a server is put off for longer, in milliseconds. */
+/** The longest delay between attempts to connect, in milliseconds. */
 const LONGEST_DELAY_MS = 7_500;
 
-const markIn = (answer: Response): string => positionIn(answer).split('.')[0] ?? '';
+const logIdIn = (response: Response): string => positionIn(response).split('.')[0] ?? '';
 
-/** A log that has the first events of another one. */
-const backupOf = ({ all }: DoubleLog, count: number): DoubleLog => {
-  const backup = new DoubleLog();
+/** A log with the first events of another one. */
+const backupOf = ({ all }: FakeLog, count: number): FakeLog => {
+  const backup = new FakeLog();
   for (const event of all.slice(0, count)) backup.append(event.stream, event);
   return backup;
 };
 
-/** A service whose server has been replaced, some milliseconds after its view had two plants of alice and one of bob. */
-async function replaced(by: (log: DoubleLog) => DoubleLog, after = 0) {
+/**
+ * A service whose server was replaced `after` milliseconds after its view had two plants of alice and one of
+ * bob.
+ */
+async function replaced(by: (log: FakeLog) => FakeLog, after = 0) {
   const clock = slowClock();
-  const server = await startDouble();
+  const server = await startFakeServer();
   const service = await serviceOver(server.url);
   await ready(service);
   await service.alice.create(1, { name: 'Fern' });
   await service.bob.create(1, { name: 'Oak' });
   const position = positionIn(await service.alice.create(2, { name: 'Ivy' }));
-  expect(await (await answered(service.alice.get)).json()).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
+  expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   clock.pass(after);
   await server.stop();
-  await startDouble({ port: server.port, log: by(server.log) });
+  await startFakeServer({ port: server.port, log: by(server.log) });
   clock.pass(LONGEST_DELAY_MS);
   return { service, position };
 }
 
-describe('a server that is replaced behind the service', () => {
+describe('a server that is replaced under a running service', () => {
   test.each([
     ['at once', 0],
     ['once the view is saved', SAVED],
-  ])(
-    'by an empty one, %s, has the view rebuilt, and positions of the old one are refused',
-    async (_, after) => {
-      const { service, position } = await replaced(() => new DoubleLog(), after);
-      const lists = { ofOld: new Set<string>(), ofNew: new Set<string>() };
-      const list = async () => {
-        const answer = await service.alice.get();
-        const text = await answer.text();
-        const isOfOld = markIn(answer) === position.split('.')[0];
-        if (answer.status === 200) lists[isOfOld ? 'ofOld' : 'ofNew'].add(text);
-        else await refusedWith(50302, new Response(text, answer));
-        return text;
-      };
-      await expect.poll(list, { interval: 5 }).toBe('[]');
-      expect([...lists.ofOld].filter((list) => list !== '[{"name":"Fern"},{"name":"Ivy"}]')).toEqual([]);
-      expect([...lists.ofNew]).toEqual(['[]']);
-      const named = { 'log-position': position };
-      await refusedWith(40005, await answered(() => service.alice.get('', named)));
-      expect((await answered(() => service.alice.create(2, { name: 'Moss' }))).status).toBe(200);
-      expect(await (await answered(service.alice.get)).json()).toEqual([{ name: 'Moss' }]);
-      expect(await (await answered(service.bob.get)).json()).toEqual([]);
-      await ready(service);
-    },
-  );
+  ])('by an empty one, %s, causes a rebuild of the view, and old positions are 40005', async (_, after) => {
+    const { service, position } = await replaced(() => new FakeLog(), after);
+    const lists = { ofOld: new Set<string>(), ofNew: new Set<string>() };
+    const list = async () => {
+      const response = await service.alice.get();
+      const text = await response.text();
+      const isOfOld = logIdIn(response) === position.split('.')[0];
+      if (response.status === 200) lists[isOfOld ? 'ofOld' : 'ofNew'].add(text);
+      else await refusedWith(50302, new Response(text, response));
+      return text;
+    };
+    await expect.poll(list, { interval: 5 }).toBe('[]');
+    expect([...lists.ofOld].filter((list) => list !== '[{"name":"Fern"},{"name":"Ivy"}]')).toEqual([]);
+    expect([...lists.ofNew]).toEqual(['[]']);
+    const atOldPosition = { 'log-position': position };
+    await refusedWith(40005, await untilAvailable(() => service.alice.get('', atOldPosition)));
+    expect((await untilAvailable(() => service.alice.create(2, { name: 'Moss' }))).status).toBe(200);
+    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Moss' }]);
+    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([]);
+    await ready(service);
+  });
 
-  test('by an empty one does not keep what is created at once from being found at its Log-Position', async () => {
-    const { service } = await replaced(() => new DoubleLog());
-    const created = await answered(() => service.alice.create(3, { name: 'Moss' }));
+  test('by an empty one does not affect reads of new plants at their Log-Position', async () => {
+    const { service } = await replaced(() => new FakeLog());
+    const created = await untilAvailable(() => service.alice.create(3, { name: 'Moss' }));
     expect(created.status).toBe(200);
     const statuses = new Set<number>();
     const list = async () => {
-      const answer = await service.alice.get('', { 'log-position': positionIn(created) });
-      statuses.add(answer.status);
-      return answer.json();
+      const response = await service.alice.get('', { 'log-position': positionIn(created) });
+      statuses.add(response.status);
+      return response.json();
     };
     await expect.poll(list, { interval: 5 }).toEqual([{ name: 'Moss' }]);
     expect(statuses.difference(new Set([200, 503]))).toEqual(new Set());
@@ -84,13 +84,15 @@ describe('a server that is replaced behind the service', () => {
   test.each([
     ['at once', 0],
     ['once the view is saved', SAVED],
-  ])('by an older backup of it, %s, has the view rebuilt', async (_, after) => {
-    const { service, position } = await replaced((log) => backupOf(log, 3), after); // its beginning, Fern and Oak
-    await expect.poll(async () => (await answered(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+  ])('by an older backup, %s, causes a rebuild of the view', async (_, after) => {
+    const { service, position } = await replaced((log) => backupOf(log, 3), after); // its first event, Fern and Oak
+    await expect
+      .poll(async () => (await untilAvailable(service.alice.get)).json())
+      .toEqual([{ name: 'Fern' }]);
     const [beyond] = await untilSettled(service.alice.get('', { 'log-position': position }));
     await refusedWith(50302, beyond);
-    expect((await answered(() => service.bob.create(2, { name: 'Moss' }))).status).toBe(200);
-    expect(await (await answered(service.bob.get)).json()).toEqual([{ name: 'Oak' }, { name: 'Moss' }]);
+    expect((await untilAvailable(() => service.bob.create(2, { name: 'Moss' }))).status).toBe(200);
+    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }, { name: 'Moss' }]);
     await ready(service);
   });
 });

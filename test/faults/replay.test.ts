@@ -7,31 +7,31 @@ import { startService } from '../support/service.ts';
 
 const REPLAY = [NODE, MAIN, 'replay'];
 
-/** Posts for alice and bob, one after the other, until it is stopped; gives how many there were. */
-function postOn({ as }: Awaited<ReturnType<typeof startService>>) {
-  let going = true;
+/** Posts plants of alice and bob until it is stopped; returns their number. */
+function startPosting({ as }: Awaited<ReturnType<typeof startService>>) {
+  let isPosting = true;
   const posting = (async () => {
     let count = 0;
-    for (; going; count++) {
+    for (; isPosting; count++) {
       const { status } = await as(count % 2 === 0 ? 'alice' : 'bob').create(count, { name: `${count}` });
-      if (status !== 200) throw new Error(`plant ${count} is answered with ${status}`);
-      await pause(10); // the others need the processor, too
+      if (status !== 200) throw new Error(`plant ${count} returned ${status}`);
+      await pause(10); // leaves processor time to others
     }
     return count;
   })();
   return async (): Promise<number> => {
-    going = false;
+    isPosting = false;
     return posting;
   };
 }
 
-describe('npm run replay beside a service that takes posts', () => {
-  test('prints on stdout what was there, and with --follow each new event, until a signal ends it between two lines', async () => {
+describe('npm run replay beside a service that handles POSTs', () => {
+  test('prints existing events, and with --follow new ones, until a signal ends it between two lines', async () => {
     const service = await startService();
     const env = { DATA_DIR: service.dir };
     expect((await service.as('alice').create(-1, { name: 'Fern' })).status).toBe(200);
-    const stop = postOn(service);
-    // A terminal signals npm and what it runs, and npm passes it on: the signal comes more than once.
+    const stop = startPosting(service);
+    // A terminal signals npm and its child, and npm forwards the signal: it arrives more than once.
     const byNpm = start({ command: ['npm', 'run', '-s', 'replay', '--', '--follow'], env });
     const ofBob = start({ command: [...REPLAY, '--follow', '--user', 'bob', '--after', '1'], env });
     await byNpm.printed(/"name":"3".*\n/);
@@ -42,7 +42,7 @@ describe('npm run replay beside a service that takes posts', () => {
     process.kill(ofBob.pid, 'SIGTERM');
     for (let times = 0; times < 20; times++) process.kill(ofBob.pid, 'SIGTERM');
     const endings = [await byNpm.ended, await ofBob.ended];
-    const posted = await stop(); // they ended though there was always more
+    const posted = await stop(); // they ended although there were always more events
     expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
     expect(endings).toEqual([
       { code: null, signal: 'SIGINT' },
@@ -54,20 +54,20 @@ describe('npm run replay beside a service that takes posts', () => {
     expect(all.split('\n')).toHaveLength(1 + posted + 1);
     expect(stdout.split('\n').length).toBeGreaterThanOrEqual(4 + 1);
     const expected = [
-      { of: stdout, fully: all },
-      { of: byNpm.stdout(), fully: all },
-      { of: ofBob.stdout(), fully: printed(await linesOf(service.url, { token, query: '?user=bob' })) },
+      { of: stdout, complete: all },
+      { of: byNpm.stdout(), complete: all },
+      { of: ofBob.stdout(), complete: printed(await linesOf(service.url, { token, query: '?user=bob' })) },
     ];
-    for (const { of, fully } of expected) {
+    for (const { of, complete } of expected) {
       expect(of).toMatch(/\n$/);
-      expect(fully.startsWith(of)).toBe(true);
+      expect(complete.startsWith(of)).toBe(true);
     }
     expect([byNpm.stderr(), ofBob.stderr()]).toEqual(['', '']);
   });
 });
 
-describe('npm run replay to a reader', () => {
-  test('who wants no more ends quietly', async () => {
+describe('npm run replay with its stdout', () => {
+  test('closed early exits without an error', async () => {
     const { code, stdout, stderr } = await run({
       command: ['bash', '-c', 'set -o pipefail; "$@" | head -1', 'bash', ...REPLAY],
       env: { DATA_DIR: logWith({ events: 1_000 }) },
@@ -76,7 +76,7 @@ describe('npm run replay to a reader', () => {
     expect(stdout).toMatch(/^[^\n]*"subject":"plant-alice\/1"[^\n]*\n$/);
   });
 
-  test('whose disk is full says so in one line', async () => {
+  test('on a full disk fails with one line', async () => {
     const { code, stderr } = await run({
       command: ['sh', '-c', 'exec "$@" > /dev/full', 'sh', ...REPLAY],
       env: { DATA_DIR: logWith({ events: 3 }) },

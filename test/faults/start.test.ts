@@ -2,14 +2,14 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
 import { run, startServer } from '../support/process.ts';
-import { expectNoStart, PASSWORD } from '../support/securedDouble.ts';
+import { expectNoStart, PASSWORD } from '../support/securedFakeServer.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NPM_START = ['npm', 'start'];
 const STACK = /^\s+at /m;
 
 describe('the first start', () => {
-  test('shows commands that work with a key, an issuer and an audience of one’s own', async () => {
+  test('prints commands that work with a configured key, issuer and audience', async () => {
     const dir = tempDir();
     const server = await startServer({
       env: {
@@ -27,8 +27,8 @@ describe('the first start', () => {
   });
 });
 
-describe('a start that cannot be', () => {
-  test('names every fault of the configuration and ends with 1', async () => {
+describe('a start fails', () => {
+  test('with all problems if the configuration is invalid', async () => {
     const { code, stdout, stderr } = await run({
       command: NPM_START,
       env: { DATA_DIR: tempDir(), PORT: '70000', LOG_LEVEL: 'loud', JWKS_URL: 'ftp://secret.example' },
@@ -40,7 +40,7 @@ describe('a start that cannot be', () => {
     expect(stdout + stderr).not.toContain('secret');
   });
 
-  test('names an unknown command and shows the known ones', async () => {
+  test('for an unknown command, and prints the known ones', async () => {
     const { code, stdout, stderr } = await run({ command: [...NPM_START, '--', 'frobnicate'] });
     expect(code).toBe(1);
     expect(stdout).not.toContain('listening');
@@ -49,6 +49,6 @@ describe('a start that cannot be', () => {
     expect(stderr).not.toMatch(STACK);
   });
 
-  test('ends with a message, without the password, where the connection string has an option without a value', () =>
-    expectNoStart(PASSWORD, 'tls=true&tls', /option without a proper value/));
+  test('with a message without the password if the connection string has an option without a value', () =>
+    expectNoStart(PASSWORD, 'tls=true&tls', /option without a valid value/));
 });

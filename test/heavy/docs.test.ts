@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { typed } from '../commands/typed.ts';
+import { runCli } from '../support/cli.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 import { type Plant, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
@@ -22,7 +22,7 @@ const blocks = (of: string): string[] =>
 const [GET = '', EXPECT = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
 const [ROOT_PY = '', INCLUSION_PY = ''] = blocks('python');
 
-const GARDEN: [user: string, id: bigint, plant: Plant][] = [
+const PLANTS: [user: string, id: bigint, plant: Plant][] = [
   ['alice', 42n, { name: 'Fern', tag: 'indoor' }],
   ['bob', 42n, { name: '', tag: '' }],
   ['alice', -(2n ** 63n), { name: Array.from({ length: 0x20 }, (_, i) => String.fromCharCode(i)).join('') }],
@@ -34,90 +34,91 @@ const GARDEN: [user: string, id: bigint, plant: Plant][] = [
 
 const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
 
-/** A shell where what is pasted works on this service. */
+/** The service on which pasted commands run. */
 const service = await serviceOfFile();
 const inDir = { DATA_DIR: service.dir };
 
 describe('README.md', () => {
-  test('shows a plant created and listed on its first screen, and it works when pasted', async () => {
+  test('starts with commands that create and list a plant, and work when pasted', async () => {
     const [, block = ''] = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
     const other = await startService();
     const script = block.replaceAll('http://127.0.0.1:3000', other.url);
     const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
-    const [, created, listed] = /The first `curl` answers `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
+    const [, created, listed] = /The first `curl` returns `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
     expect(stdout).toBe(`${created}${listed}`);
     expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
   });
 });
 
-/** Where the files of the page are. */
+/** The directory of the files of the page. */
 let dir: string;
-/** What verify prints of the log, and what of it an auditor has written down. */
-let verdict: string;
-let noted: string;
+/** The output of verify, and the SIZE:ROOT that an auditor keeps. */
+let verification: string;
+let expectedRoot: string;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   writeFileSync(join(dir, 'root.py'), ROOT_PY);
   writeFileSync(join(dir, 'inclusion.py'), INCLUSION_PY);
-  for (const [user, id, plant] of GARDEN) expect((await service.as(user).create(id, plant)).status).toBe(200);
-  const { code, stdout } = await typed(['verify'], inDir);
+  for (const [user, id, plant] of PLANTS) expect((await service.as(user).create(id, plant)).status).toBe(200);
+  const { code, stdout } = await runCli(['verify'], inDir);
   expect(code).toBe(0);
-  verdict = stdout;
-  noted = /^expect +(\S+)$/m.exec(verdict)?.[1] as string;
+  verification = stdout;
+  expectedRoot = /^expect +(\S+)$/m.exec(verification)?.[1] as string;
   return () => rmSync(dir, { recursive: true });
 });
 
 describe('docs/auditing.md', () => {
-  test('names only commands that exist, and every one for auditors', () => {
+  test('mentions only existing commands, and every command for auditors', () => {
     const named = [...PAGE.matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, script]) => script as string);
     for (const script of named) expect(Object.keys(SCRIPTS)).toContain(script);
     const all = ['token', 'replay', 'plants', 'verify', 'rebuild', 'prove', 'check-proof'];
     expect(new Set(named)).toEqual(new Set(all));
   });
 
-  test('names only options that these commands have', async () => {
+  test('mentions only options of these commands', async () => {
     const commands = ['token', 'replay', 'plants', 'verify', 'prove'];
     let help = '';
-    for (const command of commands) help += (await typed([command, '--help'])).stdout;
+    for (const command of commands) help += (await runCli([command, '--help'])).stdout;
     const named = [...PAGE.matchAll(/(?<=[` ])--[a-z]+/g)].map(([option]) => option);
     expect(named.length).toBeGreaterThan(10);
     for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
   });
 
-  test('gets the same events over HTTP as on the machine, and the plants as they were', async () => {
-    const [token = '', ...ways] = GET.split(/(?<=\n)/);
+  test('prints the same events over HTTP as npm run replay, and earlier plants', async () => {
+    const [token = '', ...variants] = GET.split(/(?<=\n)/);
     const printed: string[] = [];
-    for (const way of ways) printed.push(succeeded(await pasted(way.startsWith('curl') ? token + way : way)));
+    for (const one of variants)
+      printed.push(succeeded(await pasted(one.startsWith('curl') ? token + one : one)));
     const [http = '', machine, plants = ''] = printed;
     expect(http).toBe(machine);
     const events = http.trimEnd().split('\n');
-    expect(events.map((line) => JSON.parse(line).data.name)).toEqual(GARDEN.map(([, , { name }]) => name));
-    expect(JSON.parse(plants)).toEqual([]); // that was before the first of them
+    expect(events.map((line) => JSON.parse(line).data.name)).toEqual(PLANTS.map(([, , { name }]) => name));
+    expect(JSON.parse(plants)).toEqual([]); // before the first plant
   });
 
-  test('shows what verify prints', () => {
+  test('shows the output of verify', () => {
     const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
     const [shown] = blocks('');
-    expect(labels(shown)).toBe(labels(verdict));
-    expect(verdict).toContain(`size      ${GARDEN.length}\n`);
-    expect(verdict).toContain('faults    none\n');
+    expect(labels(shown)).toBe(labels(verification));
+    expect(verification).toContain(`size      ${PLANTS.length}\n`);
+    expect(verification).toContain('problems  none\n');
   });
 
-  test('tells with a note of before whether anything has been changed', async () => {
-    const forged = noted.replace(/.$/, (digit) => (digit === '0' ? '1' : '0'));
-    const sound = await pasted(EXPECT.replace('SIZE:ROOT', noted));
-    const changed = await typed(['verify', '--expect', forged], inDir);
-    expect(succeeded(sound)).toMatch(/^faults +none$/m);
+  test('detects changes with an earlier SIZE:ROOT', async () => {
+    const forged = expectedRoot.replace(/.$/, (digit) => (digit === '0' ? '1' : '0'));
+    const unchanged = await pasted(EXPECT.replace('SIZE:ROOT', expectedRoot));
+    const changed = await runCli(['verify', '--expect', forged], inDir);
+    expect(succeeded(unchanged)).toMatch(/^problems +none$/m);
     expect(changed.code).toBe(1);
-    expect(changed.stdout).toContain(`the first ${GARDEN.length} events are not those that were expected`);
+    expect(changed.stdout).toContain(`the first ${PLANTS.length} events are not the expected ones`);
   });
 
-  test('proves what it says of a plant and of the log', async () => {
+  test('proves that a plant is in the log, and that the log is append-only', async () => {
     const shown = succeeded(await pasted(PROVE)).split('\n');
     expect(shown).toEqual([
-      expect.stringMatching(RegExp(`of "plant-alice/42" is number 1 of the log ${noted}$`)),
-      expect.stringMatching(RegExp(`^the log 5:[0-9a-f]{64} is the beginning of the log ${noted}$`)),
+      expect.stringMatching(RegExp(`of "plant-alice/42" is number 1 of the log ${expectedRoot}$`)),
+      expect.stringMatching(RegExp(`^the log 5:[0-9a-f]{64} is the beginning of the log ${expectedRoot}$`)),
       '',
     ]);
   });
@@ -125,14 +126,14 @@ describe('docs/auditing.md', () => {
 
 describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
   const replayed = async (...args: string[]): Promise<string> =>
-    succeeded(await typed(['replay', ...args], inDir));
+    succeeded(await runCli(['replay', ...args], inDir));
 
-  test('recompute the root of a log with awkward names, and check a proof, when pasted', async () => {
-    const proof = succeeded(await typed(['prove', '--user', 'alice', '--id', '42'], inDir));
+  test('recompute the root of a log with unusual names, and check a proof, when pasted', async () => {
+    const proof = succeeded(await runCli(['prove', '--user', 'alice', '--id', '42'], inDir));
     writeFileSync(join(dir, 'plant.json'), proof);
     const [root = '', plant = ''] = succeeded(await pasted(RECOMPUTE)).split('\n');
-    expect(root).toBe(noted);
-    expect(plant).toBe(`["plant-alice/42", "${JSON.parse(proof).event.id}"] is number 1 of ${noted}`);
+    expect(root).toBe(expectedRoot);
+    expect(plant).toBe(`["plant-alice/42", "${JSON.parse(proof).event.id}"] is number 1 of ${expectedRoot}`);
   });
 
   test('recompute the root of the log of every size', async () => {
@@ -140,7 +141,7 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     const none = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
     const roots = [none];
     for (let size = 1; size <= lines.length; size++) {
-      const proof = succeeded(await typed(['prove', '--from', `${size}`], inDir));
+      const proof = succeeded(await runCli(['prove', '--from', `${size}`], inDir));
       roots.push(JSON.parse(proof).from.root);
     }
     const computed = await python(
@@ -150,23 +151,23 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     expect(computed.map(succeeded)).toEqual(roots.map((root, size) => `${size}:${root}\n`));
   });
 
-  test('find another root where a name has another letter, or two events are swapped', async () => {
+  test('compute another root if a name is changed or two events are swapped', async () => {
     const events = await replayed();
     const [first = '', second = '', ...rest] = events.split(/(?<=\n)/);
     const changed = [events.replace('Fern', 'Farn'), [second, first, ...rest].join('')];
     for (const ended of await python('root.py', changed)) {
       const root = succeeded(ended);
-      expect(root).toMatch(RegExp(`^${GARDEN.length}:[0-9a-f]{64}\n$`));
-      expect(root).not.toBe(`${noted}\n`);
+      expect(root).toMatch(RegExp(`^${PLANTS.length}:[0-9a-f]{64}\n$`));
+      expect(root).not.toBe(`${expectedRoot}\n`);
     }
   });
 
-  test('accept the proof of every plant, and none that is damaged', async () => {
+  test('accept the proof of every plant, and reject damaged proofs', async () => {
     const proofs: string[] = [];
-    for (const [user, id] of GARDEN)
-      proofs.push(succeeded(await typed(['prove', '--user', user, '--id', `${id}`], inDir)));
+    for (const [user, id] of PLANTS)
+      proofs.push(succeeded(await runCli(['prove', '--user', user, '--id', `${id}`], inDir)));
     for (const [i, checked] of (await python('inclusion.py', proofs)).entries())
-      expect(succeeded(checked)).toMatch(RegExp(` is number ${i + 1} of ${noted}\n$`));
+      expect(succeeded(checked)).toMatch(RegExp(` is number ${i + 1} of ${expectedRoot}\n$`));
     const [proof = ''] = proofs;
     const { path, ...others } = JSON.parse(proof);
     const damaged = [
@@ -176,7 +177,7 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
       JSON.stringify({
         ...others,
         path,
-        root: noted.slice(2).replace(/.$/, (digit) => (digit === '0' ? '1' : '0')),
+        root: expectedRoot.slice(2).replace(/.$/, (digit) => (digit === '0' ? '1' : '0')),
       }),
       JSON.stringify({ ...others, path: path.slice(1) }),
       JSON.stringify({ ...others, path: [...path, path[0]] }),
@@ -194,7 +195,7 @@ function succeeded({ code, stdout, stderr }: Ended): string {
   return stdout;
 }
 
-/** What the page shows, typed into a shell where the log and the files are. */
+/** Runs commands of the page in a shell with the log and the files. */
 function pasted(block: string): Promise<Ended> {
   const script = block
     .replaceAll('http://127.0.0.1:3000', service.url)
@@ -202,7 +203,7 @@ function pasted(block: string): Promise<Ended> {
   return run({ command: ['sh', '-c', script], env: inDir });
 }
 
-/** Runs a script on each input as if for itself: python takes longer to start than the script to run. */
+/** Runs a script on each input in one process: Python takes longer to start than the script to run. */
 const RUN_ON_EACH = `
 import contextlib, io, json, runpy, sys, traceback
 ended = []

@@ -7,18 +7,18 @@ import { leafHash, MerkleTree, nodeHash } from '../../src/merkle/merkleTree.ts';
 import { MTH, REFERENCE_LEAVES, REFERENCE_ROOTS } from './rfc9162.ts';
 
 describe('the root of a tree', () => {
-  test('is that of the reference tree of Certificate Transparency, from 0 to 8 leaves', () => {
+  test('equals that of the reference tree of Certificate Transparency, for 0 to 8 leaves', () => {
     expect(rootsWhileGrowing(REFERENCE_LEAVES)).toEqual(REFERENCE_ROOTS);
   });
 
-  test('is that of the definition, for every size up to 70', () => {
+  test('equals the definition, for every size up to 70', () => {
     const texts = numbered(70);
     const defined = [...texts, ''].map((_, size) => MTH(texts.slice(0, size)).toString('hex'));
     expect(rootsWhileGrowing(texts)).toEqual(defined);
     expect(new Set(defined).size).toBe(71);
   });
 
-  test('is that of the definition, for leaves of any text and trees of any size', () => {
+  test('equals the definition, for any leaves and any size', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 8 });
     const grown = fc.nat(2_000).chain((size) => fc.array(text, { minLength: size, maxLength: size }));
     fc.assert(
@@ -29,7 +29,7 @@ describe('the root of a tree', () => {
     );
   });
 
-  test('is not taken for that of other leaves: in another order, with one more, or nodes as leaves', () => {
+  test('differs for leaves in another order, with one more, or with nodes as leaves', () => {
     const root = rootOf(['fern', 'oak', 'moss']);
     const [fern, oak] = [leafHash('fern'), leafHash('oak')];
     const node = Buffer.concat([fern, oak]).toString('latin1');
@@ -44,7 +44,7 @@ describe('the root of a tree', () => {
   });
 });
 
-test('a leaf is hashed as a zero byte and its UTF-8, a node as a one byte and the hashes below it', () => {
+test('a leaf is hashed with the prefix 0x00, a node with the prefix 0x01', () => {
   const sha256 = (...parts: Buffer[]) => createHash('sha256').update(Buffer.concat(parts)).digest();
   for (const text of ['', 'Fern', '\0', '\u007f\u0080\u2028', '🌱'])
     expect(leafHash(text)).toEqual(sha256(Buffer.of(0), Buffer.from(text, 'utf8')));
@@ -52,11 +52,11 @@ test('a leaf is hashed as a zero byte and its UTF-8, a node as a one byte and th
   expect(nodeHash(left, right)).toEqual(sha256(Buffer.of(1), left, right));
 });
 
-test('a tree of a hundred thousand leaves keeps hardly any of their hashes', () => {
+test('a tree of 100 000 leaves keeps few of their hashes', () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const inUse = (): number => {
-    for (let i = 0; i < 2; i++) collectGarbage(); // the second waits for what the first has left to be freed
+    for (let i = 0; i < 2; i++) collectGarbage(); // the second call waits until the memory of the first is freed
     return process.memoryUsage().arrayBuffers;
   };
   const tree = new MerkleTree();
@@ -81,7 +81,7 @@ function rootOf(texts: readonly string[]): string {
   return treeOf(texts).root().toString('hex');
 }
 
-/** The roots of one tree that is asked after each leaf, the empty one first. */
+/** The roots of one tree after each leaf, starting with the empty tree. */
 function rootsWhileGrowing(texts: readonly string[]): string[] {
   const tree = new MerkleTree();
   const roots = [tree.root().toString('hex')];

@@ -5,13 +5,13 @@ import {
   consistencyPath,
   inclusionPath,
   type Leaves,
-  provesConsistency,
-  provesInclusion,
+  verifyConsistency,
+  verifyInclusion,
 } from '../../src/merkle/proofs.ts';
 import { MTH, PATH, PROOF, REFERENCE_LEAVES, rootOfPath, rootsOfProof, splitOf } from './rfc9162.ts';
 
-// The published proofs of the reference tree: https://github.com/transparency-dev/merkle, and before it the tests of
-// https://github.com/google/certificate-transparency (which counts leaves from 1).
+// The published proofs of the reference tree: https://github.com/transparency-dev/merkle, and before it the
+// tests of https://github.com/google/certificate-transparency (which counts leaves from 1).
 const L1 = '96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7';
 const L4 = 'bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b';
 const L6 = 'b08693ec2e721597130641e8211e7eedccb4c26413963eee6c1e2ed16ffb1a5f';
@@ -27,11 +27,11 @@ const TEXTS = Array.from({ length: 70 }, (_, i) => `leaf ${i}`);
 const LEAVES = TEXTS.map(leafHash);
 const ROOTS = [...TEXTS, ''].map((_, size) => MTH(TEXTS.slice(0, size)));
 
-/** Hashes that stand somewhere in those trees, and one that does not. */
+/** Hashes of nodes of those trees, and another one. */
 const someHash = fc.constantFrom(...LEAVES.slice(0, 9), ...ROOTS.slice(0, 10), leafHash('none'));
 const somePath = fc.array(someHash, { maxLength: 5 });
 
-/** A number up to the largest safe one, more often than chance would have it small, or of few bits that are set. */
+/** A safe integer, often small or with few bits set. */
 const someNumber = fc.oneof(
   fc.maxSafeNat(),
   fc.nat(100),
@@ -56,14 +56,14 @@ const CONSISTENCIES = INCLUSIONS.map(({ proof: { index, size } }) => ({
   to: tree(size),
   path: PROOF(index + 1, TEXTS.slice(0, size)),
 }));
-/** Those of trees of up to 24 leaves. */
+/** The proofs of trees of up to 24 leaves. */
 const SOME_INCLUSIONS = INCLUSIONS.filter(({ proof }) => proof.size <= 24);
 const SOME_CONSISTENCIES = CONSISTENCIES.filter(({ to }) => to.size <= 24);
 
 type Inclusion = (typeof INCLUSIONS)[number];
 type Consistency = (typeof CONSISTENCIES)[number];
-const includes = ({ leaf, proof }: Inclusion): boolean => provesInclusion(leaf, proof);
-const isConsistent = ({ from, to, path }: Consistency): boolean => provesConsistency(from, to, path);
+const includes = ({ leaf, proof }: Inclusion): boolean => verifyInclusion(leaf, proof);
+const isConsistent = ({ from, to, path }: Consistency): boolean => verifyConsistency(from, to, path);
 
 describe('an inclusion proof', () => {
   test.each([
@@ -72,37 +72,37 @@ describe('an inclusion proof', () => {
     { index: 5, size: 8, path: [L4, L67, L0123] },
     { index: 2, size: 3, path: [L01] },
     { index: 1, size: 5, path: [L0, L23, L4] },
-  ])('of leaf $index of $size is the published one, and holds', ({ index, size, path }) => {
+  ])('of leaf $index of $size equals the published one, and is valid', ({ index, size, path }) => {
     const leaves = REFERENCE_LEAVES.slice(0, size);
     expect(hex(hashesOf(inclusionPath(index, size), leaves))).toEqual(path);
     const proof = { index, size, root: MTH(leaves), path: bytes(path) };
-    expect(provesInclusion(leafHash(leaves[index] as string), proof)).toBe(true);
+    expect(verifyInclusion(leafHash(leaves[index] as string), proof)).toBe(true);
   });
 
-  test('is that of the definition, and holds, for every leaf of every size up to 70', () => {
+  test('equals the definition, and is valid, for every leaf of every size up to 70', () => {
     const made = INCLUSIONS.map(({ proof: { index, size } }) => knownHashesOf(inclusionPath(index, size)));
     expect(made).toEqual(INCLUSIONS.map(({ proof }) => proof.path));
     expect(INCLUSIONS.filter((one) => !includes(one))).toEqual([]);
     expect(INCLUSIONS).toHaveLength((70 * 71) / 2);
   });
 
-  test('is that of the definition, and holds, for larger trees', () => {
-    const texts = Array.from({ length: 3_000 }, (_, i) => `${i}`);
+  test('equals the definition, and is valid, for larger trees', () => {
+    const texts = Array.from({ length: 1_000 }, (_, i) => `${i}`);
     const place = fc
-      .integer({ min: 71, max: 3_000 })
+      .integer({ min: 71, max: 1_000 })
       .chain((size) => fc.tuple(fc.nat(size - 1), fc.constant(size)));
     fc.assert(
       fc.property(place, ([index, size]) => {
         const path = PATH(index, texts.slice(0, size));
         expect(hashesOf(inclusionPath(index, size), texts)).toEqual(path);
         const root = MTH(texts.slice(0, size));
-        expect(provesInclusion(leafHash(`${index}`), { index, size, root, path })).toBe(true);
+        expect(verifyInclusion(leafHash(`${index}`), { index, size, root, path })).toBe(true);
       }),
       { numRuns: 20 },
     );
   });
 
-  test('of a tree as large as a number can be names every other leaf once, in at most 53 steps', () => {
+  test('of any size up to 2^53 covers every other leaf once, in at most 53 steps', () => {
     fc.assert(
       fc.property(anyPlace, ({ index, size }) => {
         const path = inclusionPath(index, size);
@@ -113,7 +113,7 @@ describe('an inclusion proof', () => {
     );
   });
 
-  test('holds in a tree as large as a number can be where its path leads to the root, and nowhere else', () => {
+  test('of any size up to 2^53 is valid if and only if its path leads to the root', () => {
     fc.assert(
       fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size }, more) => {
         const path = Array.from({ length: Math.max(0, inclusionPath(index, size).length + more) }, (_, i) =>
@@ -121,12 +121,12 @@ describe('an inclusion proof', () => {
         );
         const root = rootOfPath(index, size, leafHash('leaf'), path);
         const proof = { index, size, root: root ?? leafHash('any'), path };
-        expect(provesInclusion(leafHash('leaf'), proof)).toBe(root !== undefined);
+        expect(verifyInclusion(leafHash('leaf'), proof)).toBe(root !== undefined);
       }),
     );
   });
 
-  test('does not hold with any bit of the leaf, the root or the path flipped', () => {
+  test('is invalid with any bit of the leaf, the root or the path flipped', () => {
     fc.assert(
       fc.property(fc.constantFrom(...INCLUSIONS), fc.nat(255), ({ leaf, proof }, bit) => {
         const damaged = [
@@ -140,14 +140,14 @@ describe('an inclusion proof', () => {
     );
   });
 
-  test('does not hold with a step dropped, added or swapped with another', () => {
+  test('is invalid with a step dropped, added or swapped with another', () => {
     const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
       rearranged(proof.path).map((path) => ({ leaf, proof: { ...proof, path } })),
     );
     expect(damaged.filter(includes)).toEqual([]);
   });
 
-  test('does not hold for another leaf of the tree, nor with another index', () => {
+  test('is invalid for another leaf of the tree, or with another index', () => {
     const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
       LEAVES.slice(0, proof.size + 3).flatMap((other, index) =>
         index === proof.index
@@ -161,9 +161,9 @@ describe('an inclusion proof', () => {
     expect(damaged.filter(includes)).toEqual([]);
   });
 
-  // Sizes are hashed nowhere: in RFC 9162 a log signs its size together with its root. From leaf 0, say, the way up is
-  // the same in trees of 3 and of 4 leaves, two steps from the left; only the root tells one from the other.
-  test('with another size, or index and size, holds only where the way from the leaf to the root is the same', () => {
+  // Sizes are not hashed: in RFC 9162 a log signs its size together with its root. From leaf 0, for example,
+  // the way up is the same in trees of 3 and of 4 leaves, two steps from the left; only the root differs.
+  test('with another size, or index and size, is valid only if the way from the leaf to the root is the same', () => {
     const places = SOME_INCLUSIONS.map(({ proof: { index, size } }) => ({ index, size }));
     const claims = SOME_INCLUSIONS.filter(({ proof }) => proof.size <= 17).flatMap(({ leaf, proof }) =>
       places.map((place) => ({
@@ -176,7 +176,7 @@ describe('an inclusion proof', () => {
     expect(wayUp({ index: 0, size: 3 })).toBe(wayUp({ index: 0, size: 4 }));
   });
 
-  test('holds where undoing the definition leads to its root, and nowhere else, whatever is claimed', () => {
+  test('is valid if and only if inverting the definition leads to its root', () => {
     const any = fc.record({ index: fc.nat(9), size: fc.nat(9), root: someHash, path: somePath });
     const [index, size, root, path] = [1, 2, 4, 8];
     const nearly = fc
@@ -189,8 +189,8 @@ describe('an inclusion proof', () => {
       }));
     fc.assert(
       fc.property(fc.oneof(any, nearly), fc.constantFrom(...LEAVES.slice(0, 9)), (proof, leaf) => {
-        const undone = rootOfPath(proof.index, proof.size, leaf, proof.path);
-        expect(includes({ leaf, proof })).toBe(undone?.equals(proof.root) === true);
+        const computed = rootOfPath(proof.index, proof.size, leaf, proof.path);
+        expect(includes({ leaf, proof })).toBe(computed?.equals(proof.root) === true);
       }),
       { numRuns: 1_000 },
     );
@@ -204,24 +204,24 @@ describe('a consistency proof', () => {
     { from: 6, to: 8, path: [L45, L67, L0123] },
     { from: 2, to: 5, path: [L23, L4] },
     { from: 6, to: 7, path: [L45, L6, L0123] },
-  ])('from $from to $to leaves is the published one, and holds', ({ from, to, path }) => {
+  ])('from $from to $to leaves equals the published one, and is valid', ({ from, to, path }) => {
     const leaves = REFERENCE_LEAVES.slice(0, to);
     expect(hex(hashesOf(consistencyPath(from, to), leaves))).toEqual(path);
     const [earlier, later] = [MTH(leaves.slice(0, from)), MTH(leaves)];
-    expect(provesConsistency({ size: from, root: earlier }, { size: to, root: later }, bytes(path))).toBe(
+    expect(verifyConsistency({ size: from, root: earlier }, { size: to, root: later }, bytes(path))).toBe(
       true,
     );
   });
 
-  test('is that of the definition, and holds, for every pair of sizes up to 70', () => {
+  test('equals the definition, and is valid, for every pair of sizes up to 70', () => {
     const made = CONSISTENCIES.map(({ from, to }) => knownHashesOf(consistencyPath(from.size, to.size)));
     expect(made).toEqual(CONSISTENCIES.map(({ path }) => path));
     expect(CONSISTENCIES.filter((one) => !isConsistent(one))).toEqual([]);
   });
 
-  test('is that of the definition, and holds, for larger trees', () => {
-    const texts = Array.from({ length: 3_000 }, (_, i) => `${i}`);
-    const sizes = fc.tuple(fc.integer({ min: 1, max: 3_000 }), fc.integer({ min: 71, max: 3_000 }));
+  test('equals the definition, and is valid, for larger trees', () => {
+    const texts = Array.from({ length: 1_000 }, (_, i) => `${i}`);
+    const sizes = fc.tuple(fc.integer({ min: 1, max: 1_000 }), fc.integer({ min: 71, max: 1_000 }));
     fc.assert(
       fc.property(sizes, ([one, other]) => {
         const [from, to] = [Math.min(one, other), Math.max(one, other)];
@@ -229,13 +229,13 @@ describe('a consistency proof', () => {
         expect(hashesOf(consistencyPath(from, to), texts)).toEqual(path);
         const earlier = { size: from, root: MTH(texts.slice(0, from)) };
         const later = { size: to, root: MTH(texts.slice(0, to)) };
-        expect(provesConsistency(earlier, later, path)).toBe(true);
+        expect(verifyConsistency(earlier, later, path)).toBe(true);
       }),
       { numRuns: 20 },
     );
   });
 
-  test('of trees as large as a number can be has at most 54 steps, and holds where it leads to both roots', () => {
+  test('of any sizes up to 2^53 has at most 54 steps, and is valid if it leads to both roots', () => {
     fc.assert(
       fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size: to }, more) => {
         const from = index + 1;
@@ -244,13 +244,13 @@ describe('a consistency proof', () => {
         const path = Array.from({ length: Math.max(0, steps + more) }, (_, i) => leafHash(`step ${i}`));
         const roots = rootsOfProof(from, to, leafHash('old'), path);
         const [earlier, later] = roots ?? [leafHash('any'), leafHash('any')];
-        const holds = provesConsistency({ size: from, root: earlier }, { size: to, root: later }, path);
+        const holds = verifyConsistency({ size: from, root: earlier }, { size: to, root: later }, path);
         expect(holds).toBe(roots !== undefined);
       }),
     );
   });
 
-  test('does not hold with any bit of a root or of the path flipped', () => {
+  test('is invalid with any bit of a root or of the path flipped', () => {
     fc.assert(
       fc.property(fc.constantFrom(...CONSISTENCIES), fc.nat(255), ({ from, to, path }, bit) => {
         const damaged = [
@@ -264,26 +264,26 @@ describe('a consistency proof', () => {
     );
   });
 
-  test('does not hold with a step dropped, added or swapped with another', () => {
+  test('is invalid with a step dropped, added or swapped with another', () => {
     const damaged = SOME_CONSISTENCIES.flatMap(({ from, to, path }) =>
       rearranged(path).map((other) => ({ from, to, path: other })),
     );
     expect(damaged.filter(isConsistent)).toEqual([]);
   });
 
-  test('does not hold from a tree without leaves, backwards, or between different trees of one size', () => {
-    expect(provesConsistency(tree(0), tree(3), [])).toBe(false);
-    expect(provesConsistency(tree(0), tree(0), [])).toBe(false);
-    expect(provesConsistency({ size: 0, root: rootOf(3) }, tree(3), [])).toBe(false);
-    expect(provesConsistency(tree(5), tree(3), PROOF(3, TEXTS.slice(0, 5)))).toBe(false);
-    expect(provesConsistency({ size: 3, root: rootOf(2) }, tree(3), [])).toBe(false);
+  test('is invalid from an empty tree, backwards, or between different trees of one size', () => {
+    expect(verifyConsistency(tree(0), tree(3), [])).toBe(false);
+    expect(verifyConsistency(tree(0), tree(0), [])).toBe(false);
+    expect(verifyConsistency({ size: 0, root: rootOf(3) }, tree(3), [])).toBe(false);
+    expect(verifyConsistency(tree(5), tree(3), PROOF(3, TEXTS.slice(0, 5)))).toBe(false);
+    expect(verifyConsistency({ size: 3, root: rootOf(2) }, tree(3), [])).toBe(false);
     const [old, a, b] = LEAVES.slice(0, 3) as [Buffer, Buffer, Buffer];
     const made = { size: 3, root: nodeHash(nodeHash(old, a), b) };
-    expect(provesConsistency({ size: 5, root: old }, made, [old, a, b])).toBe(false);
+    expect(verifyConsistency({ size: 5, root: old }, made, [old, a, b])).toBe(false);
   });
 
-  // As above: with right roots and a right path, a wrong size is seen only where it changes the way up.
-  test('with other sizes holds only where the ways from the earlier tree to the roots are the same', () => {
+  // As above: with right roots and a right path, a wrong size is detected only if it changes the way up.
+  test('with other sizes is valid only if the ways from the earlier tree to the roots are the same', () => {
     const sizes = CONSISTENCIES.filter(({ to }) => to.size <= 14).map(({ from, to }) => [from.size, to.size]);
     const claims = CONSISTENCIES.filter(({ to }) => to.size <= 12).flatMap(({ from, to, path }) =>
       sizes.map(([earlier = 0, later = 0]) => ({
@@ -297,7 +297,7 @@ describe('a consistency proof', () => {
     expect(waysUp(1, 2)).toBe(waysUp(2, 4));
   });
 
-  test('holds where undoing the definition leads to both roots, and nowhere else, whatever is claimed', () => {
+  test('is valid if and only if inverting the definition leads to both roots', () => {
     const someTree = fc.record({ size: fc.nat(9), root: someHash });
     const any = fc.record({ from: someTree, to: someTree, path: somePath });
     const [from, to, path] = [1, 2, 4];
@@ -333,7 +333,7 @@ function hashesOf(path: readonly Leaves[], leaves: readonly string[]): Buffer[] 
 }
 
 const known = new Map<string, Buffer>();
-/** The same of the leaves above, each hash made once. */
+/** The same for the leaves above, with cached hashes. */
 function knownHashesOf(path: readonly Leaves[]): Buffer[] {
   return path.map(({ start, end }) => {
     const hash = known.get(`${start} ${end}`) ?? MTH(TEXTS.slice(start, end));
@@ -342,7 +342,7 @@ function knownHashesOf(path: readonly Leaves[]): Buffer[] {
   });
 }
 
-/** At each step from a leaf to the root, on which side of it the other hash stands. */
+/** The side of the other hash at each step from a leaf to the root. */
 function wayUp({ index, size }: { index: number; size: number }): string {
   if (size === 1) return '';
   const k = splitOf(size);
@@ -351,7 +351,7 @@ function wayUp({ index, size }: { index: number; size: number }): string {
     : `${wayUp({ index: index - k, size: size - k })}left `;
 }
 
-/** The same from the last tree that the earlier one is made of: that one itself, or one that stands in the proof. */
+/** The same from the last subtree of the earlier tree: the tree itself, or a hash of the proof. */
 function waysUp(m: number, n: number, isOld = true): string {
   if (m === n) return isOld ? 'old ' : 'part ';
   const k = splitOf(n);

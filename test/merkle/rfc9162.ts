@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-// The definitions of RFC 9162 as they stand there, with their names, and nothing spared: to compare with.
+// The definitions of RFC 9162 with their names, without optimisation, as a reference.
 
 /** MTH of section 2.1.1, over the texts of the leaves. */
 export function MTH(D: readonly string[]): Buffer {
@@ -33,7 +33,7 @@ function SUBPROOF(m: number, D: readonly string[], b: boolean): Buffer[] {
     : [...SUBPROOF(m - k, D.slice(k), false), MTH(D.slice(0, k))];
 }
 
-/** The root to which a path leads, by undoing PATH step by step; undefined where it is not as long as PATH would be. */
+/** The root to which a path leads, by inverting PATH; undefined if its length differs from that of PATH. */
 export function rootOfPath(m: number, n: number, leaf: Buffer, path: readonly Buffer[]): Buffer | undefined {
   if (m >= n) return undefined;
   if (n === 1) return path.length === 0 ? leaf : undefined;
@@ -44,7 +44,7 @@ export function rootOfPath(m: number, n: number, leaf: Buffer, path: readonly Bu
   return m < k ? HASH(Buffer.of(0x01), below, last) : HASH(Buffer.of(0x01), last, below);
 }
 
-/** The roots of both trees to which a proof leads from the root of the earlier one, by undoing PROOF. */
+/** The roots of both trees to which a proof leads from the root of the earlier one, by inverting PROOF. */
 export function rootsOfProof(
   m: number,
   n: number,
@@ -79,9 +79,9 @@ function HASH(...parts: Buffer[]): Buffer {
 }
 
 /**
- * The leaves of the reference tree of Certificate Transparency, from which its published vectors are made
- * (https://github.com/transparency-dev/merkle/blob/main/testonly/constants.go). They are bytes, and leaves here are
- * text; as all of them are below 0x80, they are their own UTF-8. Bytes above, or no UTF-8, could not be said as text.
+ * The leaves of the reference tree of Certificate Transparency, from which its published vectors are computed
+ * (https://github.com/transparency-dev/merkle/blob/main/testonly/constants.go). They are bytes, and leaves
+ * here are text; all of them are below 0x80, so they are valid UTF-8.
  */
 export const REFERENCE_LEAVES = [
   '',

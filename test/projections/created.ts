@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
 
-/** The event of a plant whose id is its position. */
+/** The event of a plant whose ID is its position. */
 export function created(position: number, user: string, name: string, tag?: string): RecordedEvent {
   const id = String(position);
   return {

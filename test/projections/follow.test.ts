@@ -3,17 +3,18 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import {
-  type Follower,
-  follow,
-  type Progress,
-  REACHED_TIMEOUT_MS,
-  ViewBehind,
-} from '../../projections/follow.ts';
+import { Follower, type Progress, REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { type EventStore, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
-import { openSqliteEventStore } from '../../src/eventStore/sqlite.ts';
-import { createPlant } from '../../src/plants/plant.ts';
+import { ReadYourWrites } from '../../projections/readYourWrites.ts';
+import {
+  type Batch,
+  type EventStore,
+  NO_STREAM,
+  type RecordedEvent,
+  START,
+} from '../../src/eventStore/eventStore.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { createPlant } from '../../src/plants/createPlant.ts';
 import { stopClock } from '../support/clock.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -23,22 +24,22 @@ async function openStore(dir: string): Promise<EventStore> {
   const onFatal = (error: Error): never => {
     throw error;
   };
-  const store = await openSqliteEventStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
+  const store = await openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
   onTestFinished(() => store.close());
   return store;
 }
 
-type Following = { follower: Follower; view: PlantsByUser; logged: string[]; close: () => Promise<void> };
+type FollowedView = { follower: Follower; view: PlantsByUser; logged: string[]; close: () => Promise<void> };
 
 function followIn(
   dir: string,
   store: EventStore,
-  options: Partial<Parameters<typeof follow>[0]> = {},
-): Following {
+  options: Partial<ConstructorParameters<typeof Follower>[0]> = {},
+): FollowedView {
   const view = new PlantsByUser(join(dir, 'view.db'));
   const logged: string[] = [];
-  const log = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
-  const follower = follow({ store, view, skip: NONE, log, ...options });
+  const logger = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
+  const follower = new Follower({ store, view, skip: NONE, logger, ...options });
   let closed = false;
   const close = async (): Promise<void> => {
     if (closed) return;
@@ -50,36 +51,36 @@ function followIn(
   return { follower, view, logged, close };
 }
 
-/** A view that has followed its log so far, and is closed again. */
+/** Follows the log up to a position, and closes the view. */
 async function followUpTo(dir: string, store: EventStore, position: bigint): Promise<void> {
   const { follower, close } = followIn(dir, store);
   await follower.reached(position);
   await close();
 }
 
-function plant(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
-  const surroundings = { now: () => new Date(0), newId: () => crypto.randomUUID(), correlationId: 'c' };
-  return createPlant(store, { user, id: BigInt(id), name }, surroundings);
+function createNamed(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
+  const context = { now: () => new Date(0), newEventId: () => crypto.randomUUID(), correlationId: 'c' };
+  return createPlant(store, { user, id: BigInt(id), name }, context);
 }
 
 function namesOf(view: PlantsByUser, user: string): string[] {
-  const { plants } = view.plantsOf(user, { after: START, upTo: view.position, limit: 500 });
+  const { plants } = view.plantsOf(user, { after: START, upTo: view.applied.position, limit: 500 });
   return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
 }
 
-test('a view sees what its log holds and what comes later', async () => {
+test('a view has the existing and the later events of its log', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
-  await plant(store, 'alice', 1, 'Fern');
+  await createNamed(store, 'alice', 1, 'Fern');
   const { follower, view } = followIn(dir, store);
   await follower.reached(START);
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
-  await follower.reached(await plant(store, 'bob', 1, 'Oak'));
+  await follower.reached(await createNamed(store, 'bob', 1, 'Oak'));
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
 
-test('who waits for a position that does not come is told in time', async () => {
+test('waiting for a position that is not reached times out', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
   const { follower } = followIn(dir, store);
@@ -90,28 +91,28 @@ test('who waits for a position that does not come is told in time', async () => 
   await late;
 });
 
-test('who asks before the view has caught up waits', async () => {
+test('waiting for the start waits until the view has caught up', async () => {
   const dir = tempDir();
   const filled = await openStore(dir);
-  for (let i = 0; i < 1_200; i++) void plant(filled, 'alice', i, `${i}`);
-  await plant(filled, 'bob', 1, 'Oak');
+  for (let i = 0; i < 1_200; i++) void createNamed(filled, 'alice', i, `${i}`);
+  await createNamed(filled, 'bob', 1, 'Oak');
   await filled.close();
   const store = await openStore(dir);
   const progress: Progress[] = [];
   const { follower, view } = followIn(dir, store, { onProgress: (one) => void progress.push(one) });
-  expect(follower.notReady()).toContain('catching up');
+  expect(follower.notReady).toContain('catching up');
   await follower.reached(START);
-  expect(follower.notReady()).toBeUndefined();
+  expect(follower.notReady).toBeUndefined();
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
   expect(progress.map(({ position }) => position)).toEqual([500n, 1_000n, 1_201n]);
 });
 
-test('a view goes on from its checkpoint', async () => {
+test('a view resumes from its checkpoint', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
-  await plant(store, 'alice', 1, 'Fern');
+  await createNamed(store, 'alice', 1, 'Fern');
   await followUpTo(dir, store, 1n);
-  await plant(store, 'alice', 2, 'Moss');
+  await createNamed(store, 'alice', 2, 'Moss');
   const starts: bigint[] = [];
   const spied: EventStore = {
     ...store,
@@ -126,10 +127,10 @@ test('a view goes on from its checkpoint', async () => {
   expect(starts).toEqual([1n]);
 });
 
-test('a view whose file is missing is built anew', async () => {
+test('a view whose file is missing is rebuilt', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
-  await plant(store, 'alice', 1, 'Fern');
+  await createNamed(store, 'alice', 1, 'Fern');
   await followUpTo(dir, store, 1n);
   rmSync(join(dir, 'view.db'));
   const { follower, view } = followIn(dir, store);
@@ -137,84 +138,85 @@ test('a view whose file is missing is built anew', async () => {
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
 
-test('a view of another log is built anew', async () => {
+test('a view of another log is rebuilt', async () => {
   const [dir, other] = [tempDir(), tempDir()];
   const store = await openStore(dir);
-  await plant(store, 'alice', 1, 'Fern');
+  await createNamed(store, 'alice', 1, 'Fern');
   await followUpTo(dir, store, 1n);
   const replaced = await openStore(other);
-  await plant(replaced, 'alice', 1, 'Palm');
+  await createNamed(replaced, 'alice', 1, 'Palm');
   const { follower, view, logged } = followIn(dir, replaced);
   await follower.reached(1n);
   expect(namesOf(view, 'alice')).toEqual(['Palm']);
-  expect(logged.join()).toContain('of another log');
+  expect(logged.join()).toContain('it belongs to another log');
 });
 
-test('a view that has seen more than an older backup of its log is built anew', async () => {
+test('a view is rebuilt if its log is replaced by an older backup', async () => {
   const dir = tempDir();
   const first = await openStore(dir);
-  await plant(first, 'alice', 1, 'Fern');
+  await createNamed(first, 'alice', 1, 'Fern');
   await first.close();
   copyFileSync(join(dir, 'log.db'), join(dir, 'backup.db'));
 
   const second = await openStore(dir);
-  await plant(second, 'alice', 2, 'Lost');
-  await plant(second, 'bob', 1, 'Lost too');
+  await createNamed(second, 'alice', 2, 'Lost');
+  await createNamed(second, 'bob', 1, 'Lost too');
   await followUpTo(dir, second, 3n);
   await second.close();
   copyFileSync(join(dir, 'backup.db'), join(dir, 'log.db'));
 
   const third = await openStore(dir);
-  await plant(third, 'alice', 3, 'Moss');
+  await createNamed(third, 'alice', 3, 'Moss');
   const { follower, view } = followIn(dir, third);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual([]);
 });
 
-test('a plant that does not fit its schema stops the view, loudly, until it is skipped', async () => {
+test('a createNamed that does not fit its schema halts the projection with a log line, until it is skipped', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
-  await plant(store, 'alice', 1, 'Fern');
+  await createNamed(store, 'alice', 1, 'Fern');
   const malformed = { id: crypto.randomUUID(), type: 'PlantCreated', data: { name: 5 }, metadata: {} };
   await store.append('plant-alice/2', malformed, NO_STREAM);
-  await plant(store, 'alice', 3, 'Moss');
+  await createNamed(store, 'alice', 3, 'Moss');
 
   const before = followIn(dir, store);
-  await expect.poll(before.follower.notReady).toContain('stopped');
+  await expect.poll(() => before.follower.notReady).toContain('halted');
   await expect(before.follower.reached(START)).rejects.toThrow(ViewBehind);
   expect(before.logged.join()).toContain(`SKIP_EVENTS=${malformed.id}`);
-  expect(await plant(store, 'bob', 1, 'Oak')).toBe(4n);
+  expect(await createNamed(store, 'bob', 1, 'Oak')).toBe(4n);
   await before.close();
 
   const { follower, view, logged } = followIn(dir, store, { skip: new Set([malformed.id]) });
   await follower.reached(4n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
-  expect(logged.join()).toContain('passed over an event');
+  expect(logged.join()).toContain('event skipped');
 });
 
-test('a view that cannot be saved goes on in memory, and is saved when it can be', async () => {
+test('a view that cannot be saved continues in memory, and is saved later', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
   const { follower, view, logged } = followIn(dir, store);
   await follower.reached(START);
   const other = new DatabaseSync(join(dir, 'view.db'));
-  other.exec('BEGIN IMMEDIATE'); // what a full or failing disk does, and can be undone
-  await follower.reached(await plant(store, 'alice', 1, 'Fern'));
-  await expect.poll(() => logged.join()).toContain('trying again');
+  other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
+  await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+  await expect.poll(() => logged.join()).toContain('retrying');
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
-  await follower.reached(await plant(store, 'alice', 2, 'Moss'));
+  await follower.reached(await createNamed(store, 'alice', 2, 'Moss'));
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
-  expect(view.checkpoint.position).toBe(START);
+  const saved = () => other.prepare('SELECT position FROM checkpoint').get()?.position;
+  expect(saved()).toBe(0);
   other.exec('COMMIT');
+  await expect.poll(saved).toBe(2);
   other.close();
-  await expect.poll(() => view.checkpoint.position).toBe(2n);
-  await follower.reached(await plant(store, 'bob', 1, 'Oak'));
+  await follower.reached(await createNamed(store, 'bob', 1, 'Oak'));
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
 });
 
-test('a log that fails while it is followed is tried again', async () => {
+test('a failed subscription is retried', async () => {
   const dir = tempDir();
   const store = await openStore(dir);
   let failures = 0;
@@ -226,7 +228,64 @@ test('a log that fails while it is followed is tried again', async () => {
     },
   };
   const { follower, view } = followIn(dir, flaky);
-  await follower.reached(await plant(store, 'alice', 1, 'Fern'));
+  await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
   expect(failures).toBe(3);
+});
+
+/** A store whose log has an identity and pages only once the test gives them. */
+function givenStore() {
+  const log = { id: '', pages: [] as Batch[] };
+  let wake = (): void => {};
+  const store = {
+    logId: async () => log.id,
+    lastPosition: async () => START,
+    readEvent: async () => undefined,
+    async *subscribe() {
+      yield { events: [], caughtUp: true };
+      for (;;) {
+        while (log.pages.length > 0) yield log.pages.shift() as Batch;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  } as unknown as EventStore;
+  const give = (...pages: Batch[]): void => {
+    log.id = 'log';
+    log.pages.push(...pages);
+    wake();
+  };
+  return { store, give };
+}
+
+function created(position: bigint): RecordedEvent {
+  const data = { id: `${position}`, user: 'alice', name: 'Fern' };
+  const stream = `plant-alice/${position}`;
+  return { position, stream, revision: 0n, id: `${position}`, type: 'PlantCreated', data, metadata: {} };
+}
+
+test('a view of a log without events that gets many is not read before it has caught up', async () => {
+  const { store, give } = givenStore();
+  const { follower, view } = followIn(tempDir(), store);
+  await follower.reached(START);
+  give({ events: [created(1n)], caughtUp: false });
+  await expect.poll(() => view.applied.position).toBe(1n);
+  expect(follower.notReady).toMatch(/catching up/);
+  give({ events: [created(2n)], caughtUp: true });
+  await follower.reached(2n, 'log');
+  expect(namesOf(view, 'alice')).toEqual(['Fern', 'Fern']);
+});
+
+test('the first events of a log do not count as a reset: acknowledged writes are waited for', async () => {
+  const { store, give } = givenStore();
+  const { follower } = followIn(tempDir(), store);
+  await follower.reached(START);
+  const reads = new ReadYourWrites([follower]);
+  reads.acknowledge('log', 2n);
+  give({ events: [created(1n)], caughtUp: true });
+  await follower.reached(1n, 'log');
+  const read = reads.upTo(follower.view, 'log', START);
+  give({ events: [created(2n)], caughtUp: true });
+  expect(await read).toBe(2n);
 });

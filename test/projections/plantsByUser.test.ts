@@ -3,18 +3,18 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { PlantsByUser, ViewDamaged } from '../../projections/plantsByUser.ts';
-import { type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
-import { MalformedPlantCreated } from '../../src/plants/plant.ts';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { ViewDamaged } from '../../projections/viewFile.ts';
+import { InvalidEvent, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { created } from './created.ts';
 
 const NONE = new Set<string>();
-const MARK = 'slog';
+const LOG_ID = 'slog';
 
 function view(file = join(tempDir(), 'view.db')): PlantsByUser {
   const opened = new PlantsByUser(file);
-  if (opened.checkpoint.mark === '') opened.reset(MARK);
+  if (opened.applied.logId === '') opened.reset(LOG_ID);
   onTestFinished(() => {
     try {
       opened.close();
@@ -24,11 +24,11 @@ function view(file = join(tempDir(), 'view.db')): PlantsByUser {
 }
 
 function listOf(of: PlantsByUser, user: string, { after = START, limit = 500 } = {}): unknown[] {
-  const { plants } = of.plantsOf(user, { after, upTo: of.position, limit });
+  const { plants } = of.plantsOf(user, { after, upTo: of.applied.position, limit });
   return JSON.parse(`[${plants}]`) as unknown[];
 }
 
-const GARDEN = [
+const PLANTS = [
   created(1, 'alice', 'Fern', 'indoor'),
   created(2, 'bob', 'Oak'),
   created(3, 'alice', 'Moss'),
@@ -38,101 +38,101 @@ const GARDEN = [
 describe.each([
   ['in memory', () => {}],
   ['saved', (of: PlantsByUser) => of.save()],
-])('plants that are %s', (_, settle) => {
-  function garden(): PlantsByUser {
-    const planted = view();
-    planted.apply(GARDEN, NONE);
-    settle(planted);
-    return planted;
+])('plants %s', (_, saveIfNeeded) => {
+  function viewOfPlants(): PlantsByUser {
+    const filledView = view();
+    filledView.apply(PLANTS, NONE);
+    saveIfNeeded(filledView);
+    return filledView;
   }
 
   test('are listed to their owner, oldest first', () => {
-    const planted = garden();
-    expect(listOf(planted, 'alice')).toEqual([
+    const filledView = viewOfPlants();
+    expect(listOf(filledView, 'alice')).toEqual([
       { name: 'Fern', tag: 'indoor' },
       { name: 'Moss' },
       { name: 'Ivy', tag: '' },
     ]);
-    expect(listOf(planted, 'bob')).toEqual([{ name: 'Oak' }]);
-    expect(listOf(planted, 'carol')).toEqual([]);
+    expect(listOf(filledView, 'bob')).toEqual([{ name: 'Oak' }]);
+    expect(listOf(filledView, 'carol')).toEqual([]);
   });
 
-  test('come in pages that say whether more remain', () => {
-    const planted = garden();
-    const page = planted.plantsOf('alice', { after: START, upTo: 4n, limit: 2 });
+  test('are returned in pages that report whether more remain', () => {
+    const filledView = viewOfPlants();
+    const page = filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 2 });
     expect({ ...page, plants: JSON.parse(`[${page.plants}]`) }).toEqual({
       plants: [{ name: 'Fern', tag: 'indoor' }, { name: 'Moss' }],
       count: 2,
       last: 3n,
-      more: true,
+      hasMore: true,
     });
-    expect(planted.plantsOf('alice', { after: page.last, upTo: 4n, limit: 2 })).toMatchObject({
+    expect(filledView.plantsOf('alice', { after: page.last, upTo: 4n, limit: 2 })).toMatchObject({
       count: 1,
-      more: false,
+      hasMore: false,
     });
-    expect(planted.plantsOf('alice', { after: START, upTo: 4n, limit: 3 })).toMatchObject({
+    expect(filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 3 })).toMatchObject({
       count: 3,
-      more: false,
+      hasMore: false,
     });
   });
 
-  test('after the position fixed at the start are not seen', () => {
-    const planted = garden();
-    planted.apply([created(5, 'alice', 'Late')], NONE);
-    expect(planted.plantsOf('alice', { after: START, upTo: 3n, limit: 9 })).toMatchObject({
+  test('after the requested position are not returned', () => {
+    const filledView = viewOfPlants();
+    filledView.apply([created(5, 'alice', 'Late')], NONE);
+    expect(filledView.plantsOf('alice', { after: START, upTo: 3n, limit: 9 })).toMatchObject({
       count: 2,
       last: 3n,
-      more: false,
+      hasMore: false,
     });
   });
 
-  test('are listed anew when their owner has another one', () => {
-    const planted = garden();
-    expect(listOf(planted, 'bob')).toHaveLength(1);
-    planted.apply([created(5, 'bob', 'Elm')], NONE);
-    expect(listOf(planted, 'bob')).toEqual([{ name: 'Oak' }, { name: 'Elm' }]);
+  test('are listed again when their owner has another one', () => {
+    const filledView = viewOfPlants();
+    expect(listOf(filledView, 'bob')).toHaveLength(1);
+    filledView.apply([created(5, 'bob', 'Elm')], NONE);
+    expect(listOf(filledView, 'bob')).toEqual([{ name: 'Oak' }, { name: 'Elm' }]);
   });
 });
 
 describe('a page', () => {
-  test('may be half from the file and half from memory', () => {
-    const planted = view();
-    planted.apply(GARDEN.slice(0, 3), NONE);
-    planted.save();
-    planted.apply(GARDEN.slice(3), NONE);
-    expect(listOf(planted, 'alice')).toHaveLength(3);
-    expect(planted.plantsOf('alice', { after: START, upTo: 4n, limit: 2 })).toMatchObject({
+  test('can be partly from the file and partly from memory', () => {
+    const filledView = view();
+    filledView.apply(PLANTS.slice(0, 3), NONE);
+    filledView.save();
+    filledView.apply(PLANTS.slice(3), NONE);
+    expect(listOf(filledView, 'alice')).toHaveLength(3);
+    expect(filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 2 })).toMatchObject({
       last: 3n,
-      more: true,
+      hasMore: true,
     });
-    expect(planted.plantsOf('alice', { after: 1n, upTo: 4n, limit: 2 })).toMatchObject({
+    expect(filledView.plantsOf('alice', { after: 1n, upTo: 4n, limit: 2 })).toMatchObject({
       last: 4n,
-      more: false,
+      hasMore: false,
     });
   });
 });
 
 describe('the checkpoint', () => {
-  test('is saved with the rows, and both are there again', () => {
+  test('is saved and loaded with the rows', () => {
     const file = join(tempDir(), 'view.db');
     const first = view(file);
-    first.apply(GARDEN, NONE);
+    first.apply(PLANTS, NONE);
     first.close();
     const again = view(file);
-    expect(again.checkpoint).toEqual({ mark: MARK, position: 4n, eventId: 'event-4' });
-    expect(again.position).toBe(4n);
+    expect(again.applied).toEqual({ logId: LOG_ID, position: 4n, eventId: 'event-4' });
+    expect(again.applied.position).toBe(4n);
     expect(listOf(again, 'alice')).toHaveLength(3);
   });
 
-  test('stays behind with rows that were not saved', () => {
+  test('is as old as the saved rows after a crash', () => {
     const file = join(tempDir(), 'view.db');
     const crashed = view(file);
-    crashed.apply(GARDEN.slice(0, 2), NONE);
+    crashed.apply(PLANTS.slice(0, 2), NONE);
     crashed.save();
-    crashed.apply(GARDEN.slice(2), NONE);
+    crashed.apply(PLANTS.slice(2), NONE);
     const again = view(file);
-    expect(again.checkpoint.position).toBe(2n);
-    again.apply(GARDEN.slice(2), NONE);
+    expect(again.applied.position).toBe(2n);
+    again.apply(PLANTS.slice(2), NONE);
     expect(listOf(again, 'alice')).toHaveLength(3);
   });
 });
@@ -144,31 +144,31 @@ describe('an event that', () => {
     ['is of no plant: plantation', { stream: 'plantation-1' }],
     ['is of no plant: no slash', { stream: 'plant-alice' }],
     ['is of no plant: no user', { stream: 'plant-/1' }],
-    ['is of no plant: no id', { stream: 'plant-alice/' }],
-    ['is of no plant: an id with a zero in front', { stream: 'plant-alice/01' }],
-    ['is of no plant: an id beyond 64 bits', { stream: 'plant-alice/9223372036854775808' }],
-  ])('%s is passed over', (_, other) => {
-    const planted = view();
-    planted.apply([{ ...created(1, 'alice', 'Fern'), ...other }, created(2, 'alice', 'Moss')], NONE);
-    expect(listOf(planted, 'alice')).toEqual([{ name: 'Moss' }]);
-    expect(planted.position).toBe(2n);
+    ['is of no plant: no ID', { stream: 'plant-alice/' }],
+    ['is of no plant: an ID with a leading zero', { stream: 'plant-alice/01' }],
+    ['is of no plant: an ID beyond 64 bits', { stream: 'plant-alice/9223372036854775808' }],
+  ])('%s is skipped', (_, other) => {
+    const filledView = view();
+    filledView.apply([{ ...created(1, 'alice', 'Fern'), ...other }, created(2, 'alice', 'Moss')], NONE);
+    expect(listOf(filledView, 'alice')).toEqual([{ name: 'Moss' }]);
+    expect(filledView.applied.position).toBe(2n);
   });
 
   test.each([
     ['has no name', { data: { id: '2', user: 'alice' } }],
     ['has a number as id', { data: { id: 2, user: 'alice', name: 'Fern' } }],
     ['has no data', { data: 'not json' }],
-    ['speaks of another user than its stream', { data: { id: '2', user: 'bob', name: 'Fern' } }],
-    ['speaks of another id than its stream', { data: { id: '3', user: 'alice', name: 'Fern' } }],
-  ])('creates a plant and %s stops the view before it', (_, other) => {
-    const planted = view();
+    ['has another user than its stream', { data: { id: '2', user: 'bob', name: 'Fern' } }],
+    ['has another ID than its stream', { data: { id: '3', user: 'alice', name: 'Fern' } }],
+  ])('creates a plant and %s halts the projection before it', (_, other) => {
+    const filledView = view();
     const malformed = { ...created(2, 'alice', 'Fern'), ...other };
-    expect(() => planted.apply([created(1, 'bob', 'Oak'), malformed], NONE)).toThrow(MalformedPlantCreated);
-    expect(planted.position).toBe(1n);
-    expect(listOf(planted, 'bob')).toEqual([{ name: 'Oak' }]);
-    planted.apply([malformed, created(4, 'bob', 'Elm')], new Set(['event-2']));
-    expect(planted.position).toBe(4n);
-    expect(listOf(planted, 'alice')).toEqual([]);
+    expect(() => filledView.apply([created(1, 'bob', 'Oak'), malformed], NONE)).toThrow(InvalidEvent);
+    expect(filledView.applied.position).toBe(1n);
+    expect(listOf(filledView, 'bob')).toEqual([{ name: 'Oak' }]);
+    filledView.apply([malformed, created(4, 'bob', 'Elm')], new Set(['event-2']));
+    expect(filledView.applied.position).toBe(4n);
+    expect(listOf(filledView, 'alice')).toEqual([]);
   });
 });
 
@@ -185,7 +185,7 @@ describe('a file that', () => {
         db.close();
       },
     ],
-    ['is cut short', (file: string) => truncateSync(file, 5_000)],
+    ['is truncated', (file: string) => truncateSync(file, 5_000)],
     [
       'has another version',
       (file: string) => {
@@ -194,20 +194,20 @@ describe('a file that', () => {
         db.close();
       },
     ],
-  ])('%s is made anew', (_, damage) => {
+  ])('%s is replaced', (_, damage) => {
     const file = join(tempDir(), 'view.db');
     const first = view(file);
-    first.apply(GARDEN, NONE);
+    first.apply(PLANTS, NONE);
     first.close();
     damage(file);
     const again = view(file);
     expect(again.replaced).toBeTruthy();
-    expect(again.position).toBe(START);
-    again.apply(GARDEN, NONE);
+    expect(again.applied.position).toBe(START);
+    again.apply(PLANTS, NONE);
     expect(listOf(again, 'alice')).toHaveLength(3);
   });
 
-  test('turns out to be damaged while it is read is replaced, and whoever follows is told', () => {
+  test('is found damaged during a read is replaced, and onDamage is called', () => {
     const file = join(tempDir(), 'view.db');
     const first = view(file);
     const many = Array.from({ length: 2_000 }, (_, i) =>
@@ -217,30 +217,30 @@ describe('a file that', () => {
     first.close();
     const PAGE = 4096;
     const opened = openSync(file, 'r+');
-    const behindTheRoots = 3 * PAGE;
-    writeSync(opened, Buffer.alloc(fstatSync(opened).size - behindTheRoots, 255), 0, null, behindTheRoots);
+    const afterRootPages = 3 * PAGE;
+    writeSync(opened, Buffer.alloc(fstatSync(opened).size - afterRootPages, 255), 0, null, afterRootPages);
     closeSync(opened);
 
     const damaged = view(file);
-    let told = 0;
-    damaged.onDamage = () => void told++;
-    expect(damaged.position).toBe(2_000n);
+    let damageCount = 0;
+    damaged.onDamage = () => void damageCount++;
+    expect(damaged.applied.position).toBe(2_000n);
     expect(() => listOf(damaged, 'alice')).toThrow(ViewDamaged);
-    expect(told).toBe(1);
-    expect(damaged.position).toBe(START);
+    expect(damageCount).toBe(1);
+    expect(damaged.applied.position).toBe(START);
     damaged.apply(many, NONE);
     damaged.save();
     expect(listOf(damaged, 'alice', { limit: 2_000 })).toHaveLength(1_000);
   });
 });
 
-test('a question about a position that the view has not reached is refused', () => {
-  const planted = view();
-  planted.apply(GARDEN, NONE);
-  expect(() => planted.plantsOf('alice', { after: START, upTo: 5n, limit: 9 })).toThrow(ViewDamaged);
+test('a page query beyond the checkpoint is rejected', () => {
+  const filledView = view();
+  filledView.apply(PLANTS, NONE);
+  expect(() => filledView.plantsOf('alice', { after: START, upTo: 5n, limit: 9 })).toThrow(ViewDamaged);
 });
 
-test('whatever the order of saves, restarts and resets, the view is the fold of the log', () => {
+test('after any saves, restarts and resets, the view is the fold of the log', () => {
   const USERS = ['alice', 'bob', 'a-b', 'a-b/1', '%61', '🌱'];
   const step = fc.oneof(
     {
@@ -251,15 +251,15 @@ test('whatever the order of saves, restarts and resets, the view is the fold of 
         tag: fc.option(fc.string(), { nil: undefined }),
       }),
     },
-    { weight: 1, arbitrary: fc.constantFrom('save', 'crash', 'close', 'reset', 'ask') },
+    { weight: 1, arbitrary: fc.constantFrom('save', 'crash', 'close', 'reset', 'list') },
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const file = join(tempDir(), 'view.db');
       let current = new PlantsByUser(file);
-      current.reset(MARK);
+      current.reset(LOG_ID);
       const log: RecordedEvent[] = [];
-      const catchUp = (): void => current.apply(log.slice(Number(current.position)), NONE);
+      const catchUp = (): void => current.apply(log.slice(Number(current.applied.position)), NONE);
       const expectFold = (): void => {
         for (const user of USERS) {
           const own = log
@@ -276,9 +276,9 @@ test('whatever the order of saves, restarts and resets, the view is the fold of 
           catchUp();
         } else if (one === 'save') current.save();
         else if (one === 'reset') {
-          current.reset(MARK);
+          current.reset(LOG_ID);
           catchUp();
-        } else if (one === 'ask') expectFold();
+        } else if (one === 'list') expectFold();
         else {
           if (one === 'close') current.close();
           current = new PlantsByUser(file);

@@ -1,28 +1,50 @@
-import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { buildApp, type Dependencies } from '../../src/app.ts';
+import type { Follower } from '../../projections/follow.ts';
+import { ReadYourWrites } from '../../projections/readYourWrites.ts';
+import { openViews, type Views } from '../../projections/views.ts';
+import { buildApp, type Dependencies } from '../../src/api/app.ts';
 import type { EventStore } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from './tempDir.ts';
 
-/** The HTTP side over a store that fails as told, and its log. */
-export async function appOver(fault: Partial<EventStore>, given: Partial<Dependencies> = {}) {
-  const view = new PlantsByUser(join(tempDir(), 'view.db'));
-  view.reset('m');
-  onTestFinished(() => view.close());
+function emptyViews(): Views {
+  const resources = new AsyncDisposableStack();
+  const views = openViews(tempDir(), resources);
+  for (const view of Object.values(views)) view.reset('m');
+  onTestFinished(() => resources.disposeAsync());
+  return views;
+}
+
+/** The HTTP API over a fake store, and its logs. */
+export async function appOver(
+  fakeStore: Partial<EventStore>,
+  {
+    reached = async () => {},
+    plantsByUser,
+    ...given
+  }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
+) {
+  const views = { ...emptyViews(), ...(plantsByUser && { plantsByUser }) };
   const lines: string[] = [];
-  const store = { mark: async () => 'm', append: async () => ({ position: 1n, revision: 0n }), ...fault };
+  const store = {
+    logId: async () => 'm',
+    append: async () => ({ position: 1n, revision: 0n }),
+    ...fakeStore,
+  };
+  const followers = Object.values(views).map(
+    (view) => ({ view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
+  );
   const app = await buildApp({
     store: store as EventStore,
-    view,
-    follower: { reached: async () => {}, notReady: () => undefined, rebuilds: 0, stop: async () => {} },
-    verifyToken: (token) => ({ user: token, scopes: [], until: Number.POSITIVE_INFINITY }),
+    views,
+    readYourWrites: new ReadYourWrites(followers),
+    followers,
+    verifyToken: (token) => ({ subject: token, scopes: [], verifyAgainAt: Number.POSITIVE_INFINITY }),
     corsOrigins: [],
     source: 'urn:example:store',
-    log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
+    logger: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(0),
-    newId: () => 'e1',
+    newEventId: () => 'e1',
     ...given,
   });
   onTestFinished(() => app.close());

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { onTestFinished, vi } from 'vitest';
 
-/** From now until the end of the test, timers of this process go off, and its time of day goes on, only when the test moves the clock. */
+/** Stops timers and the time of this process until the end of the test; only the test advances the clock. */
 export function stopClock(): void {
   vi.useFakeTimers({
     toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'],
@@ -9,17 +9,20 @@ export function stopClock(): void {
   onTestFinished(() => void vi.useRealTimers());
 }
 
-/** Moves a stopped clock on until a promise is settled; gives its result, and the milliseconds that have passed on that clock. */
+/**
+ * Advances a stopped clock until a promise is settled; returns its result, and the milliseconds passed on
+ * that clock.
+ */
 export async function untilSettled<T>(promise: Promise<T>): Promise<[T, number]> {
-  const began = performance.now();
-  let settled = false;
+  const startedAt = performance.now();
+  let isSettled = false;
   const done = promise.finally(() => {
-    settled = true;
+    isSettled = true;
   });
   done.catch(() => {}); // thrown below
-  while (!settled) {
+  while (!isSettled) {
     await nextTurn();
     vi.advanceTimersByTime(10);
   }
-  return [await done, performance.now() - began];
+  return [await done, performance.now() - startedAt];
 }

@@ -10,15 +10,15 @@ import { tempDir } from './tempDir.ts';
 
 export const NPM_START = ['npm', 'start'];
 export const SERVER = [NODE, MAIN];
-/** On a terminal of its own: what is written to stdin is typed there. */
+/** On its own terminal: what is written to stdin is typed there. */
 export const ON_A_TERMINAL = ['script', '-qec', 'exec npm start', '/dev/null'];
 export const CTRL_C = '\x03';
-/** What the log says where the server has ended connections by force. */
-export const CUT = /"connections":(\d+),"msg":"connections cut"/;
+/** The log line of a server that closed connections with requests in flight. */
+export const CUT = /"connections":(\d+),"msg":"closed connections of requests in flight"/;
 
 export const hasTerminal = canRun('Ctrl-C in a terminal', ['script', '-qec', 'true', '/dev/null']);
 
-/** The server as a process, which has answered once. */
+/** The server as a process, after its first response. */
 export async function startProcess(command: readonly string[], dir = tempDir()) {
   const server = start({ command, env: { DATA_DIR: dir } });
   const url = await server.listening();
@@ -37,7 +37,7 @@ export async function connected(url: string): Promise<Socket> {
   return socket;
 }
 
-/** A connection that was used for three requests and is kept for more. */
+/** A keep-alive connection after three requests. */
 export async function keptAlive(url: string): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
@@ -48,25 +48,25 @@ export async function keptAlive(url: string): Promise<void> {
   expect(Object.values(agent.freeSockets).flat()).toHaveLength(1);
 }
 
-/** A POST of alice whose head the server has taken and whose body has arrived up to the middle. */
+/** A POST of alice whose head and half of whose body the server has received. */
 export async function slowUpload({ url, dir }: Started, name: string) {
   const { privateKey } = loadOrCreateKey(`${dir}/key.json`);
-  const token = await issueToken(privateKey, { user: 'alice', expires: '1h' });
+  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
   const body = JSON.stringify({ id: 7, name });
   const socket = await connected(url);
-  let answer = '';
-  const closed = once(socket, 'close').then(() => answer);
-  const taken = new Promise<void>((resolve) => {
+  let response = '';
+  const closed = once(socket, 'close').then(() => response);
+  const headReceived = new Promise<void>((resolve) => {
     socket.setEncoding('utf8').on('data', (text: string) => {
-      answer += text;
-      if (answer.startsWith('HTTP/1.1 100 ')) resolve();
+      response += text;
+      if (response.startsWith('HTTP/1.1 100 ')) resolve();
     });
   });
   socket.write(
     `POST /plants HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
   );
-  await taken;
+  await headReceived;
   socket.write(body.slice(0, 10));
   return { finish: () => socket.write(body.slice(10)), closed };
 }
@@ -75,14 +75,17 @@ export const expectRefused = (url: string) =>
   expect(fetch(`${url}/health/live`)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } });
 
 export async function expectCreated(closed: Promise<string>, name: string): Promise<void> {
-  const answer = await closed;
-  expect(answer).toContain('HTTP/1.1 200 OK');
-  expect(answer).toMatch(/^connection: close\r$/im);
-  expect(answer).toContain(JSON.stringify({ name }));
+  const response = await closed;
+  expect(response).toContain('HTTP/1.1 200 OK');
+  expect(response).toMatch(/^connection: close\r$/im);
+  expect(response).toContain(JSON.stringify({ name }));
 }
 
-/** A signal to npm start lets a request in flight finish, waits for no idle connection, and leaves nothing behind. */
-export async function expectGoodOrder(signal: NodeJS.Signals): Promise<void> {
+/**
+ * Expects that a signal to npm start completes requests in flight, closes idle connections, and keeps all
+ * plants.
+ */
+export async function expectGracefulStop(signal: NodeJS.Signals): Promise<void> {
   const started = await startProcess(NPM_START);
   const { server, url, dir } = started;
   await keptAlive(url);

@@ -5,43 +5,45 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { typed } from '../commands/typed.ts';
+import { runCli } from './cli.ts';
 import { auditorToken } from './eventStream.ts';
 import { logWith } from './logs.ts';
 import { launch, MAIN, NODE, type Process, ROOT } from './process.ts';
 import { client } from './service.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** Pages of the view, its rows that are compared together, and the filter of streams: they fill, and have a size. */
-const FILLED = 128 * MEBIBYTE;
-/** Longer than a reader who does not come back keeps a subscription, in milliseconds. */
-const LONG = 2_500;
+/**
+ * Memory with a fixed maximum: page cache of the view, its rows in one comparison, and the filter of streams.
+ */
+const BOUNDED_CACHES = 128 * MEBIBYTE;
+/** Longer than the idle timeout of a subscription, in milliseconds. */
+const LONG_PAUSE_MS = 2_500;
 
 type Size = {
   plants: number;
-  /** All of them together have to weigh more than there is room for. */
+  /** The name of each plant; all plants together must be larger than `room`. */
   species: string;
-  /** Mebibytes that a process may take for a log of whatever length, besides what it takes for a small one. */
+  /** Additional mebibytes that a process may use for any log, compared with a small one. */
   room: number;
-  /** For `verify`, in mebibytes: with many events most of the time would go into collecting garbage in less. */
+  /** The heap of `verify`, in mebibytes: with less, it would spend most of the time on garbage collection. */
   heap: number;
-  /** For the server: it needs half of it, and garbage fills the rest. */
+  /** The heap of the server: it needs half of it, and garbage fills the rest. */
   serverHeap: number;
 };
 
-/** Lists, replays and checks so many plants in the memory that a few take. */
+/** Tests that lists, replays and verification of this number of plants use constant memory. */
 export function constantMemory({ plants, species, room, heap, serverHeap }: Size): void {
   const roomBytes = room * MEBIBYTE;
   const hasProc = existsSync('/proc/self/status');
   if (!hasProc) console.info('skipped: memory cannot be measured here, since there is no /proc');
 
-  const weight = plants * JSON.stringify({ name: species }).length;
+  const size = plants * JSON.stringify({ name: species }).length;
   let dir: string;
   let server: Process;
   let as: ReturnType<typeof client>;
   let url: string;
 
-  /** A log with one plant of bob, then so many of alice. */
+  /** A log with one plant of bob, then this number of plants of alice. */
   const write = (dir: string, events: number): string =>
     logWith({
       dir,
@@ -51,7 +53,7 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
     });
 
   beforeAll(async () => {
-    expect(weight).toBeGreaterThan(1.2 * roomBytes);
+    expect(size).toBeGreaterThan(1.2 * roomBytes);
     dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
     const cleanUp = async (): Promise<void> => {
       await server?.kill();
@@ -59,9 +61,9 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
     };
     try {
       write(dir, plants);
-      // Not by the server: that would leave room in its heap, in which a list could hide.
-      expect(await typed(['rebuild'], { DATA_DIR: dir })).toMatchObject({ code: 0 });
-      server = launch({ env: { DATA_DIR: dir, ...frugal(serverHeap) } });
+      // Not in the server: that would grow its heap, and hide the memory of a list.
+      expect(await runCli(['rebuild'], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+      server = launch({ env: { DATA_DIR: dir, ...limitedHeap(serverHeap) } });
       url = await server.listening();
       while ((await fetch(`${url}/health/ready`)).status !== 200) await pause(100);
       as = client(url, dir);
@@ -74,25 +76,25 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
 
   describe(`a user with ${plants} plants`, () => {
     test.skipIf(!hasProc)(
-      'is sent all of them in constant memory, while another user is answered at every mebibyte',
+      'receives all of them in constant memory, while another user gets a response at every mebibyte',
       async () => {
         await as('bob').get('?limit=1');
         const before = memory(server.pid, 'VmRSS');
         let peak = before;
-        let answers = 0;
+        let responseCount = 0;
         const { count, end } = await readList(await as('alice').get(), async () => {
           expect(await (await as('bob').get('?limit=1')).json()).toEqual([{ name: 'Oak' }]);
-          answers++;
+          responseCount++;
           peak = Math.max(peak, memory(server.pid, 'VmRSS'));
         });
         expect(count).toBe(plants);
         expect(end.endsWith(`${species} ${plants}"}]`)).toBe(true);
-        expect(answers).toBeGreaterThan(0.8 * (weight / MEBIBYTE));
+        expect(responseCount).toBeGreaterThan(0.8 * (size / MEBIBYTE));
         expect(peak - before).toBeLessThan(roomBytes);
       },
     );
 
-    test('may leave in the middle: the server goes on', async () => {
+    test('can disconnect in the middle; the server continues', async () => {
       for (let i = 0; i < 3; i++) {
         const leaving = new AbortController();
         const response = await as('alice').request('/plants', { signal: leaving.signal });
@@ -106,7 +108,7 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
       expect(server.stdout()).not.toMatch(/"level":[56]0/);
     });
 
-    test('is sent all but one of them with a link to the last one', async () => {
+    test('receives all but one of them with a Link to the last one', async () => {
       const response = await as('alice').get(`?limit=${plants - 1}`);
       const link = /^<(\/plants\?[^>]+)>; rel="next"$/.exec(
         response.headers.get('link') ?? '',
@@ -120,7 +122,7 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
     });
   });
 
-  describe.skipIf(!hasProc)(`a log of ${plants} events, in the memory that a small one takes,`, () => {
+  describe.skipIf(!hasProc)(`a log of ${plants} events, in the memory of a small one,`, () => {
     let small: string;
 
     beforeAll(() => {
@@ -129,16 +131,16 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
       write(small, 1_000);
     });
 
-    /** The last event, as the lines of a replay end. */
+    /** The last event of a replay. */
     const last = () => ({
       position: `${plants + 1}`,
       subject: `plant-alice/${plants + 1}`,
       data: { id: `${plants + 1}`, user: 'alice', name: `${species} ${plants}` },
     });
 
-    test('is replayed on the machine, each event once, to a reader who pauses', async () => {
+    test('is replayed by npm run replay, each event once, to a reader that pauses', async () => {
       const ofSmall = await runOn(small, 'replay');
-      const ofAll = await runOn(dir, 'replay', { reader: waits });
+      const ofAll = await runOn(dir, 'replay', { reader: untilBlocked });
       expect(ofAll).toMatchObject({ code: 0, lines: plants + 1, misplaced: 0 });
       expect(JSON.parse(ofAll.last)).toMatchObject(last());
       expect(ofSmall.peak).toBeGreaterThan(0);
@@ -148,21 +150,21 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
     test('is verified, with its view', async () => {
       const ofSmall = await runOn(small, 'verify', { heap });
       const ofAll = await runOn(dir, 'verify', { heap });
-      expect(ofAll).toMatchObject({ code: 0, last: 'faults    none' });
+      expect(ofAll).toMatchObject({ code: 0, last: 'problems  none' });
       expect(ofSmall.peak).toBeGreaterThan(0);
-      expect(ofAll.peak - ofSmall.peak).toBeLessThan(roomBytes + FILLED);
+      expect(ofAll.peak - ofSmall.peak).toBeLessThan(roomBytes + BOUNDED_CACHES);
     });
 
     test('is replayed over HTTP', async () => {
       const authorization = `Bearer ${await auditorToken(dir)}`;
-      const ask = (query: string) => fetch(`${url}/events${query}`, { headers: { authorization } });
-      await (await ask('?limit=1000')).text();
+      const getEvents = (query: string) => fetch(`${url}/events${query}`, { headers: { authorization } });
+      await (await getEvents('?limit=1000')).text();
       const before = memory(server.pid, 'VmRSS');
       let peak = before;
       const watch = setInterval(() => {
         peak = Math.max(peak, memory(server.pid, 'VmRSS'));
       }, 20);
-      const { body } = await ask('');
+      const { body } = await getEvents('');
       const read = await readLines(body as ReadableStream<Uint8Array>);
       clearInterval(watch);
       expect(read).toMatchObject({ lines: plants + 1, misplaced: 0 });
@@ -172,10 +174,10 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
   });
 }
 
-/** So much heap and no more: else garbage is let lie while there is room, and looks like something that grows. */
-const frugal = (heap = 96) => ({ NODE_OPTIONS: `--max-old-space-size=${heap} --max-semi-space-size=4` });
+/** Limits the heap: otherwise garbage is not collected, and looks like growing memory. */
+const limitedHeap = (heap = 96) => ({ NODE_OPTIONS: `--max-old-space-size=${heap} --max-semi-space-size=4` });
 
-/** Bytes of memory that a process has now (VmRSS), or has had at most (VmHWM); 0 when it is gone. */
+/** The current (VmRSS) or peak (VmHWM) memory of a process, in bytes; 0 after its end. */
 function memory(pid: number, what: 'VmRSS' | 'VmHWM'): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -185,7 +187,10 @@ function memory(pid: number, what: 'VmRSS' | 'VmHWM'): number {
   }
 }
 
-/** Reads a list as it comes, keeping only the number of its plants and its last bytes; rests after each mebibyte. */
+/**
+ * Reads a list as a stream, and keeps only the number of its plants and its last bytes; calls `rest` after
+ * each mebibyte.
+ */
 async function readList(
   response: Response,
   rest: () => Promise<void> = async () => {},
@@ -206,14 +211,14 @@ async function readList(
 
 type Read = {
   lines: number;
-  /** Lines whose event is not at the position after the last one. */
+  /** The number of lines whose event does not follow the previous position. */
   misplaced: number;
   last: string;
 };
 
 const POSITION = Buffer.from('"position":"');
 
-/** Reads lines as they come, keeping only their number and the last one. */
+/** Reads lines as a stream, and keeps only their number and the last one. */
 async function readLines(output: AsyncIterable<Uint8Array>): Promise<Read> {
   let [lines, misplaced] = [0, 0];
   let rest = Buffer.alloc(0);
@@ -233,22 +238,22 @@ async function readLines(output: AsyncIterable<Uint8Array>): Promise<Read> {
   return { lines, misplaced, last: last.toString() };
 }
 
-type How = {
+type RunOptions = {
   heap?: number;
-  /** What its reader does before he reads. */
+  /** Called before the output is read. */
   reader?: (pid: number) => Promise<void>;
 };
 
-/** Runs a command on a log; gives what it prints and the most memory that it has taken. */
+/** Runs a command on a log; returns its output and its peak memory. */
 async function runOn(
   data: string,
   command: string,
-  { heap, reader }: How = {},
+  { heap, reader }: RunOptions = {},
 ): Promise<Read & { code: number; peak: number }> {
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(NODE, [MAIN, command], {
     cwd: ROOT,
-    env: { PATH, HOME, NODE_COMPILE_CACHE, DATA_DIR: data, ...frugal(heap) },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, DATA_DIR: data, ...limitedHeap(heap) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const pid = child.pid as number;
@@ -268,16 +273,16 @@ async function runOn(
   }
 }
 
-/** Until the process stands still, since its output is full, and then for long. */
-async function waits(pid: number): Promise<void> {
+/** Waits until the process is blocked by its full output, and then for a long pause. */
+async function untilBlocked(pid: number): Promise<void> {
   await pause(500);
   for (let [before, now] = ['', timeUsed(pid)]; now !== before; [before, now] = [now, timeUsed(pid)])
     await pause(200);
-  await pause(LONG);
+  await pause(LONG_PAUSE_MS);
   expect(timeUsed(pid)).not.toBe('');
 }
 
-/** Processor time that a process has used; nothing once it is gone. */
+/** The processor time of a process; empty after its end. */
 function timeUsed(pid: number): string {
   const stat = existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8') : '';
   return stat.split(' ').slice(13, 15).join(' ');

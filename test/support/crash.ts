@@ -14,11 +14,11 @@ type Acknowledged = { user: string; id: number; name: string; position: string }
 type Writer = { user: string; acknowledged: Acknowledged[] };
 
 /**
- * Kills a server under load, as often as told, and checks that it keeps what it has acknowledged, once, and lists what it
- * keeps. Each life lasts for some acknowledged plants, the same in every run.
+ * Kills a server under load this number of times, and checks that it keeps and lists every acknowledged plant
+ * once. Each lifetime is a number of acknowledged plants, the same in every run.
  */
 export async function killUnderLoad(kills: number): Promise<void> {
-  const LIVES = fc.sample(fc.noBias(fc.integer({ min: 1, max: 300 })), { numRuns: kills, seed: 2026 });
+  const LIFETIMES = fc.sample(fc.noBias(fc.integer({ min: 1, max: 300 })), { numRuns: kills, seed: 2026 });
   const DATA_DIR = tempDir();
   const writers = Array.from(
     { length: WRITERS },
@@ -26,40 +26,40 @@ export async function killUnderLoad(kills: number): Promise<void> {
   );
   let nextId = 1;
   let count = 0;
-  /** Called with each plant that is acknowledged. */
+  /** Called for each acknowledged plant. */
   let onAcknowledged = () => {};
 
-  /** Creates one plant after the other until the server is gone. */
+  /** Creates one plant after the other until the server is killed. */
   async function write({ user, acknowledged }: Writer, as: ReturnType<typeof client>): Promise<void> {
     for (;;) {
       const id = nextId++;
       const name = `${user}'s plant ${id}`;
       try {
         const response = await as(user).create(id, { name });
-        if (response.status !== 200) throw new Error(`answered ${response.status}: ${await response.text()}`);
+        if (response.status !== 200) throw new Error(`returned ${response.status}: ${await response.text()}`);
         const position = response.headers.get('log-position') as string;
         acknowledged.push({ user, id, name, position });
         count++;
         onAcknowledged();
         await response.text();
       } catch (error) {
-        if (error instanceof TypeError) return; // fetch's way to say that the connection is gone
+        if (error instanceof TypeError) return; // fetch: the connection was closed
         throw error;
       }
     }
   }
 
-  for (const life of LIVES) {
+  for (const lifetime of LIFETIMES) {
     const server = await startServer({ env: { DATA_DIR } });
     const as = client(server.url, DATA_DIR);
-    const end = count + life;
-    const lived = new Promise<void>((resolve) => {
+    const end = count + lifetime;
+    const lifetimeOver = new Promise<void>((resolve) => {
       onAcknowledged = () => {
         if (count >= end) resolve();
       };
     });
     const writing = Promise.all(writers.map((writer) => write(writer, as)));
-    await Promise.race([lived, writing]); // writing ends early only where it fails
+    await Promise.race([lifetimeOver, writing]); // writing ends early only on failure
     await server.kill();
     await writing;
   }

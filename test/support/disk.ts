@@ -18,25 +18,27 @@ export const canMount = canRun('a full disk', [
   '/mnt',
 ]);
 
-/** A small disk of its own, in a mount namespace that a process keeps: no one else sees it, nothing of it stays. */
+/**
+ * A small disk in the mount namespace of a process: it is invisible to others, and removed with the process.
+ */
 export async function smallDisk() {
   const mountPoint = tempDir();
   const keeper = start({ command: ['unshare', ...NAMESPACE, 'sh', '-c', MOUNT, mountPoint] });
   await keeper.printed(/mounted/);
   const into = isRoot ? ['--mount'] : ['--user', '--mount', '--preserve-credentials'];
-  const seen = `/proc/${keeper.pid}/root${mountPoint}`;
-  const ballast = join(seen, 'ballast');
+  const visiblePath = `/proc/${keeper.pid}/root${mountPoint}`;
+  const ballast = join(visiblePath, 'ballast');
   return {
     dir: join(mountPoint, 'data'),
-    /** The same directory as this process sees it. */
-    seen: join(seen, 'data'),
+    /** The path of the same directory for this process. */
+    visiblePath: join(visiblePath, 'data'),
     command: ['nsenter', `--target=${keeper.pid}`, ...into, ...SERVER],
     fill: () => fill(ballast),
     free: () => rmSync(ballast),
   };
 }
 
-/** Writes until not one byte more has room. */
+/** Writes until the disk has no space for another byte. */
 function fill(file: string): void {
   const fd = openSync(file, 'w');
   for (let size = 1024 * 1024; size >= 1; ) {
@@ -50,8 +52,8 @@ function fill(file: string): void {
   closeSync(fd);
 }
 
-/** Starts the server and sees it refuse: one line that names `what`, and an end. */
-export async function expectRefusal(options: Parameters<typeof run>[0], what: string): Promise<string> {
+/** Expects that a start fails with one line that contains `what`. */
+export async function expectStartFailure(options: Parameters<typeof run>[0], what: string): Promise<string> {
   const { code, stdout, stderr } = await run(options);
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   expect(stderr).toMatch(/^[^\n]+\n$/);
@@ -61,9 +63,12 @@ export async function expectRefusal(options: Parameters<typeof run>[0], what: st
 }
 
 /** Starts the server, stores alice's Fern, and stops it. */
-export async function storeFern(options: Parameters<typeof startServer>[0], seen: string): Promise<void> {
+export async function storeFern(
+  options: Parameters<typeof startServer>[0],
+  visiblePath: string,
+): Promise<void> {
   const server = await startServer(options);
-  await client(server.url, seen)('alice').create(1, { name: 'Fern' });
+  await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
   process.kill(server.pid, 'SIGTERM');
   expect((await server.ended).code).toBe(0);
 }

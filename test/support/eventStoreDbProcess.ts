@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { startDouble } from '../copy/logs.ts';
-import type { EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { serviceOver } from './eventStoreDbService.ts';
-import { answered, ready } from './load.ts';
+import { ready, untilAvailable } from './load.ts';
 import { type Ended, startServer } from './process.ts';
 import { client } from './service.ts';
+import { startFakeServer } from './stores.ts';
 import { tempDir } from './tempDir.ts';
 
-/** The service over EventStoreDB as a process, with what its users do. */
+/** The service over EventStoreDB as a process, with clients of its users. */
 export async function processOver(EVENTSTOREDB_URL: string, env: Record<string, string> = {}) {
   const { DATA_DIR = tempDir() } = env;
   const server = await startServer({ env: { EVENTSTOREDB_URL, ...env, DATA_DIR } });
@@ -27,18 +27,18 @@ export async function processOver(EVENTSTOREDB_URL: string, env: Record<string, 
 }
 
 type Ending = {
-  /** What happens to the server once it has taken a plant; where it is absent, there never was a server. */
-  fail?: (server: EventStoreDbDouble) => unknown;
-  /** When the signal comes after a POST, in milliseconds. */
+  /** Injects a failure after the first plant; if absent, the server is never available. */
+  fail?: (server: FakeEventStoreDb) => unknown;
+  /** The delay of the signal after a POST, in milliseconds. */
   later: number;
 };
 
-/** Whatever the server does to a POST in flight, SIGTERM ends the service in good order. */
-export async function expectProperEnd({ fail, later }: Ending): Promise<void> {
-  const server = await startDouble();
+/** Expects that SIGTERM stops the service gracefully with a POST in flight. */
+export async function expectGracefulEnd({ fail, later }: Ending): Promise<void> {
+  const server = await startFakeServer();
   if (!fail) await server.stop();
   const service = await processOver(server.url);
-  if (fail) expect((await answered(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
+  if (fail) expect((await untilAvailable(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
   await fail?.(server);
   const inFlight = service.alice.create(2, { name: 'Ivy' }).then(
     ({ status }) => status,
@@ -47,43 +47,45 @@ export async function expectProperEnd({ fail, later }: Ending): Promise<void> {
   await pause(later);
   expect(await service.terminate()).toEqual({ code: 0, signal: null });
   expect([200, 503, 'cut']).toContain(await inFlight);
-  const steps = ['closing', 'connections cut', 'closed'];
-  const taken = service.messages().filter((msg) => steps.includes(msg));
-  expect(taken).toEqual(steps.filter((step) => step !== 'connections cut' || taken.includes(step)));
+  const steps = ['closing', 'closed connections of requests in flight', 'closed'];
+  const loggedSteps = service.messages().filter((msg) => steps.includes(msg));
+  expect(loggedSteps).toEqual(
+    steps.filter((step) => step !== 'closed connections of requests in flight' || loggedSteps.includes(step)),
+  );
 }
 
 const USERS = ['alice', 'bob'] as const;
-/** Requests that each user has in flight. */
+/** Concurrent requests per user. */
 const WRITERS = 8;
 
 /**
- * Kills the service under load, as often as there are lives, each after so many acknowledged plants. Wherever it is
- * started again, on its directory or another one, it has all of them, once.
+ * Kills the service under load once per lifetime, after that number of acknowledged plants. When it is
+ * restarted, with its data directory or another one, it has all of them once.
  */
-export async function killUnderLoad(lives: readonly number[]): Promise<void> {
-  const { url } = await startDouble();
+export async function killUnderLoad(lifetimes: readonly number[]): Promise<void> {
+  const { url } = await startFakeServer();
   const DATA_DIR = tempDir();
   const acknowledged = { alice: new Set<string>(), bob: new Set<string>() };
   let nextId = 1;
-  for (const life of lives) {
+  for (const lifetime of lifetimes) {
     const service = await processOver(url, { DATA_DIR });
-    const lived = Promise.withResolvers<void>();
-    let left = life;
+    const lifetimeOver = Promise.withResolvers<void>();
+    let left = lifetime;
     const write = async (user: (typeof USERS)[number]): Promise<void> => {
       for (;;) {
         const name = `${user}'s plant ${nextId}`;
-        const answer = await answered(() => service[user].create(nextId++, { name }));
-        expect(answer.status).toBe(200);
+        const response = await untilAvailable(() => service[user].create(nextId++, { name }));
+        expect(response.status).toBe(200);
         acknowledged[user].add(name);
-        if (--left === 0) lived.resolve();
+        if (--left === 0) lifetimeOver.resolve();
       }
     };
     const writing = USERS.flatMap((user) => Array.from({ length: WRITERS }, () => write(user)));
     const ends = Promise.allSettled(writing);
-    await Promise.race([lived.promise, ...writing]); // writing ends early only where it fails
+    await Promise.race([lifetimeOver.promise, ...writing]); // writing ends early only on failure
     await service.kill();
     for (const { reason } of (await ends) as PromiseRejectedResult[])
-      expect(reason).toBeInstanceOf(TypeError); // fetch's way to say that the connection is gone
+      expect(reason).toBeInstanceOf(TypeError); // fetch: the connection was closed
   }
   for (const dir of [DATA_DIR, tempDir()]) {
     const service = await serviceOver(url, { DATA_DIR: dir });

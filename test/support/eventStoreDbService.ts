@@ -1,8 +1,8 @@
-import { startDouble } from '../copy/logs.ts';
-import type { EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { startService } from './service.ts';
+import { startFakeServer } from './stores.ts';
 
-/** The service over EventStoreDB, with what its users do. */
+/** The service over EventStoreDB, with clients of its users. */
 export async function serviceOver(EVENTSTOREDB_URL: string, env: Record<string, string> = {}) {
   const service = await startService({ EVENTSTOREDB_URL, ...env });
   const readiness = () => fetch(`${service.url}/health/ready`);
@@ -16,9 +16,9 @@ export async function serviceOver(EVENTSTOREDB_URL: string, env: Record<string, 
   };
 }
 
-/** A server that is gone, and will be where its URL says once it is restarted. */
-export async function startDoubleLater(): Promise<EventStoreDbDouble> {
-  const server = await startDouble();
+/** A stopped server, which listens at its URL after restart(). */
+export async function startFakeServerLater(): Promise<FakeEventStoreDb> {
+  const server = await startFakeServer();
   await server.stop();
   return server;
 }

@@ -1,20 +1,20 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { type EventStore, START } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
-import { startDouble } from '../copy/logs.ts';
-import type { EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { startFakeServer } from './stores.ts';
 
 type Line = { level: number; msg: string; reason?: string };
 
-/** A store until the test is over, and what it logs. */
+/** A store until the end of the test, and its log lines. */
 export async function open(
   url: string,
-  options: { patience?: number } = {},
+  options: { timeoutMs?: number } = {},
 ): Promise<{ store: EventStore; lines: Line[] }> {
   const lines: Line[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const store = await openEventStoreDb({ url, prefix: 'plant-', log, ...options });
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: 'plant-', logger: log, ...options });
   onTestFinished(() => store.close());
   return { store, lines };
 }
@@ -35,21 +35,21 @@ export async function subscribed(url: string) {
   await caughtUp.promise;
   return {
     store,
-    /** What has been received. */
+    /** The streams of the received events. */
     streams,
     drops: () =>
       lines
-        .filter(({ msg }) => msg === 'EventStoreDB has dropped the subscription: subscribing again')
+        .filter(({ msg }) => msg === 'subscription dropped; resubscribing')
         .map(({ level, reason }) => ({ level, reason })),
   };
 }
 
-/** Two nodes, and how one of them becomes the leader. */
+/** Two nodes, and a function that elects one of them. */
 export async function cluster(logs: { shared: boolean }) {
-  const first = await startDouble();
-  const second = await startDouble(logs.shared ? { log: first.log } : {});
+  const first = await startFakeServer();
+  const second = await startFakeServer(logs.shared ? { log: first.log } : {});
   const nodes = [first, second];
-  const elect = (leader: EventStoreDbDouble) => {
+  const elect = (leader: FakeEventStoreDb) => {
     const members = nodes.map((node) =>
       node === leader
         ? { port: node.port, state: 'leader' as const }

@@ -6,33 +6,36 @@ import { onTestFinished } from 'vitest';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 
-/** A message of an event stream as its reader has it. */
+/** A message of an event stream, as received. */
 export type Message = { id: string; data: string };
 
-type Asking = {
+type EventsRequest = {
   token: string;
-  /** With its question mark. */
+  /** Including the question mark. */
   query?: string;
   headers?: Record<string, string>;
 };
 
-/** A token of carol, who may read everybody's events, by the key in a data directory. */
+/** A token of carol with the scope audit, signed with the key in a data directory. */
 export function auditorToken(dir: string, expires = '1h'): Promise<string> {
   const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-  return issueToken(privateKey, { user: 'carol', scope: 'audit', expires });
+  return issueToken(privateKey, { subject: 'carol', scope: 'audit', lifetime: expires });
 }
 
-/** Newline-delimited events, line by line. */
-export async function linesOf(url: string, { token, query = '', headers = {} }: Asking): Promise<string[]> {
+/** The lines of an NDJSON replay. */
+export async function linesOf(
+  url: string,
+  { token, query = '', headers = {} }: EventsRequest,
+): Promise<string[]> {
   const authorization = `Bearer ${token}`;
-  const answer = await fetch(`${url}/events${query}`, { headers: { ...headers, authorization } });
-  const text = await answer.text();
-  if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
+  const response = await fetch(`${url}/events${query}`, { headers: { ...headers, authorization } });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${response.status}: ${text}`);
   return text.split('\n').slice(0, -1);
 }
 
-/** An EventSource, and what it has been told until now. */
-export function listen(url: string, { token, query = '', headers = {} }: Asking) {
+/** An EventSource, and what it has received so far. */
+export function listen(url: string, { token, query = '', headers = {} }: EventsRequest) {
   const authorization = `Bearer ${token}`;
   const source = new EventSource(`${url}/events${query}`, {
     fetch: (to, init) => fetch(to, { ...init, headers: { ...init.headers, ...headers, authorization } }),
@@ -43,8 +46,8 @@ export function listen(url: string, { token, query = '', headers = {} }: Asking)
   source.onmessage = ({ lastEventId, data }) => void messages.push({ id: lastEventId, data });
   source.onerror = ({ code }) => void failures.push(code);
 
-  /** Rejects when the client has given up before. */
-  async function happens(is: () => boolean): Promise<void> {
+  /** Rejects if the client stops reconnecting before. */
+  async function becomes(is: () => boolean): Promise<void> {
     while (!is()) {
       if (source.readyState === source.CLOSED) throw new Error(`given up after ${messages.length} messages`);
       const over = new AbortController();
@@ -56,20 +59,20 @@ export function listen(url: string, { token, query = '', headers = {} }: Asking)
   return {
     source,
     messages,
-    /** What it has met with: the status of a refusal, undefined where the connection ended. */
+    /** The failures so far: the status of an error response, or undefined if the connection ended. */
     failures,
-    opened: happens(() => source.readyState === source.OPEN),
-    /** The messages, once there are so many. */
+    opened: becomes(() => source.readyState === source.OPEN),
+    /** The messages, when there are `count` of them. */
     async first(count: number): Promise<Message[]> {
-      await happens(() => messages.length >= count);
+      await becomes(() => messages.length >= count);
       return messages.slice(0, count);
     },
-    failed: (times: number) => happens(() => failures.length >= times),
+    failed: (times: number) => becomes(() => failures.length >= times),
   };
 }
 
-/** An answer byte by byte, on a connection of its own or of an agent; nobody reads it before `read` is called. */
-export async function answerOf(
+/** A raw response, on its own connection or one of an agent; it is not read before `read` is called. */
+export async function openEvents(
   url: string,
   {
     token,
@@ -77,28 +80,28 @@ export async function answerOf(
     headers = {},
     method = 'GET',
     agent = false,
-  }: Asking & { method?: string; agent?: Agent | false },
+  }: EventsRequest & { method?: string; agent?: Agent | false },
 ) {
-  const asking = request(`${url}/events${query}`, {
+  const outgoing = request(`${url}/events${query}`, {
     method,
     agent,
     headers: { accept: 'text/event-stream', ...headers, authorization: `Bearer ${token}` },
   });
-  asking.on('error', () => {}); // whoever waits for the answer is told
-  onTestFinished(() => void asking.destroy());
-  const answered = once(asking, 'response') as Promise<[IncomingMessage]>;
-  asking.end();
-  const [response] = await answered;
-  response.on('error', () => {}); // a reset is a way to end
+  outgoing.on('error', () => {}); // the awaited response rejects
+  onTestFinished(() => void outgoing.destroy());
+  const awaited = once(outgoing, 'response') as Promise<[IncomingMessage]>;
+  outgoing.end();
+  const [response] = await awaited;
+  response.on('error', () => {}); // a reset ends the response, too
   let text = '';
-  /** Whether it came to its proper end. */
+  /** Whether the response is complete. */
   const ended = new Promise<boolean>((resolve) => response.once('close', () => resolve(response.complete)));
   return {
     response,
     ended,
     text: () => text,
     read: () => void response.setEncoding('utf8').on('data', (piece: string) => (text += piece)),
-    /** What has come, once it fits. */
+    /** The text received so far, when it matches. */
     async received(pattern: RegExp): Promise<string> {
       while (!pattern.test(text)) {
         if (response.closed) throw new Error(`ended without ${pattern}: ${text}`);
@@ -108,13 +111,13 @@ export async function answerOf(
       }
       return text;
     },
-    leave: () => void asking.destroy(),
+    leave: () => void outgoing.destroy(),
   };
 }
 
-export type Answer = Awaited<ReturnType<typeof answerOf>>;
+export type EventConnection = Awaited<ReturnType<typeof openEvents>>;
 
-/** The messages in the text of a stream, without what is only begun. */
+/** The complete messages in the text of a stream. */
 export function messagesIn(text: string): Message[] {
   return [...text.matchAll(/^id: (.+)\ndata: (.+)\n\n/gm)].map(([, id = '', data = '']) => ({ id, data }));
 }

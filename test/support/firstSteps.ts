@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { run } from './process.ts';
 
-/** The commands that a first start shows. */
+/** The commands that a first start prints. */
 export const curls = (output: string): string[] =>
   output.split('\n').filter((line) => line.startsWith('curl'));
 

@@ -12,10 +12,10 @@ export async function signingKey(alg: 'RS256' | 'ES256') {
 }
 type SigningKey = Awaited<ReturnType<typeof signingKey>>;
 
-/** An HTTP server on the loopback interface, closed with the test at the latest. */
-export async function listen(answer: RequestListener, port = 0) {
-  const server = createServer(answer).listen(port, '127.0.0.1');
-  server.maxRequestsPerSocket = 1; // so that no client goes on with a connection to what was closed
+/** An HTTP server on the loopback interface, closed at the end of the test. */
+export async function listen(handler: RequestListener, port = 0) {
+  const server = createServer(handler).listen(port, '127.0.0.1');
+  server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
   await once(server, 'listening');
   const close = async (): Promise<void> => {
     if (!server.listening) return;
@@ -28,15 +28,15 @@ export async function listen(answer: RequestListener, port = 0) {
 }
 
 /**
- * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749 section
- * 4.4) and for an audience of their choice (RFC 8707).
+ * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749
+ * section 4.4) and for an audience of their choice (RFC 8707).
  */
 export async function startIdentityProvider(key: SigningKey, atPort = 0) {
   const { alg } = key;
-  let answer: RequestListener = () => {};
-  const { port, close } = await listen((request, response) => answer(request, response), atPort);
+  let handler: RequestListener = () => {};
+  const { port, close } = await listen((request, response) => handler(request, response), atPort);
   const issuer = `http://127.0.0.1:${port}`;
-  answer = new Provider(issuer, {
+  handler = new Provider(issuer, {
     jwks: { keys: [key] },
     clients: ['alice', 'bob'].map((client_id) => ({
       client_id,
@@ -47,7 +47,7 @@ export async function startIdentityProvider(key: SigningKey, atPort = 0) {
       response_types: [],
     })),
     clientDefaults: { id_token_signed_response_alg: alg },
-    adapter: KeepsNothing,
+    adapter: EmptyAdapter,
     ttl: { ClientCredentials: 3600 },
     features: {
       clientCredentials: { enabled: true },
@@ -80,8 +80,8 @@ export async function startIdentityProvider(key: SigningKey, atPort = 0) {
   return { issuer, port, token, close };
 }
 
-/** Clients stand in the configuration, and JWTs speak for themselves: there is nothing to keep. */
-class KeepsNothing implements Adapter {
+/** An empty store: clients are in the configuration, and JWTs are self-contained. */
+class EmptyAdapter implements Adapter {
   async upsert(): Promise<undefined> {}
   async find(): Promise<undefined> {}
   async findByUserCode(): Promise<undefined> {}

@@ -2,21 +2,21 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { typed } from '../commands/typed.ts';
+import { runCli } from './cli.ts';
 import { rowsIn } from './logs.ts';
 import { type Ended, MAIN, NODE, type Process, start } from './process.ts';
 import { tempDir } from './tempDir.ts';
 
 /**
- * Begins a backup of a log to `copy.db` in a directory of its own, and interrupts it some milliseconds after there is
- * something of it. Where it has come to its end before, another one is begun, and given half of that time.
+ * Starts a backup of a log to `copy.db` in its own directory, and interrupts it `after` milliseconds after it
+ * has written data. If it completes before, another one is started and interrupted after half of that time.
  */
 export async function interruptBackup(
   dir: string,
   interrupt: (copying: Process) => void,
   after = 0,
 ): Promise<Ended & { place: string; stdout: string; stderr: string }> {
-  for (let life = after; ; life = Math.floor(life / 2)) {
+  for (let lifetime = after; ; lifetime = Math.floor(lifetime / 2)) {
     const place = tempDir();
     const file = join(place, 'copy.db');
     const copying = start({ command: [NODE, MAIN, 'backup', file], env: { DATA_DIR: dir } });
@@ -24,9 +24,9 @@ export async function interruptBackup(
     void copying.ended.then(() => {
       isOver = true;
     });
-    const isBegun = (): boolean => readdirSync(place).some((name) => sizeOf(join(place, name)) > 0);
-    while (!isOver && !isBegun()) await pause(1);
-    await pause(life);
+    const hasStarted = (): boolean => readdirSync(place).some((name) => sizeOf(join(place, name)) > 0);
+    while (!isOver && !hasStarted()) await pause(1);
+    await pause(lifetime);
     if (!isOver) interrupt(copying);
     const ended = { ...(await copying.ended), stdout: copying.stdout(), stderr: copying.stderr() };
     if (!existsSync(file)) return { ...ended, place };
@@ -37,10 +37,10 @@ export async function interruptBackup(
   }
 }
 
-/** Bytes; 0 where the file has been removed meanwhile. */
+/** Bytes; 0 if the file was removed meanwhile. */
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-/** A kill leaves only files whose names say that they are partial, and the next backup beside them has all events. */
+/** Expects only files that are named as partial, and that the next backup beside them has all events. */
 export async function expectOnlyPartial(
   place: string,
   { dir, events }: { dir: string; events: number },
@@ -49,7 +49,7 @@ export async function expectOnlyPartial(
   expect(rest.length).toBeGreaterThan(0);
   for (const name of rest) expect(name).toMatch(/^copy\.db\.[\da-f-]{36}\.partial(-journal)?$/);
   const file = join(place, 'copy.db');
-  expect(await typed(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+  expect(await runCli(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
   expect(readdirSync(place).sort()).toEqual(['copy.db', ...rest].sort());
   expect(rowsIn(file)).toHaveLength(events);
 }

@@ -1,27 +1,30 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { typed, withoutProgress } from '../commands/typed.ts';
-import { startDouble } from '../copy/logs.ts';
+import { VIEWS } from '../../projections/views.ts';
+import { runCli, withoutProgress } from './cli.ts';
 import { type Interruption, interrupted } from './interruptions.ts';
 import { plantOf, writeTo } from './logs.ts';
 import { MAIN, NODE } from './process.ts';
 import { startService } from './service.ts';
+import { startFakeServer } from './stores.ts';
 import { tempDir } from './tempDir.ts';
 
 export const REBUILD = [NODE, MAIN, 'rebuild'];
 
-/** What a rebuild says that has come to its end. */
+/** The output of a completed rebuild. */
 export const rebuilt = (events: number) => ({
   code: 0,
   stdout: '',
-  stderr: `the view has been built anew from ${events} events\n`,
+  stderr: Object.keys(VIEWS)
+    .map((name) => `rebuilt the view ${name} from ${events} events\n`)
+    .join(''),
 });
 
 export const viewIn = (dir: string): string => join(dir, 'view.db');
 
-/** Rebuilds that are interrupted leave the old view, from which the next server goes on. */
-export async function expectOldViewAfter(...ways: Interruption[]): Promise<void> {
+/** Expects that interrupted rebuilds keep the old view, from which the next server resumes. */
+export async function expectOldViewAfter(...interruptions: Interruption[]): Promise<void> {
   const [OLD, ALL] = [100, 1_000];
   const plants = (first: number, last: number) =>
     Array.from({ length: last - first + 1 }, (_, i) => plantOf('alice', first + i, `plant ${first + i}`));
@@ -29,28 +32,28 @@ export async function expectOldViewAfter(...ways: Interruption[]): Promise<void>
     await expect.poll(async () => (await service.as('alice').list()).length).toBe(plants);
     await service.close();
   };
-  const double = await startDouble();
+  const server = await startFakeServer();
   const dir = tempDir();
-  const env = { DATA_DIR: dir, EVENTSTOREDB_URL: double.url };
-  writeTo(double, ...plants(1, OLD));
+  const env = { DATA_DIR: dir, EVENTSTOREDB_URL: server.url };
+  writeTo(server, ...plants(1, OLD));
   await listed(await startService(env), OLD);
-  writeTo(double, ...plants(OLD + 1, ALL));
-  double.holdAfter(ALL / 2); // no rebuild comes to its end before this process acts
+  writeTo(server, ...plants(OLD + 1, ALL));
+  server.holdAfter(ALL / 2); // no rebuild completes before the interruption
   const names = readdirSync(dir).sort();
   const view = readFileSync(viewIn(dir));
-  for (const how of ways) {
+  for (const how of interruptions) {
     await interrupted(how, {
       command: REBUILD,
       env,
-      begun: () => expect.poll(() => readdirSync(dir)).toContain('view.db.new'),
+      started: () => expect.poll(() => readdirSync(dir)).toContain('view.db.new'),
       bar: /rebuilding .* events/,
-      result: /anew/,
+      result: /rebuilt/,
     });
     expect(readFileSync(viewIn(dir)).equals(view)).toBe(true);
     if (how !== 'SIGKILL') expect(readdirSync(dir).sort()).toEqual(names);
   }
-  double.holdAfter(Number.POSITIVE_INFINITY);
+  server.holdAfter(Number.POSITIVE_INFINITY);
   await listed(await startService(env), ALL);
-  expect(withoutProgress(await typed(['rebuild'], env))).toEqual(rebuilt(ALL));
+  expect(withoutProgress(await runCli(['rebuild'], env))).toEqual(rebuilt(ALL));
   expect(readdirSync(dir).sort()).toEqual(names);
 }

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { withoutProgress } from '../commands/typed.ts';
+import { withoutProgress } from './cli.ts';
 import { canRun, start } from './process.ts';
 
-/** A command on a terminal of its own, 80 columns wide: what is written to its stdin is typed there. */
+/** A command on its own terminal, 80 columns wide: what is written to its stdin is typed there. */
 export const onTerminal = (command: readonly string[]): string[] => {
   const quoted = command.map((part) => `'${part}'`).join(' ');
   return ['script', '-qec', `stty cols 80; exec ${quoted}`, '/dev/null'];
@@ -10,24 +10,24 @@ export const onTerminal = (command: readonly string[]): string[] => {
 
 export const hasTerminal = canRun('a command on a terminal', ['script', '-qec', 'true', '/dev/null']);
 
-/** A way to end a command before its work is done. */
+/** A way to interrupt a command. */
 export type Interruption = 'SIGTERM' | 'Ctrl-C' | 'SIGKILL';
 
 type Work = {
   command: readonly string[];
   env?: Record<string, string>;
-  /** Resolves once the work has begun. */
-  begun: () => Promise<void>;
-  /** What a terminal shows then. */
+  /** Resolves when the work has started. */
+  started: () => Promise<void>;
+  /** The progress bar on a terminal. */
   bar: RegExp;
-  /** What is printed once it is done. */
+  /** The output of a completed command. */
   result: RegExp;
 };
 
-/** Begins the work of a command and interrupts it; it says nothing besides its progress. */
+/** Starts a command and interrupts it; expects no output except its progress. */
 export async function interrupted(
   how: Interruption,
-  { command, env = {}, begun, bar, result }: Work,
+  { command, env = {}, started, bar, result }: Work,
 ): Promise<void> {
   if (how === 'Ctrl-C') {
     const watched = start({ command: onTerminal(command), env });
@@ -39,7 +39,7 @@ export async function interrupted(
     return;
   }
   const working = start({ command, env });
-  await begun();
+  await started();
   process.kill(working.pid, how);
   const ended = { ...(await working.ended), stdout: working.stdout(), stderr: working.stderr() };
   expect(withoutProgress(ended)).toEqual({ code: null, signal: how, stdout: '', stderr: '' });

@@ -3,18 +3,18 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { expect, onTestFinished } from 'vitest';
-import type { DoubleLog, EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import type { FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import { client, type Plant, startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
 
-/** After a 503 the request is repeated after this, in milliseconds. */
+/** The delay before a request is repeated after a 503, in milliseconds. */
 const RETRY_AFTER_MS = 100;
-/** So many plants are enough to see that all writers are served, several times each. */
+/** A number of plants after which all writers have been served several times. */
 const ENOUGH = 40;
 
-/** Two instances over one log, ready: a data directory each, one key. */
+/** Two ready instances over one log, with separate data directories and one key. */
 export async function twoInstances(url: string, urlOfSecond = url): Promise<Instances> {
   const keys = tempDir();
   const started: Instance[] = [];
@@ -29,28 +29,28 @@ export async function twoInstances(url: string, urlOfSecond = url): Promise<Inst
 type Instance = Awaited<ReturnType<typeof startService>>;
 export type Instances = Readonly<[Instance, Instance]>;
 
-/** Resolves once an instance has caught up with its log. */
+/** Resolves when an instance has caught up with its log. */
 export async function ready({ url }: { url: string }): Promise<void> {
   while ((await fetch(`${url}/health/ready`)).status !== 200) await pause(RETRY_AFTER_MS / 5);
 }
 
-/** Repeats a request while it is refused with 503, as clients do. */
-export async function answered(request: () => Promise<Response>): Promise<Response> {
+/** Repeats a request while it returns 503, like a client. */
+export async function untilAvailable(request: () => Promise<Response>): Promise<Response> {
   for (;;) {
-    const answer = await request();
-    if (answer.status !== 503) return answer;
-    await answer.arrayBuffer();
+    const response = await request();
+    if (response.status !== 503) return response;
+    await response.arrayBuffer();
     await pause(RETRY_AFTER_MS);
   }
 }
 
-/** What the log says of each user's plants, from its events alone. */
+/** The plants of each user, computed from the events of the log. */
 export class Fold {
-  readonly #log: DoubleLog;
+  readonly #log: FakeLog;
   readonly #plants = new Map<string, { position: bigint; plant: Plant }[]>();
   #folded = 0;
 
-  constructor(log: DoubleLog) {
+  constructor(log: FakeLog) {
     this.#log = log;
   }
 
@@ -71,40 +71,41 @@ export class Fold {
 
 type Options = {
   instances: Instances;
-  log: DoubleLog;
-  /** What each of the writers rests after a plant, in milliseconds. */
-  rest?: number;
+  log: FakeLog;
+  /** The pause of each writer after a plant, in milliseconds. */
+  pauseMs?: number;
 };
 
-/** Requests that each user has in flight at each instance. */
+/** Concurrent requests per user and instance. */
 const WRITERS = 3;
-/** So many refusals are at least one for each writer of each instance. */
-const REFUSED_TO_ALL = 2 * WRITERS * USERS.length * 2;
+/** A number of 503s of which every writer of every instance has at least one. */
+const ONE_503_PER_WRITER = 2 * WRITERS * USERS.length * 2;
 
 /**
- * Two users who create plants through both instances, some twice and some at both at once, each until it is
- * acknowledged. In between they list them on the other instance, up to where they know that they are.
+ * Two users who create plants through both instances, some twice and some on both concurrently, and retry
+ * each until it is acknowledged. In between they list them on the other instance, with the acknowledged
+ * Log-Position.
  */
 export class Load {
   /** Each plant by its stream, with the position that was acknowledged. */
   readonly acknowledged = new Map<string, Plant & { position: bigint }>();
-  /** Whatever a client must never see. */
-  readonly complaints: string[] = [];
-  /** How often a request was answered with 503. */
+  /** The responses that violate the guarantees. */
+  readonly violations: string[] = [];
+  /** The number of 503s. */
   refused = 0;
-  /** The last position acknowledged, as a client knows it. */
+  /** The last acknowledged Log-Position. */
   end = '';
   readonly #fold: Fold;
-  readonly #rest: number;
+  readonly #pauseMs: number;
   readonly #nextId = new Map<string, number>();
   readonly #writing: Promise<unknown>;
   #stopping = false;
   #isOver = false;
 
-  constructor({ instances, log, rest = 5 }: Options) {
+  constructor({ instances, log, pauseMs = 5 }: Options) {
     const [first, second] = instances;
     this.#fold = new Fold(log);
-    this.#rest = rest;
+    this.#pauseMs = pauseMs;
     onTestFinished(() => {
       this.#stopping = true;
       this.#isOver = true;
@@ -119,13 +120,13 @@ export class Load {
     );
   }
 
-  /** Resolves once so many more plants are acknowledged, or something is wrong. */
+  /** Resolves when `count` more plants are acknowledged, or there is a violation. */
   async more(count = ENOUGH): Promise<void> {
     const enough = this.acknowledged.size + count;
-    await expect.poll(() => this.complaints.length > 0 || this.acknowledged.size >= enough).toBe(true);
+    await expect.poll(() => this.violations.length > 0 || this.acknowledged.size >= enough).toBe(true);
   }
 
-  /** Resolves once everything that was asked for is acknowledged. */
+  /** Stops the writers, and resolves when all plants are acknowledged. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#writing;
@@ -139,21 +140,21 @@ export class Load {
         const position = await this.#create(user, id, here, there);
         if (id % 4 === 0) await this.#list(user, there, position);
       } catch (error) {
-        this.complaints.push(`plant ${id} of ${user}: ${error}`);
+        this.violations.push(`plant ${id} of ${user}: ${error}`);
       }
-      await pause(this.#rest);
+      await pause(this.#pauseMs);
     }
   }
 
   async #create(user: string, id: number, here: Instance, there: Instance): Promise<string> {
     const plant = { name: `${user}'s plant ${id}`, ...(id % 2 === 0 ? { tag: 'indoor' } : {}) };
     const createAt = async ({ as }: Instance): Promise<string> => {
-      const answer = await this.#repeat(() => as(user).create(id, plant), 50301);
-      this.#expectSame(await answer.json(), plant, `the answer about plant ${id} of ${user}`);
-      return answer.headers.get('log-position') ?? '';
+      const response = await this.#repeat(() => as(user).create(id, plant), 50301);
+      this.#expectSame(await response.json(), plant, `the response for plant ${id} of ${user}`);
+      return response.headers.get('log-position') ?? '';
     };
     const [position = '', ...others] = await Promise.all(
-      (id % 5 === 0 ? [here, there] : [here]).map(createAt), // some at both instances at once
+      (id % 5 === 0 ? [here, there] : [here]).map(createAt), // some on both instances concurrently
     );
     if (id % 5 === 1) others.push(await createAt(there)); // and some twice
     for (const other of others) this.#expectSame(other, position, `the position of plant ${id} of ${user}`);
@@ -162,21 +163,21 @@ export class Load {
     return position;
   }
 
-  /** The list has to be what the log says up to the position that the answer names, and not an earlier one. */
+  /** The list must be the fold of the log up to the Log-Position of the response, and not be older. */
   async #list(user: string, { as }: Instance, position: string): Promise<void> {
     const headers = { 'log-position': position };
-    const answer = await this.#repeat(() => as(user).get('', headers), 50301, 50302);
-    const upTo = positionIn(answer.headers.get('log-position') ?? '');
-    if (upTo < positionIn(position)) this.complaints.push(`a list up to ${upTo} instead of ${position}`);
-    this.#expectSame(await answer.json(), this.#fold.plantsOf(user, upTo), `the list of ${user}`);
+    const response = await this.#repeat(() => as(user).get('', headers), 50301, 50302);
+    const upTo = positionIn(response.headers.get('log-position') ?? '');
+    if (upTo < positionIn(position)) this.violations.push(`a list up to ${upTo} instead of ${position}`);
+    this.#expectSame(await response.json(), this.#fold.plantsOf(user, upTo), `the list of ${user}`);
   }
 
   /** Repeats a request until it succeeds. */
   async #repeat(request: () => Promise<Response>, ...refusals: number[]): Promise<Response> {
     while (!this.#isOver) {
-      const answer = await request();
-      if (answer.status === 200) return answer;
-      const { error, message } = (await answer.json()) as { error: number; message: string };
+      const response = await request();
+      if (response.status === 200) return response;
+      const { error, message } = (await response.json()) as { error: number; message: string };
       if (!refusals.includes(error)) throw new Error(`refused with ${error}: ${message}`);
       this.refused++;
       await pause(RETRY_AFTER_MS);
@@ -186,23 +187,23 @@ export class Load {
 
   #expectSame(found: unknown, expected: unknown, what: string): void {
     const [is, shouldBe] = [JSON.stringify(found), JSON.stringify(expected)];
-    if (is !== shouldBe) this.complaints.push(`${what} is ${is} instead of ${shouldBe}`);
+    if (is !== shouldBe) this.violations.push(`${what} is ${is} instead of ${shouldBe}`);
   }
 }
 
-/** More plants are created than before a fault, and each of them is acknowledged. */
+/** Expects that more plants are created after a fault, and all are acknowledged. */
 export async function expectRecovery(load: Load): Promise<void> {
   await load.more();
   await load.stop();
 }
 
-/** Whether log and views are as they would be if nothing had happened, and nothing is left over at the nodes. */
-export async function expectUnharmed(
+/** Expects that log and views are consistent, and that the nodes have no leftover calls. */
+export async function expectConsistent(
   load: Load,
-  { instances, nodes }: { instances: Instances; nodes: EventStoreDbDouble[] },
+  { instances, nodes }: { instances: Instances; nodes: FakeEventStoreDb[] },
 ): Promise<void> {
-  expect(load.complaints).toEqual([]);
-  const [{ log }] = nodes as [EventStoreDbDouble];
+  expect(load.violations).toEqual([]);
+  const [{ log }] = nodes as [FakeEventStoreDb];
   const created = log.all.filter(({ stream }) => stream.startsWith('plant-'));
   expect(created.length).toBe(load.acknowledged.size);
   for (const { stream, position, data } of created) {
@@ -213,11 +214,11 @@ export async function expectUnharmed(
   for (const instance of instances) {
     await ready(instance);
     for (const user of USERS) {
-      const answer = await answered(() => instance.as(user).get('', { 'log-position': load.end }));
-      expect(await answer.json()).toEqual(fold.plantsOf(user));
+      const response = await untilAvailable(() => instance.as(user).get('', { 'log-position': load.end }));
+      expect(await response.json()).toEqual(fold.plantsOf(user));
     }
   }
-  const total = (count: (node: EventStoreDbDouble) => number) =>
+  const total = (count: (node: FakeEventStoreDb) => number) =>
     nodes.reduce((sum, node) => sum + count(node), 0);
   const open = () => ({
     subscriptions: total((node) => node.openSubscriptions),
@@ -225,27 +226,27 @@ export async function expectUnharmed(
     batchesOfEach: Math.ceil(total((node) => node.openBatches) / instances.length),
   });
   await expect.poll(open).toEqual({ subscriptions: 2, reads: 0, batchesOfEach: 1 });
-  // Each drop is logged once: there are no more lines than subscriptions that were made again.
+  // Each drop is logged once: there are at most as many lines as resubscriptions.
   const drops = dropsIn(instances).flat();
-  const madeAgain = total((node) => node.calls.subscribe) - instances.length;
-  expect(drops.length).toBeLessThanOrEqual(madeAgain);
+  const resubscriptions = total((node) => node.calls.subscribe) - instances.length;
+  expect(drops.length).toBeLessThanOrEqual(resubscriptions);
   for (const { reason } of drops) expect(reason).toMatch(/./);
 }
 
 type LoggedDrop = { level: number; reason: string };
 
-/** What each instance has logged of its subscription. */
+/** The log lines of each instance about its subscription. */
 export function dropsIn(instances: Instances): LoggedDrop[][] {
   return instances.map((instance) =>
     instance
       .log()
-      .filter(({ msg }) => msg === 'EventStoreDB has dropped the subscription: subscribing again')
+      .filter(({ msg }) => msg === 'subscription dropped; resubscribing')
       .map(({ level, reason }) => ({ level, reason })),
   );
 }
 
-/** What this process has that could leak, listeners of its own and threads, and the warnings that it gives. */
-export function belongings() {
+/** The resources of this process that could leak, its listeners and threads, and its warnings. */
+export function resourcesInUse() {
   const warnings: string[] = [];
   const warn = ({ name, message }: Error) => void warnings.push(`${name}: ${message}`);
   process.on('warning', warn);
@@ -263,174 +264,179 @@ export function belongings() {
   return { expectNoMore: () => expect.poll(more).toEqual({ threads: 0, listeners: [], warnings: [] }) };
 }
 
-/** The place in the log in a `Log-Position`. */
+/** The position in a `Log-Position`. */
 function positionIn(text: string): bigint {
   return BigInt(text.split('.').at(-1) ?? '');
 }
 
-/** What an append says that comes while the client is closing the channel: it may be heard before the reason for that. */
+/**
+ * The error of an append while the client closes the channel; it may be reported before the reason for that.
+ */
 const CLOSED = 'Channel closed before call started';
 /** Pino's levels. */
 const INFO = 30;
 const WARN = 40;
 
-/** What has happened since a fault was injected. */
+/** The changes since a fault was injected. */
 type Since = {
-  /** What each instance has logged. */
+  /** The log lines of each instance. */
   drops: LoggedDrop[][];
   subscriptions: number;
   acknowledged: number;
   refused: number;
-  /** Calls that are still to fail. */
-  faultsLeft: number;
+  /** The number of injected failures that have not occurred yet. */
+  failuresLeft: number;
 };
 
-/** What may go wrong with a server, and what the service logs of it. */
+/** A fault of a server, and what the service logs about it. */
 export type Fault = {
   what: string;
-  inject: (server: EventStoreDbDouble) => unknown;
-  /** Whether the instances have met it, so that it may be healed. */
-  isMet: (since: Since) => boolean;
-  heal?: (server: EventStoreDbDouble) => unknown;
-  /** What each instance logs. */
+  inject: (server: FakeEventStoreDb) => unknown;
+  /** Whether the fault has affected the instances, so that it can be healed. */
+  hasOccurred: (since: Since) => boolean;
+  heal?: (server: FakeEventStoreDb) => unknown;
+  /** The expected log line of each instance. */
   logs?: { level: number; reason: RegExp };
 };
 
-const allCallsFailed = ({ faultsLeft }: Since): boolean => faultsLeft === 0;
-/** Each has logged a drop; or, if one was subscribing again just then and logs none, every writer has been refused. */
-const eachHasMetIt = ({ drops, refused }: Since): boolean =>
-  drops.every(({ length }) => length > 0) || refused >= REFUSED_TO_ALL;
-const eachHasSubscribedAgain = ({ drops, subscriptions }: Since): boolean => subscriptions >= drops.length;
+const allCallsFailed = ({ failuresLeft }: Since): boolean => failuresLeft === 0;
+/**
+ * Each has logged a drop; or, if one was resubscribing at that time and logs none, every writer has received
+ * a 503.
+ */
+const hasAffectedEach = ({ drops, refused }: Since): boolean =>
+  drops.every(({ length }) => length > 0) || refused >= ONE_503_PER_WRITER;
+const hasResubscribedEach = ({ drops, subscriptions }: Since): boolean => subscriptions >= drops.length;
 
 const LOST_CONNECTION = { level: WARN, reason: RegExp(`ECONNRESET|Connection dropped|${CLOSED}`) };
 
 export const FAULTS = {
   gone: {
-    what: 'a server that is gone for a while',
+    what: 'a short outage of the server',
     inject: (server) => server.stop(),
-    isMet: eachHasMetIt,
+    hasOccurred: hasAffectedEach,
     heal: (server) => server.restart(),
     logs: LOST_CONNECTION,
   },
   goneForLong: {
-    what: 'a server that is gone until requests are refused',
+    what: 'an outage of the server until requests are 503',
     inject: (server) => server.stop(),
-    isMet: (since) => eachHasMetIt(since) && since.refused > 0,
+    hasOccurred: (since) => hasAffectedEach(since) && since.refused > 0,
     heal: (server) => server.restart(),
     logs: LOST_CONNECTION,
   },
-  lostAnswers: {
-    what: 'answers that are lost after the plant was stored',
-    inject: (server) => server.loseAnswers(8),
-    isMet: allCallsFailed,
+  lostResponses: {
+    what: 'lost responses after the plant was stored',
+    inject: (server) => server.loseResponses(8),
+    hasOccurred: allCallsFailed,
   },
   brokenCalls: {
-    what: 'calls that break after the plant was stored',
+    what: 'broken calls after the plant was stored',
     inject: (server) => server.breakAfterStoring(4),
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   serverTimeouts: {
-    what: 'a server that has stored a plant and says that it ran out of time',
+    what: 'timeouts reported by the server after the plant was stored',
     inject: (server) => server.timeOut(20),
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   frozen: {
-    what: 'a server that stands still for seconds',
+    what: 'a server that is frozen for seconds',
     inject: (server) => server.freeze(),
-    isMet: eachHasMetIt,
+    hasOccurred: hasAffectedEach,
     heal: (server) => server.thaw(),
-    logs: { level: WARN, reason: /^no answer for \d+ ms$/ },
+    logs: { level: WARN, reason: /^no response for \d+ ms$/ },
   },
   slow: {
-    what: 'a server that is slow',
+    what: 'a slow server',
     inject: (server) => server.slow(200),
-    isMet: ({ acknowledged }) => acknowledged >= ENOUGH,
+    hasOccurred: ({ acknowledged }) => acknowledged >= ENOUGH,
     heal: (server) => server.slow(0),
   },
   busy: {
-    what: 'a server that is busy',
+    what: 'a busy server',
     inject: (server) => server.busy(50),
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   notLeader: {
-    what: 'a server that leads no more',
+    what: 'a server that is no longer the leader',
     inject: (server) => server.notLeader(20),
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   internalErrors: {
-    what: 'appends that end with an internal error',
+    what: 'appends that fail with an internal error',
     inject: (server) => server.failAppends(4, status.INTERNAL),
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   brokenClients: {
-    what: 'an internal error at the first append of a client, which breaks the client for good',
+    what: 'an internal error on the first append of a client, which breaks the client permanently',
     inject: (server) => {
       server.failFeatures(2);
       server.failAppends(2, status.INTERNAL); // so that there are new clients
     },
-    isMet: allCallsFailed,
+    hasOccurred: allCallsFailed,
   },
   ended: {
-    what: 'a subscription that just ends',
+    what: 'a subscription that ends without an error',
     inject: (server) => server.dropSubscriptions('end'),
-    isMet: eachHasSubscribedAgain,
-    logs: { level: INFO, reason: /^the server ended it$/ },
+    hasOccurred: hasResubscribedEach,
+    logs: { level: INFO, reason: /^the server ended the subscription$/ },
   },
   tooSlow: {
     what: 'a subscription that was too slow for the server',
     inject: (server) => server.dropSubscriptions('slow'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: { level: INFO, reason: /Consumer too slow/ },
   },
   cancelled: {
-    what: 'a subscription that is cancelled',
+    what: 'a cancelled subscription',
     inject: (server) => server.dropSubscriptions('cancelled'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: { level: WARN, reason: RegExp(`cancelled|${CLOSED}`) },
   },
   notReady: {
-    what: 'a subscription that ends since the server is not ready',
+    what: 'a subscription that ends because the server is not ready',
     inject: (server) => server.dropSubscriptions('unavailable'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: { level: WARN, reason: RegExp(`Server Is Not Ready|${CLOSED}`) },
   },
   reset: {
-    what: 'connections that are reset',
+    what: 'reset connections',
     inject: (server) => server.dropSubscriptions('reset'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: LOST_CONNECTION,
   },
   internalError: {
     what: 'a subscription that ends with an internal error',
     inject: (server) => server.dropSubscriptions('internal'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: { level: WARN, reason: /RST_STREAM/ },
   },
   sentToLeader: {
-    what: 'a subscription that is sent to another leader',
+    what: 'a subscription that is redirected to another leader',
     inject: (server) => server.dropSubscriptions('notLeader'),
-    isMet: eachHasSubscribedAgain,
+    hasOccurred: hasResubscribedEach,
     logs: { level: INFO, reason: /leader/i },
   },
   silent: {
-    what: 'a subscription that falls silent for ever',
+    what: 'a subscription that becomes silent permanently',
     inject: (server) => server.muteSubscriptions(),
-    isMet: eachHasSubscribedAgain,
-    logs: { level: INFO, reason: /silent, though there is more in the log/ },
+    hasOccurred: hasResubscribedEach,
+    logs: { level: INFO, reason: /silent, although the log has more events/ },
   },
 } satisfies Record<string, Fault>;
 
-/** A fault is injected so often at most. */
+/** The maximum number of injections of a fault. */
 const ATTEMPTS = 5;
 
-type Scene = { server: EventStoreDbDouble; instances: Instances; load: Load };
+type Scene = { server: FakeEventStoreDb; instances: Instances; load: Load };
 
 /**
- * Injects a fault and heals it once both instances have met it, and have logged what they should. On a slow machine an
- * instance may just then subscribe again for another reason: then the fault is injected once more.
+ * Injects a fault, and heals it when it has affected both instances and they have logged it. On a slow
+ * machine an instance may resubscribe at that time for another reason: then the fault is injected again.
  */
-export async function meet(
-  { what, inject, isMet, heal, logs }: Fault,
+export async function injectAndHeal(
+  { what, inject, hasOccurred, heal, logs }: Fault,
   { server, instances, load }: Scene,
 ): Promise<void> {
   const linesBefore = dropsIn(instances).map(({ length }) => length);
@@ -448,11 +454,11 @@ export async function meet(
       subscriptions: server.calls.subscribe - subscriptions,
       acknowledged: load.acknowledged.size - acknowledged,
       refused: load.refused - refused,
-      faultsLeft: server.faultsLeft,
+      failuresLeft: server.failuresLeft,
     });
     await inject(server);
-    const state = () => ({ ...since(), isMet: isMet(since()) });
-    await expect.poll(state, { interval: 100, message: what }).toMatchObject({ isMet: true });
+    const state = () => ({ ...since(), hasOccurred: hasOccurred(since()) });
+    await expect.poll(state, { interval: 100, message: what }).toMatchObject({ hasOccurred: true });
     await heal?.(server);
     if (!logs || isLogged()) return;
   }

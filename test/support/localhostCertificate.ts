@@ -1,4 +1,6 @@
-/** A key and its certificate for localhost, signed by itself, valid from 2000 to 2199: for servers of tests, and for nothing else. */
+/**
+ * A self-signed certificate for localhost and its key, valid from 2000 to 2199: only for servers in tests.
+ */
 export const LOCALHOST = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgyjT5idGW+rmtR3tK

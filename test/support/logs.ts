@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { openLogFile } from '../../src/eventStore/sqliteFile.ts';
-import type { DoubleEvent, EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import type { FakeEvent, FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { tempDir } from './tempDir.ts';
 
 const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-01-01T00:00:00.000Z' };
@@ -10,12 +10,12 @@ export type EventToStore = {
   stream: string;
   id: string;
   type?: string;
-  /** Written as JSON; a text is written as it is. */
+  /** Stored as JSON; a string is stored unchanged. */
   data: object | string;
   metadata?: object | string;
 };
 
-/** The event of a plant, as the service writes it. */
+/** The event of a plant, like that of the service. */
 export function plantOf(user: string, id: number, name: string): EventToStore {
   return { stream: `plant-${user}/${id}`, id: eventId(id), data: { id: `${id}`, user, name } };
 }
@@ -24,7 +24,10 @@ export function plantOf(user: string, id: number, name: string): EventToStore {
 export const eventId = (n: number): string =>
   `${n.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`;
 
-/** Appends events, each the first of its stream, to the log in a data directory, as a server would have; gives the directory. */
+/**
+ * Appends events, each the first of its stream, to the log in a data directory, like a server; returns the
+ * directory.
+ */
 export function appendTo(dir: string, ...events: EventToStore[]): string {
   using db = openLogFile(join(dir, 'log.db'));
   const insert = db.prepare(
@@ -36,27 +39,27 @@ export function appendTo(dir: string, ...events: EventToStore[]): string {
   return dir;
 }
 
-/** The same in a double of EventStoreDB. */
-export function writeTo(double: EventStoreDbDouble, ...events: EventToStore[]): DoubleEvent[] {
+/** The same on a fake EventStoreDB server. */
+export function writeTo(server: FakeEventStoreDb, ...events: EventToStore[]): FakeEvent[] {
   return events.map(({ stream, type = 'PlantCreated', metadata = METADATA, ...event }) =>
-    double.write(stream, { type, metadata, ...event }),
+    server.write(stream, { type, metadata, ...event }),
   );
 }
 
-type Many = {
+type LogContent = {
   events: number;
   dir?: string;
-  /** So many are there already. */
+  /** The number of existing events. */
   after?: number;
   type?: string;
-  /** Of each plant, in SQL, by its id. */
+  /** The user of each plant, in SQL, by its ID. */
   user?: string;
   name?: string;
 };
 
 /**
- * A data directory with so many events in its log, as if they had been posted one after the other: plant 1 of alice,
- * plant 2 of bob, and so on; the plant's id is its position.
+ * A data directory with this number of events in its log, as after consecutive POSTs: plant 1 of alice,
+ * plant 2 of bob, and so on; the ID of a plant is its position.
  */
 export function logWith({
   events,
@@ -65,7 +68,7 @@ export function logWith({
   type = 'PlantCreated',
   user = "iif(id % 2, 'alice', 'bob')",
   name = "'plant ' || id",
-}: Many): string {
+}: LogContent): string {
   using db = openLogFile(join(dir, 'log.db'));
   db.exec(`
     PRAGMA synchronous = OFF;
@@ -87,7 +90,7 @@ export function logWith({
 
 export type Row = { position: number; id: string; stream: string; data: string };
 
-/** What a log holds, read from its file. */
+/** The events of a log, read from its file. */
 export function rowsIn(file: string): Row[] {
   using db = new DatabaseSync(file, { readOnly: true, timeout: 60_000 });
   return db.prepare('SELECT position, id, stream, data FROM events ORDER BY position').all() as Row[];

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 
-/** Where `npm start` is typed. */
+/** The project directory. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const NODE = process.execPath;
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -11,13 +11,13 @@ export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 
 type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
-  /** The whole environment besides PATH and HOME. */
+  /** The environment, except PATH and HOME. */
   env?: Record<string, string>;
-  /** What to run; the service itself when absent. */
+  /** The command; the service by default. */
   command?: readonly string[];
 };
 
-/** A process in a group of its own, its output kept. Whoever launches it has to `kill` it. */
+/** A process in its own group, with its output. The caller must `kill` it. */
 export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) {
   const [file = '', ...args] = command;
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
@@ -36,12 +36,12 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
-  child.stdin?.on('error', () => {}); // it may be gone before it has read what was typed
-  // 'close', not 'exit': it also waits for every descendant that still holds the output.
+  child.stdin?.on('error', () => {}); // it may end before it has read its input
+  // 'close', not 'exit': it also waits for every descendant that has the output open.
   const ended: Promise<Ended> = once(child, 'close').then(([code, signal]) => ({ code, signal }));
   ended.catch(() => {});
 
-  /** Resolves with the match once the output holds the pattern; rejects when the process ends without it. */
+  /** Resolves with the match when the output matches; rejects if the process ends without it. */
   async function printed(pattern: RegExp): Promise<RegExpMatchArray> {
     let over = false;
     for (;;) {
@@ -64,9 +64,9 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     stderr: () => stderr,
     ended,
     printed,
-    /** Where the service listens. */
+    /** The URL of the service. */
     listening: async () => (await printed(/listening at (http:\/\/[^\s"]+)/))[1] as string,
-    /** SIGKILL to all of its group that is still there. */
+    /** Sends SIGKILL to its process group. */
     async kill(): Promise<void> {
       if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
       await ended.catch(() => {});
@@ -76,7 +76,7 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
 
 export type Process = ReturnType<typeof launch>;
 
-/** Signals a process and all its descendants that are still there. */
+/** Signals a process and all its running descendants. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
@@ -85,7 +85,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A process that is killed after the test, whatever became of it. */
+/** A process that is killed after the test. */
 export function start(options: Options): Process {
   const started = launch(options);
   onTestFinished(() => started.kill());
@@ -98,7 +98,7 @@ export async function startServer(options: Options): Promise<Process & { url: st
   return { ...started, url: await started.listening() };
 }
 
-/** Runs a command to its end; one that does not end is killed with its test. */
+/** Runs a command to its end; it is killed at the end of the test. */
 export async function run(options: Options): Promise<Ended & { stdout: string; stderr: string }> {
   const started = start(options);
   started.stdin.end();
@@ -106,7 +106,7 @@ export async function run(options: Options): Promise<Ended & { stdout: string; s
   return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
 }
 
-/** Whether a command works here; says so, in one line, when it does not. */
+/** Whether a command works here; prints one line if it does not. */
 export function canRun(what: string, [file = '', ...args]: readonly string[]): boolean {
   const works = spawnSync(file, args, { timeout: 120_000 }).status === 0;
   if (!works)

@@ -2,22 +2,22 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { readConfig } from '../../src/config.ts';
-import { serve } from '../../src/serve.ts';
+import { startService as start } from '../../src/service.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 
-/** The whole service in this process, on a free port, with its data in `DATA_DIR` or a directory of its own. */
+/** The whole service in this process, on a free port, with its data in `DATA_DIR` or a new directory. */
 export async function startService(env: Record<string, string> = {}) {
   const dir = env.DATA_DIR ?? tempDir();
   const lines: string[] = [];
-  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
+  const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
   const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
-  const service = await serve(config, {
-    log,
-    onProgress: () => {},
+  const service = await start(config, {
+    logger,
+    progressOf: () => () => {},
     onFatal: (error) => {
       throw error;
     },
@@ -38,13 +38,16 @@ export async function startService(env: Record<string, string> = {}) {
   };
 }
 
-/** Calls in the name of a user, with a token made from the key in `dir`, and with a scope where one is given. */
+/** Clients of users, with tokens signed with the key in `dir`, and with an optional scope. */
 export function client(url: string, dir: string) {
   return (user: string, scope?: string) => {
     const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
       const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
       const headers = new Headers(init.headers);
-      headers.set('authorization', `Bearer ${await issueToken(privateKey, { user, expires: '1h', scope })}`);
+      headers.set(
+        'authorization',
+        `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h', scope })}`,
+      );
       return fetch(`${url}${path}`, { ...init, headers });
     };
     const post = (
@@ -58,13 +61,13 @@ export function client(url: string, dir: string) {
       });
     return {
       request,
-      /** POSTs bytes as they are. */
+      /** POSTs this body. */
       post,
-      /** Creates a plant; `id` is written digit by digit. */
+      /** Creates a plant; all digits of `id` are sent. */
       create: (id: bigint | number, plant: Plant) => post(`{"id":${id},${JSON.stringify(plant).slice(1)}`),
       /** GETs /plants with this query and these headers. */
       get: (query = '', headers: Record<string, string> = {}) => request(`/plants${query}`, { headers }),
-      /** The plants of the list, all of them. */
+      /** The complete list of plants. */
       list: async (): Promise<Plant[]> => (await request('/plants')).json() as Promise<Plant[]>,
     };
   };

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { afterAll } from 'vitest';
 import { readConfig } from '../../src/config.ts';
-import { serve } from '../../src/serve.ts';
+import { startService } from '../../src/service.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { client } from './service.ts';
@@ -15,13 +15,13 @@ export type StoredEvent = { position: number; stream: string; revision: number; 
   metadata: Record<string, unknown>;
 };
 
-/** One service for all the tests of a file, on a free port, with a data directory of its own. */
+/** One service for all tests of a file, on a free port, with its own data directory. */
 export async function serviceOfFile(env: Record<string, string> = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
-  const { url, close } = await serve(config, {
-    log: pino({ level: 'silent' }),
-    onProgress: () => {},
+  const { url, close } = await startService(config, {
+    logger: pino({ level: 'silent' }),
+    progressOf: () => () => {},
     onFatal: (error) => {
       throw error;
     },
@@ -36,9 +36,10 @@ export async function serviceOfFile(env: Record<string, string> = {}) {
     dir,
     close,
     as: client(url, dir),
-    /** The value of an Authorization field. */
-    bearer: async (user: string) => `Bearer ${await issueToken(privateKey, { user, expires: '1h' })}`,
-    /** What the log holds, read from its file. */
+    /** An Authorization header. */
+    bearer: async (user: string) =>
+      `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h' })}`,
+    /** The events of the log, read from its file. */
     events: (user?: string) =>
       eventsIn(join(dir, 'log.db')).filter(({ data }) => [data.user, undefined].includes(user)),
   };

@@ -1,16 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import type { EventStore, RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import type { Open } from '../eventStore/contract.ts';
 
-/** Opens stores on a server that others use too: the streams of each log have a prefix of their own, which tests do not see. */
+/**
+ * Opens stores on a shared server: the streams of each log have their own prefix, which is hidden from tests.
+ */
 export function openOn(url: string): Open {
   const prefixes = new WeakMap<EventStore, string>();
   return async (again) => {
     const prefix = (again && prefixes.get(again)) ?? `contract${randomUUID().slice(0, 8)}-`;
     const log = pino({ level: 'silent' });
-    const store = withPrefix(prefix, await openEventStoreDb({ url, prefix, log }));
+    const store = withPrefix(prefix, await openEventStoreDb({ url, timeoutMs: 10_000, prefix, logger: log }));
     prefixes.set(store, prefix);
     return store;
   };
@@ -22,13 +24,19 @@ function withPrefix(prefix: string, store: EventStore): EventStore {
     stream: event.stream.replace(prefix, ''),
   });
   return {
-    ...store,
+    logId: () => store.logId(),
+    lastPosition: () => store.lastPosition(),
+    close: () => store.close(),
     append: (stream, event, expectedRevision) => store.append(`${prefix}${stream}`, event, expectedRevision),
     readStream: async (stream, maxCount) =>
       (await store.readStream(`${prefix}${stream}`, maxCount)).map(shown),
-    eventAt: async (position) => {
-      const event = await store.eventAt(position);
+    readEvent: async (position) => {
+      const event = await store.readEvent(position);
       return event && shown(event);
+    },
+    readAll: async (range) => {
+      const { events, ...page } = await store.readAll(range);
+      return { ...page, events: events.map(shown) };
     },
     async *subscribe(options) {
       for await (const { events, caughtUp } of store.subscribe(options))

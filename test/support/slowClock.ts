@@ -1,12 +1,13 @@
 import { onTestFinished, vi } from 'vitest';
 
-/** The clock moves so far, in milliseconds, in each interval of real time. */
+/** The clock advances by STEP_MS in each INTERVAL_MS of real time. */
 const STEP_MS = 4;
 const INTERVAL_MS = 20;
 
 /**
- * Until the end of the test, the timers of this process follow a clock that is five times as slow as the real one: what
- * takes time anyway, such as the start of a thread, stays within the time-outs of the product. `pass` moves it ahead.
+ * Until the end of the test, the timers of this process follow a clock that is five times slower than the
+ * real one: slow operations, such as the start of a thread, stay within the timeouts of the service. `pass`
+ * advances it.
  */
 export function slowClock(): { pass: (ms: number) => void } {
   const stop = clearInterval.bind(

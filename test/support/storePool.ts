@@ -1,16 +1,16 @@
 import { afterAll, onTestFinished } from 'vitest';
 import type { EventStore } from '../../src/eventStore/eventStore.ts';
-import { type DoubleOptions, EventStoreDbDouble } from './eventStoreDbDouble.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
 
-type Pooled = { store: EventStore; server: EventStoreDbDouble };
+type Pooled = { store: EventStore; server: FakeEventStoreDb };
 
 /**
- * Stores over EventStoreDB for the tests of a file, each with a server of its own, whose log is empty when a test gets
- * it. They are kept from one test to the next, since each costs a thread.
+ * Stores over EventStoreDB for the tests of a file, each with its own fake server, whose log is empty when a
+ * test gets it. They are reused, since each starts a thread.
  */
 export function storePool(
   open: (url: string) => Promise<EventStore>,
-  options: DoubleOptions = {},
+  options: FakeOptions = {},
 ): () => Promise<Pooled> {
   const all: Pooled[] = [];
   const idle: Pooled[] = [];
@@ -23,16 +23,16 @@ export function storePool(
   return async () => {
     let pooled = idle.pop();
     if (!pooled) {
-      const server = await EventStoreDbDouble.start(options);
-      server.write('plantstore', { type: 'LogBegun' }); // by which the stores know the log again
+      const server = await FakeEventStoreDb.start(options);
+      server.write('plantstore', { type: 'LogBegun' }); // the first event identifies the log
       pooled = { server, store: await open(server.url) };
       all.push(pooled);
     }
-    const taken = pooled;
+    const borrowed = pooled;
     onTestFinished(async () => {
-      await taken.server.clear();
-      idle.push(taken);
+      await borrowed.server.clear();
+      idle.push(borrowed);
     });
-    return taken;
+    return borrowed;
   };
 }

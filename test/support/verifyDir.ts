@@ -1,13 +1,13 @@
-import { join } from 'node:path';
 import { ViewComparison } from '../../projections/viewComparison.ts';
-import { type Verdict, verifyLog } from '../../src/audit/verify.ts';
-import { openSqliteLog } from '../../src/eventStore/sqliteReading.ts';
+import { type Verification, verifyLog } from '../../src/audit/verify.ts';
+import { logFile, viewFile } from '../../src/disk/dataDir.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 
-/** Verifies the log and the view of a data directory, which a server may be using. */
-export async function verifyDir(dir: string): Promise<Verdict> {
+/** Verifies the log and the view in a data directory, which a server may be using. */
+export async function verifyDir(dir: string): Promise<Verification> {
   const skip = new Set<string>();
-  const view = ViewComparison.open(join(dir, 'view.db'), skip);
-  const log = openSqliteLog(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(logFile(dir), { exact: true });
+  const view = ViewComparison.open(log, viewFile(dir), skip);
   try {
     return await verifyLog({ log, gapless: true, view, skip, signal: new AbortController().signal });
   } finally {

@@ -8,11 +8,11 @@ import { startService } from '../support/service.ts';
 
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/;
 
-/** The service, with a good token for alice and one that has expired. */
+/** The service, with a valid token for alice and an expired one. */
 async function start() {
   const service = await startService();
   const { privateKey } = loadOrCreateKey(join(service.dir, 'key.json'));
-  const token = await issueToken(privateKey, { user: 'alice', expires: '1h' });
+  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
   const expired = signedJwt(privateKey, { sub: 'alice', exp: Date.parse('2026-01-01') / 1000 });
   const call = (path: string, authorization?: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
@@ -25,7 +25,7 @@ async function start() {
 test.each([
   ['GET /plants', 'GET'],
   ['POST /plants', 'POST'],
-])('%s asks for a bearer token, and says no more', async (_operation, method) => {
+])('%s without a token is 401 without further details', async (_operation, method) => {
   const { call } = await start();
   const response = await call('/plants', undefined, { method });
   expect(response.status).toBe(401);
@@ -35,13 +35,13 @@ test.each([
   expect(await response.json()).toEqual({ error: 40101, message: expect.stringContaining('bearer token') });
 });
 
-test('a HEAD asks for a bearer token too', async () => {
+test('HEAD requires a bearer token, too', async () => {
   const { call, token } = await start();
   expect((await call('/plants', undefined, { method: 'HEAD' })).status).toBe(401);
   expect((await call('/plants', `Bearer ${token}`, { method: 'HEAD' })).status).toBe(200);
 });
 
-test('another scheme is no bearer token', async () => {
+test('another authentication scheme is 40101', async () => {
   const { call, token } = await start();
   for (const authorization of [
     'Basic YWxpY2U6c2VjcmV0',
@@ -57,14 +57,14 @@ test('another scheme is no bearer token', async () => {
   }
 });
 
-test('a token in the query is no bearer token', async () => {
+test('a token in the query is 40101', async () => {
   const { call, token } = await start();
   const response = await call(`/plants?access_token=${token}`);
   expect(response.status).toBe(401);
   expect(await response.json()).toMatchObject({ error: 40101 });
 });
 
-test('a token that is garbage or has expired is an invalid one', async () => {
+test('a malformed or expired token is 40102', async () => {
   const { call, token, expired } = await start();
   for (const [bad, why] of [
     ['garbage', 'not valid'],
@@ -83,7 +83,7 @@ test('a token that is garbage or has expired is an invalid one', async () => {
   }
 });
 
-test('a key made elsewhere signs no token for this service', async () => {
+test('a token signed with another key is 40102', async () => {
   const here = await start();
   const elsewhere = await start();
   const response = await here.call('/plants', `Bearer ${elsewhere.token}`);
@@ -91,14 +91,14 @@ test('a key made elsewhere signs no token for this service', async () => {
   expect(await response.json()).toMatchObject({ error: 40102 });
 });
 
-test('the scheme may be written in any case', async () => {
+test('the scheme is case-insensitive', async () => {
   const { call, token } = await start();
   for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
     expect((await call('/plants', `${scheme} ${token}`)).status, scheme).toBe(200);
   }
 });
 
-test('health, the description, and what is not there need no token', async () => {
+test('health checks, the API description and unknown paths need no token', async () => {
   const { call } = await start();
   await expect.poll(async () => (await call('/health/ready')).status).toBe(200);
   for (const [method, path, status] of [
@@ -115,7 +115,7 @@ test('health, the description, and what is not there need no token', async () =>
   }
 });
 
-test('a request without a token is told so before anything else that is wrong with it', async () => {
+test('401 precedes every other error of a request', async () => {
   const { call, token } = await start();
   const json = { 'content-type': 'application/json' };
   const wrong: [number, string, RequestInit][] = [
@@ -127,15 +127,15 @@ test('a request without a token is told so before anything else that is wrong wi
     [40005, '', { headers: { 'log-position': 'garbage' } }],
   ];
   for (const [error, query, init] of wrong) {
-    const answer = async (authorization?: string): Promise<unknown> =>
+    const bodyWith = async (authorization?: string): Promise<unknown> =>
       (await call(`/plants${query}`, authorization, init)).json();
-    expect(await answer()).toMatchObject({ error: 40101 });
-    expect(await answer('Bearer garbage')).toMatchObject({ error: 40102 });
-    expect(await answer(`Bearer ${token}`)).toMatchObject({ error });
+    expect(await bodyWith()).toMatchObject({ error: 40101 });
+    expect(await bodyWith('Bearer garbage')).toMatchObject({ error: 40102 });
+    expect(await bodyWith(`Bearer ${token}`)).toMatchObject({ error });
   }
 });
 
-test('no token reaches the log, good or bad, wherever it was put', async () => {
+test('no token is logged, valid or invalid, from any place in a request', async () => {
   const { call, url, log, token, expired } = await start();
   for (const bearer of [token, expired, `${token}x`]) {
     for (const path of ['/plants', '/nothing', '/plants?limit=-1', '/%zz']) {
@@ -151,7 +151,7 @@ test('no token reaches the log, good or bad, wherever it was put', async () => {
 
   const requests = () => log().filter(({ msg }) => msg === 'request');
   await expect.poll(requests).toHaveLength(27);
-  expect(log().filter(({ msg }) => msg === 'not a request')).toHaveLength(1);
+  expect(log().filter(({ msg }) => msg === 'malformed request')).toHaveLength(1);
   const text = JSON.stringify(log());
   for (const part of [...token.split('.'), ...expired.split('.')]) expect(text).not.toContain(part);
 });

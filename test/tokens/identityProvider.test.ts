@@ -16,12 +16,12 @@ const MINUTE = 60_000;
 const firstKey = await signingKey('RS256');
 const nextKey = await signingKey('ES256');
 
-// The tests move the time of day on; timers and sockets keep their pace.
+// The tests advance the date; timers and sockets keep real time.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
 afterEach(() => void vi.useRealTimers());
 const pass = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
 
-/** The service that trusts this provider. */
+/** A service that trusts this provider. */
 async function serviceTrusting(issuer: string) {
   const { url, dir, log } = await startService({
     JWKS_URL: `${issuer}/jwks`,
@@ -44,14 +44,14 @@ async function expectRefused(response: Response): Promise<void> {
   expect(await response.json()).toMatchObject({ error: 40102 });
 }
 
-async function expectUndecided(response: Response): Promise<void> {
+async function expectUnavailable(response: Response): Promise<void> {
   expect(response.status).toBe(503);
   expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
   expect(response.headers.get('www-authenticate')).toBeNull();
   expect(await response.json()).toMatchObject({ error: 50303 });
 }
 
-test('its tokens let each of its users see their own plants', async () => {
+test('its users create and list their own plants', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   const alice = await provider.token('alice', AUDIENCE);
@@ -62,20 +62,20 @@ test('its tokens let each of its users see their own plants', async () => {
   expect(await (await service.list(bob)).json()).toEqual([{ name: 'Oak' }]);
 });
 
-test('its tokens for another audience are refused', async () => {
+test('its tokens for another audience are 40102', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   await expectRefused(await service.list(await provider.token('alice', 'https://shop.example')));
 });
 
-test('another issuer’s tokens are refused, even where the keys are the same', async () => {
+test('tokens of another issuer are 40102, even with the same keys', async () => {
   const provider = await startIdentityProvider(firstKey);
   const impostor = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   await expectRefused(await service.list(await impostor.token('alice', AUDIENCE)));
 });
 
-test('tokens with a key that is not the provider’s are refused', async () => {
+test('tokens signed with a key of another provider are 40102', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   const { port } = provider;
@@ -87,17 +87,17 @@ test('tokens with a key that is not the provider’s are refused', async () => {
   await expectRefused(await service.list(stolen));
 });
 
-test('the service neither makes a key of its own nor believes in one', async () => {
+test('the service creates no key of its own, and does not accept one', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   const file = join(service.dir, 'key.json');
   expect(existsSync(file)).toBe(false);
   const { privateKey } = loadOrCreateKey(file);
-  const grant = { user: 'alice', expires: '1h', issuer: provider.issuer, audience: AUDIENCE };
+  const grant = { subject: 'alice', lifetime: '1h', issuer: provider.issuer, audience: AUDIENCE };
   await expectRefused(await service.list(await issueToken(privateKey, grant)));
 });
 
-test('when it changes its key, new tokens work at once and the old ones for ten minutes', async () => {
+test('after a key rotation, new tokens work at once and old ones for ten minutes', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   const old = await provider.token('alice', AUDIENCE);
@@ -111,17 +111,17 @@ test('when it changes its key, new tokens work at once and the old ones for ten 
   await expectRefused(await service.list(old));
 });
 
-test('while it has never been reached, no token is refused for it', async () => {
+test('tokens are 503 until it has been reached', async () => {
   const provider = await startIdentityProvider(firstKey);
   const token = await provider.token('alice', AUDIENCE);
   await provider.close();
   const service = await serviceTrusting(provider.issuer);
-  await expectUndecided(await service.list(token));
+  await expectUnavailable(await service.list(token));
   await startIdentityProvider(firstKey, provider.port);
   expect((await service.list(token)).status).toBe(200);
 });
 
-test('while it is away, a token whose key has not been seen waits for it', async () => {
+test('a token with an unknown key is 503 while it is unavailable', async () => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   expect((await service.list(await provider.token('alice', AUDIENCE))).status).toBe(200);
@@ -131,20 +131,20 @@ test('while it is away, a token whose key has not been seen waits for it', async
   const token = await rotated.token('alice', AUDIENCE);
   await rotated.close();
   pass(2_000);
-  await expectUndecided(await service.list(token));
+  await expectUnavailable(await service.list(token));
   await startIdentityProvider(nextKey, provider.port);
   expect((await service.list(token)).status).toBe(200);
 });
 
 test.each<[string, RequestListener | undefined]>([
-  ['refuses connections', undefined],
-  ['cuts connections', (_request, response) => response.destroy()],
-  ['answers 500', (_request, response) => response.writeHead(500).end('{"keys":[]}')],
-  ['sends elsewhere', (_request, response) => response.writeHead(302, { location: '/login' }).end()],
-  ['answers with a page', (_request, response) => response.end('<p>Down for maintenance</p>')],
-  ['answers with no key set', (_request, response) => response.end('{"keys":"none"}')],
-  ['never answers', () => {}],
-])('while it %s, known tokens go on working and others wait for it', async (_what, outage) => {
+  ['rejects connections', undefined],
+  ['closes connections', (_request, response) => response.destroy()],
+  ['returns 500', (_request, response) => response.writeHead(500).end('{"keys":[]}')],
+  ['redirects', (_request, response) => response.writeHead(302, { location: '/login' }).end()],
+  ['returns HTML', (_request, response) => response.end('<p>Down for maintenance</p>')],
+  ['returns an invalid key set', (_request, response) => response.end('{"keys":"none"}')],
+  ['never responds', () => {}],
+])('while it %s, verified tokens are accepted and others are 503', async (_what, outage) => {
   const provider = await startIdentityProvider(firstKey);
   const service = await serviceTrusting(provider.issuer);
   const known = await provider.token('alice', AUDIENCE);
@@ -152,21 +152,21 @@ test.each<[string, RequestListener | undefined]>([
   expect((await service.list(known)).status).toBe(200);
 
   await provider.close();
-  const away = outage && (await listen(outage, provider.port));
+  const outageServer = outage && (await listen(outage, provider.port));
   pass(9 * MINUTE);
-  const unanswered = service.list(unknown);
+  const pendingResponse = service.list(unknown);
   expect((await service.list(known)).status).toBe(200);
-  await expectUndecided(await unanswered);
+  await expectUnavailable(await pendingResponse);
   await expectRefused(await service.list('garbage'));
   expect(JSON.stringify(service.log())).not.toContain(unknown);
 
-  await away?.close();
+  await outageServer?.close();
   await startIdentityProvider(firstKey, provider.port);
   expect((await service.list(unknown)).status).toBe(200);
   expect((await service.list(known)).status).toBe(200);
 });
 
-test('however many tokens name unknown keys at once, its keys are fetched once a second', async () => {
+test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {
   let fetches = 0;
   const provider = await listen((_request, response) => {
     fetches++;
@@ -177,8 +177,8 @@ test('however many tokens name unknown keys at once, its keys are fetched once a
   stopClock();
   await expect(keyOf(0)).rejects.toThrow(errors.JWKSNoMatchingKey);
   for (let second = 1; second <= 3; second++) {
-    const asked = Promise.allSettled(Array.from({ length: 50 }, (_, n) => keyOf(n)));
-    const [outcomes, waited] = await untilSettled(asked);
+    const lookups = Promise.allSettled(Array.from({ length: 50 }, (_, n) => keyOf(n)));
+    const [outcomes, waited] = await untilSettled(lookups);
     expect(outcomes.map(({ status }) => status)).toEqual(Array(50).fill('rejected'));
     expect(waited).toBeGreaterThanOrEqual(1_000);
     expect(fetches).toBe(1 + second);

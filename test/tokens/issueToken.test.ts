@@ -11,17 +11,17 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: NOON * 1000 }));
 afterEach(() => void vi.useRealTimers());
 
 async function claimsOf(grant: Partial<Parameters<typeof issueToken>[1]>) {
-  const token = await issueToken(privateKey, { user: 'alice', expires: '30d', ...grant });
+  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '30d', ...grant });
   return (await jwtVerify(token, publicKey, { algorithms: ['EdDSA'] })).payload;
 }
 
-test('a token says whom it speaks for and for how long, and nothing else', async () => {
+test('a token has only a subject, a time of issue and an expiry by default', async () => {
   expect(await claimsOf({})).toEqual({ sub: 'alice', iat: NOON, exp: NOON + 30 * DAY });
 });
 
-test('a token carries the scope, the issuer and the audience that were given', async () => {
+test('a token has the given scope, issuer and audience', async () => {
   const grant = { scope: 'plants:read plants:write', issuer: 'https://id.example', audience: 'plants' };
-  expect(await claimsOf({ ...grant, user: 'bob' })).toEqual({
+  expect(await claimsOf({ ...grant, subject: 'bob' })).toEqual({
     sub: 'bob',
     scope: 'plants:read plants:write',
     iss: 'https://id.example',
@@ -38,28 +38,26 @@ test.each([
   ['30d', 30 * DAY],
   ['8w', 8 * 7 * DAY],
   ['1y', 365.25 * DAY],
-])('%s is how long a token lasts', async (expires, seconds) => {
-  expect((await claimsOf({ expires })).exp).toBe(NOON + seconds);
+])('the lifetime %s is accepted', async (lifetime, seconds) => {
+  expect((await claimsOf({ lifetime })).exp).toBe(NOON + seconds);
 });
 
-test.each(['🪴', '-', '/', '%', ' ', 'a'.repeat(255)])('%j may be a user', async (user) => {
-  expect((await claimsOf({ user })).sub).toBe(user);
-});
-
-test.each(['', 'a'.repeat(256), 'alice\ud83e', 'alice\n', '\0'])('%j is no user', async (user) => {
-  await expect(claimsOf({ user })).rejects.toThrow('a user has 1 to 255 characters');
+test.each(['🪴', '-', '/', '%', ' ', 'a'.repeat(255)])('the user %j is accepted', async (user) => {
+  expect((await claimsOf({ subject: user })).sub).toBe(user);
 });
 
 test.each(['', 'd', '30', '0d', '-1d', '+1d', '1.5h', '030d', '30D', '30 d', '30 days', '1000000s', '1h\n'])(
-  '%j is no time that a token can last',
-  async (expires) => {
-    await expect(claimsOf({ expires })).rejects.toThrow('--expires takes a number and a unit, such as 30d');
+  'the lifetime %j is rejected',
+  async (lifetime) => {
+    await expect(claimsOf({ lifetime })).rejects.toThrow(
+      'the lifetime must be a number and a unit, such as 30d',
+    );
   },
 );
 
 test.each(['', ' ', ' read', 'read ', 'read  write', 'read\twrite', 'read\n', '"read"', 'a\\b', 'lesen-ö'])(
-  '%j is no scope',
+  'the scope %j is rejected',
   async (scope) => {
-    await expect(claimsOf({ scope })).rejects.toThrow('--scope takes names separated by a space');
+    await expect(claimsOf({ scope })).rejects.toThrow('the scope must be names, separated by spaces');
   },
 );

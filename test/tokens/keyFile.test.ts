@@ -9,7 +9,7 @@ import { tempDir } from '../support/tempDir.ts';
 
 const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
 
-/** How loading this file is refused. */
+/** The error of loading this file. */
 function refusal(file: string): UnusableKey {
   try {
     loadOrCreateKey(file);
@@ -20,8 +20,8 @@ function refusal(file: string): UnusableKey {
   throw new Error('the key was loaded');
 }
 
-/** The same to somebody whom file modes bind, which they do not with root. */
-function refusalToNobody(file: string): UnusableKey {
+/** The same for a user other than root, for whom file modes apply. */
+function refusalAsNobody(file: string): UnusableKey {
   if (process.geteuid?.() !== 0) return refusal(file);
   process.seteuid?.(65534);
   try {
@@ -31,8 +31,8 @@ function refusalToNobody(file: string): UnusableKey {
   }
 }
 
-describe('where there is no key file', () => {
-  test('one is made that only its owner may read, with an Ed25519 key pair', () => {
+describe('without a key file', () => {
+  test('one is created with an Ed25519 key pair and access for its owner only', () => {
     const file = join(tempDir(), 'key.json');
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
@@ -43,17 +43,17 @@ describe('where there is no key file', () => {
     expect(verify(null, text, publicKey, sign(null, text, privateKey))).toBe(true);
   });
 
-  test('nothing else is left in the directory', () => {
+  test('no other file is left in the directory', () => {
     const dir = tempDir();
     loadOrCreateKey(join(dir, 'key.json'));
     expect(readdirSync(dir)).toEqual(['key.json']);
   });
 
-  test('two that start at once end with the same key', async () => {
+  test('two concurrent starts get the same key', async () => {
     const dir = tempDir();
     const starters = 2;
     const rounds = 50;
-    // Both threads begin each round together: `arrived` counts them.
+    // Both threads start each round together: `arrived` counts them.
     const race = `
       const { workerData, parentPort } = require('node:worker_threads');
       import(workerData.module).then(({ loadOrCreateKey }) => {
@@ -88,21 +88,21 @@ describe('where there is no key file', () => {
   });
 
   test.each([
-    ['that may not be written', 0o555, 'key.json', 'EACCES'],
-    ['that may not be entered', 0o600, 'key.json', 'EACCES'],
-    ['that is not there', 0o755, 'missing/key.json', 'ENOENT'],
-  ])('a directory %s is a clear error', (_which, mode, name, code) => {
+    ['without write permission', 0o555, 'key.json', 'EACCES'],
+    ['without execute permission', 0o600, 'key.json', 'EACCES'],
+    ['that does not exist', 0o755, 'missing/key.json', 'ENOENT'],
+  ])('a directory %s is reported with its error code', (_which, mode, name, code) => {
     const dir = tempDir();
     chmodSync(dir, mode);
     onTestFinished(() => chmodSync(dir, 0o700));
     const file = join(dir, name);
-    const { message } = refusalToNobody(file);
-    expect(message).toContain(`the key file ${file} cannot be used: ${code}`);
+    const { message } = refusalAsNobody(file);
+    expect(message).toContain(`cannot use the key file ${file}: ${code}`);
   });
 });
 
 describe('a key file', () => {
-  test('gives the same key again, and stays as it is', () => {
+  test('is loaded as the same key, and not changed', () => {
     const file = join(tempDir(), 'key.json');
     const made = loadOrCreateKey(file);
     const content = readFileSync(file, 'utf8');
@@ -112,7 +112,7 @@ describe('a key file', () => {
     expect(readFileSync(file, 'utf8')).toBe(content);
   });
 
-  test('may be read only', () => {
+  test('can be read-only', () => {
     const file = join(tempDir(), 'key.json');
     const { publicKey } = loadOrCreateKey(file);
     chmodSync(file, 0o400);
@@ -120,37 +120,37 @@ describe('a key file', () => {
   });
 
   test.each([0o640, 0o604, 0o620, 0o602, 0o644, 0o666])(
-    'that others may touch (%o) is refused, with the cure',
+    'with permissions for others (%o) is rejected, with the fix',
     (mode) => {
       const file = join(tempDir(), 'key.json');
       loadOrCreateKey(file);
       chmodSync(file, mode);
       expect(() => loadOrCreateKey(file)).toThrow(
-        new UnusableKey(`the key file ${file} cannot be used: others may read it; cure: chmod 600 ${file}`),
+        new UnusableKey(`cannot use the key file ${file}: other users can read it; run: chmod 600 ${file}`),
       );
     },
   );
 
-  test('that belongs to somebody else is refused', () => {
+  test('without read permission is rejected', () => {
     const dir = tempDir();
     const file = join(dir, 'key.json');
     loadOrCreateKey(file);
     chmodSync(file, 0o000);
     chmodSync(dir, 0o755);
-    expect(refusalToNobody(file).message).toContain(`the key file ${file} cannot be used: EACCES`);
+    expect(refusalAsNobody(file).message).toContain(`cannot use the key file ${file}: EACCES`);
   });
 
-  test('that is a directory is refused', () => {
+  test('that is a directory is rejected', () => {
     const file = join(tempDir(), 'key.json');
     mkdirSync(file, { mode: 0o700 });
-    expect(() => loadOrCreateKey(file)).toThrow(`the key file ${file} cannot be used: `);
+    expect(() => loadOrCreateKey(file)).toThrow(`cannot use the key file ${file}: `);
   });
 
   const ed25519 = generateKeyPairSync('ed25519');
   test.each([
-    ['nothing', ''],
+    ['no content', ''],
     ['garbage', 'hunter2: a secret of another kind'],
-    ['half of a key', jwkOf(ed25519.privateKey).slice(0, -10)],
+    ['a truncated key', jwkOf(ed25519.privateKey).slice(0, -10)],
     ['only the public key', jwkOf(ed25519.publicKey)],
     ['a PEM', ed25519.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string],
     ['an RSA key', jwkOf(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey)],
@@ -158,13 +158,13 @@ describe('a key file', () => {
     ['an Ed448 key', jwkOf(generateKeyPairSync('ed448').privateKey)],
     ['an X25519 key', jwkOf(generateKeyPairSync('x25519').privateKey)],
     ['a symmetric key', JSON.stringify({ kty: 'oct', k: 'aHVudGVyMiBodW50ZXIyIGh1bnRlcjI' })],
-  ])('with %s is refused, told by its name and not by its content', (_what, content) => {
+  ])('with %s is rejected with its path, but without its content', (_what, content) => {
     const file = join(tempDir(), 'key.json');
     writeFileSync(file, content, { mode: 0o600 });
     const error = refusal(file);
-    expect(error.message).toContain(`the key file ${file} cannot be used: it`);
+    expect(error.message).toContain(`cannot use the key file ${file}: it`);
     const shown = inspect(error, { depth: null });
-    // Secrets are long or begin the file; words such as the key's type are not secret.
+    // Secrets are long or at the start of the file; words such as the key's type are not secret.
     for (const secret of content.match(/hunter2|[\w-]{20,}/g) ?? []) expect(shown).not.toContain(secret);
     expect(readFileSync(file, 'utf8')).toBe(content);
   });

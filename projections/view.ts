@@ -1,0 +1,35 @@
+import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+
+/** How far a view has come: the position and ID of an event, in the log with this ID. */
+export type Checkpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
+
+/**
+ * A view as its follower knows it: a fold of the log. Applied events are kept in memory until they are saved
+ * together with the checkpoint, so what a crash loses is applied again.
+ */
+export interface View {
+  /** As it is called in logs and messages. */
+  readonly name: string;
+  /** The last event applied, whether it is saved or not. */
+  readonly applied: Checkpoint;
+  /** Events applied since the last save. */
+  readonly unsaved: number;
+  /** Why the view's file had to be replaced by an empty one; undefined if it was not. */
+  readonly replaced: string | undefined;
+  /**
+   * Called when the view's file turns out to be damaged. It was replaced by an empty one, so the view has to
+   * be rebuilt.
+   */
+  onDamage: () => void;
+  /**
+   * Applies events in log order, except those whose ID is in `skip`. @throws InvalidEvent, with every event
+   * before it applied
+   */
+  apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void;
+  /** Saves the applied events and the checkpoint in one transaction. */
+  save(): void;
+  /** Empties the view; from now on it belongs to the log with this ID. */
+  reset(logId: string): void;
+  /** Saves, and closes the file. */
+  close(): void;
+}

@@ -1,0 +1,48 @@
+import swagger from '@fastify/swagger';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Follower } from '../../projections/follow.ts';
+import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
+import type { Views } from '../../projections/views.ts';
+import { CloudEvent } from '../audit/cloudEvent.ts';
+import type { EventStore } from '../eventStore/eventStore.ts';
+import { ErrorBody } from '../http/errors.ts';
+import { publish } from '../http/openapi.ts';
+import { httpServer } from '../http/server.ts';
+import type { VerifyToken } from '../tokens/tokenVerifier.ts';
+import { authenticate } from './auth.ts';
+import { errorTable } from './errorTable.ts';
+import { eventRoutes } from './eventRoutes.ts';
+import { healthRoutes } from './health.ts';
+import { openapi } from './openapi.ts';
+import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
+
+export type Dependencies = {
+  store: EventStore;
+  views: Views;
+  readYourWrites: ReadYourWrites;
+  /** Of every view: /health/ready depends on all of them. */
+  followers: readonly Follower[];
+  verifyToken: VerifyToken;
+  corsOrigins: readonly string[];
+  /** The URI of this store, `source` of its CloudEvents. */
+  source: string;
+  logger: FastifyBaseLogger;
+  now: () => Date;
+  newEventId: () => string;
+};
+
+/** The HTTP API, complete but not listening. */
+export async function buildApp(deps: Dependencies) {
+  const { store, followers, verifyToken, corsOrigins, source, logger, now } = deps;
+  const app = await httpServer({ logger, corsOrigins, errorTable });
+  await app.register(swagger, openapi);
+  for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
+  healthRoutes(app, followers);
+  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+  await app.register(async (secured) => {
+    await authenticate(secured, verifyToken);
+    await secured.register(plantRoutes, deps);
+    await secured.register(eventRoutes, { log: store, source, now });
+  });
+  return app;
+}

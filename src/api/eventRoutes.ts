@@ -1,0 +1,161 @@
+import { Readable } from 'node:stream';
+import accepts from '@fastify/accepts';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
+import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
+import { replay } from '../audit/replay.ts';
+import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
+import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
+import { errorResponses, response } from '../http/openapi.ts';
+import { sleep } from '../time/sleep.ts';
+import { assertScope } from './auth.ts';
+import { ERROR_DESCRIPTIONS } from './openapi.ts';
+
+/** The scope of tokens that may read every user's events. */
+const AUDIT_SCOPE = 'audit';
+
+const NDJSON = 'application/x-ndjson';
+const EVENT_STREAM = 'text/event-stream';
+
+/** An idle event stream gets a comment so often, in milliseconds, so that no proxy closes it. */
+const HEARTBEAT_INTERVAL_MS = 15_000;
+/** The longest time for a timer, in milliseconds. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+type Dependencies = { log: EventLog; source: string; now: () => Date };
+
+/** The events of the whole log, for auditors. */
+export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, { log, source, now }) => {
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
+  await app.register(accepts);
+
+  app.get(
+    '/events',
+    {
+      // Before validation: callers without the scope learn nothing.
+      onRequest: async (request) => assertScope(await request.verifyToken(), AUDIT_SCOPE),
+      schema: {
+        operationId: 'replayEvents',
+        summary: 'Replay the log; an event stream continues with each new event',
+        querystring: EventQuery,
+        headers: Type.Object({
+          'Last-Event-ID': Type.Optional(
+            Type.String({ description: 'For event streams, instead of after: the last event received.' }),
+          ),
+        }),
+        response: {
+          200: response(
+            'The events in log order, one per line, or each as a message whose id is its position.',
+            { [NDJSON]: CloudEvent, [EVENT_STREAM]: Type.String() },
+            {
+              'X-Accel-Buffering': Type.String({
+                description: 'For event streams: no, so that proxies do not buffer them.',
+              }),
+            },
+          ),
+          ...errorResponses(ERROR_DESCRIPTIONS, {}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
+        },
+        security: [{ bearer: [AUDIT_SCOPE] }],
+      },
+    },
+    async (request, reply) => {
+      const { query, headers, method, raw } = request;
+      const type = request.accepts().type([NDJSON, EVENT_STREAM]);
+      if (type === false)
+        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${NDJSON} and ${EVENT_STREAM}.`);
+      const live = type === EVENT_STREAM;
+      const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
+      const after = lastEventId ? 'Last-Event-ID' : 'after';
+      const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>
+        name === 'after' ? after : name,
+      );
+
+      const disconnected = new AbortController();
+      const signals = live
+        ? [disconnected.signal, closing.signal, tokenExpiry(request, disconnected.signal)]
+        : [disconnected.signal];
+      const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after });
+      const disconnect = (): void => {
+        disconnected.abort();
+        void batches.return(undefined);
+      };
+      reply.raw.once('close', disconnect);
+      if (reply.raw.closed) disconnect(); // the client disconnected while the token was verified
+      const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0); // searching is not stalling
+
+      // The response starts with the first event, or the end of the log: before it, there may be an error.
+      let first = await batches.next();
+      for (; isPending(first); first = await batches.next()) keepOpen();
+      reply.type(live ? EVENT_STREAM : NDJSON);
+      if (live) reply.header('x-accel-buffering', 'no');
+      if (method === 'HEAD') return reply.send(Readable.from([]));
+      const body = live ? messages(first, batches) : lines(first, batches, keepOpen);
+      return reply.send(Readable.from(body, { highWaterMark: 1 }));
+    },
+  );
+
+  type Batches = AsyncGenerator<Batch>;
+  type FirstBatch = IteratorResult<Batch>;
+  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, source));
+  const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
+
+  /** Newline-delimited JSON. */
+  async function* lines(first: FirstBatch, batches: Batches, keepOpen: () => void): AsyncGenerator<string> {
+    for (let next = first; !next.done; next = await batches.next()) {
+      if (next.value.events.length === 0) keepOpen();
+      else yield `${next.value.events.map(toJson).join('\n')}\n`;
+    }
+  }
+
+  /** Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
+  async function* messages(first: FirstBatch, batches: Batches): AsyncGenerator<string> {
+    yield ': connected\n\n';
+    let next = Promise.resolve(first);
+    let idle = timeout(HEARTBEAT_INTERVAL_MS);
+    try {
+      for (;;) {
+        const result = await Promise.race([idle.elapsed, next]);
+        if (result?.done) return;
+        const text = result ? result.value.events.map(toMessage).join('') : ': heartbeat\n\n';
+        if (text !== '') {
+          yield text;
+          idle.clear();
+          idle = timeout(HEARTBEAT_INTERVAL_MS);
+        }
+        if (!result) continue;
+        next = batches.next();
+        next.catch(() => {}); // it may fail while a heartbeat is sent; then the loop throws it
+      }
+    } finally {
+      idle.clear();
+    }
+  }
+
+  /** Aborts when the token is no longer valid. It is verified again as often as for a new request. */
+  function tokenExpiry({ verifyToken }: FastifyRequest, signal: AbortSignal): AbortSignal {
+    const expired = new AbortController();
+    const watch = async (): Promise<void> => {
+      while (!signal.aborted) {
+        const claims = await verifyToken();
+        assertScope(claims, AUDIT_SCOPE);
+        const remaining = claims.verifyAgainAt - now().getTime();
+        await sleep(Math.min(Math.max(remaining, 1), MAX_TIMER_MS), signal);
+      }
+    };
+    watch().catch(() => expired.abort());
+    return expired.signal;
+  }
+};
+
+function isPending({ done, value }: IteratorResult<Batch>): boolean {
+  return !done && value.events.length === 0 && !value.caughtUp;
+}
+
+function timeout(ms: number): { elapsed: Promise<undefined>; clear(): void } {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(resolve, ms, undefined);
+  return { elapsed: promise, clear: () => clearTimeout(timer) };
+}

@@ -1,0 +1,41 @@
+import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
+import { Type } from 'typebox';
+import { type ErrorDescriptions, publish } from '../http/openapi.ts';
+
+const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
+
+/** What the statuses mean in this API. */
+export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
+  400: { description: 'The request is invalid; the message names the field and the rule.' },
+  401: { description: 'The bearer token is missing (40101) or invalid (40102).', headers: CHALLENGE },
+  403: { description: 'The scope of the token does not contain audit (40301).', headers: CHALLENGE },
+  406: { description: 'The client accepts none of the media types.' },
+  408: { description: 'The request was not received in time.' },
+  413: { description: 'The body is larger than 64 KiB.' },
+  415: { description: 'The body is not application/json in UTF-8.' },
+  417: { description: 'The Expect field is not supported.' },
+  431: { description: 'The header fields are too large.' },
+  500: { description: 'Internal server error.' },
+  503: {
+    description:
+      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable; retry.',
+    headers: { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) },
+  },
+};
+
+/** /openapi.json, generated from the schemas that validate. */
+export const openapi: FastifyDynamicSwaggerOptions = {
+  openapi: {
+    openapi: '3.1.0',
+    info: {
+      title: 'OpenAPI Plant Store',
+      version: '1.0.0',
+      description: 'Create plants, and list your own.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+  },
+  refResolver: { buildLocalReference: ({ $id }) => String($id) },
+  transform: ({ schema, url }) => ({ schema: { security: [{ bearer: [] }], ...publish(schema) }, url }),
+};

@@ -1,0 +1,183 @@
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { preValidationHookHandler } from 'fastify';
+import { Type } from 'typebox';
+import type { PageQuery, PlantPage } from '../../projections/plantsByUser.ts';
+import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
+import type { Views } from '../../projections/views.ts';
+import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
+import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
+import { limitSchema } from '../http/limit.ts';
+import { errorResponses, jsonResponse } from '../http/openapi.ts';
+import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
+import { isInt64 } from '../plants/stream.ts';
+import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
+import { ERROR_DESCRIPTIONS } from './openapi.ts';
+
+export const Plant = Type.Object(
+  { name: Type.String(), tag: Type.Optional(Type.String()) },
+  { $id: 'Plant', description: 'A plant, as its owner named it.' },
+);
+
+/** JSON has no 64-bit integers in TypeScript: a small ID is a `number`, a large one a `bigint`. */
+const Int64 = Type.Refine(
+  Type.Unsafe<number | bigint>({
+    format: 'int64',
+    description: 'Chosen by the client; unique among the user’s plants.',
+  }),
+  (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
+  () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',
+);
+
+export const NewPlant = Type.Object(
+  { id: Int64, name: Type.String(), tag: Type.Optional(Type.String()) },
+  { $id: 'NewPlant', description: 'A plant to create. Unknown fields are ignored and not stored.' },
+);
+
+const ListQuery = Type.Object({
+  limit: Type.Optional(limitSchema('plants')),
+  after: Type.Optional(Type.String({ description: 'The cursor in the Link of the previous page. Opaque.' })),
+});
+
+const LogPosition = Type.String({
+  description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
+});
+const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
+
+const ERRORS = errorResponses(
+  ERROR_DESCRIPTIONS,
+  { 'Log-Position': LogPosition },
+  400,
+  401,
+  408,
+  417,
+  431,
+  500,
+  503,
+);
+const BODY_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 413, 415);
+
+/** Plants read at a time: a longer list is streamed, so that it takes no more memory than a page. */
+const PAGE_SIZE = 500;
+
+type Dependencies = {
+  store: EventStore;
+  views: Views;
+  readYourWrites: ReadYourWrites;
+  now: () => Date;
+  newEventId: () => string;
+};
+
+/** The two operations; `request.user` is the authenticated user. */
+export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const { store, readYourWrites, now, newEventId } = deps;
+  const { plantsByUser } = deps.views;
+
+  app.post(
+    '/plants',
+    {
+      preValidation: requireBody,
+      schema: {
+        operationId: 'createPlant',
+        summary: 'Create a plant; idempotent',
+        body: NewPlant,
+        response: {
+          200: jsonResponse('The plant.', Plant, { 'Log-Position': LogPosition }),
+          ...ERRORS,
+          ...BODY_ERRORS,
+        },
+      },
+    },
+    async ({ user, id: correlationId, body: { id, name, tag } }, reply) => {
+      const plant = { name, ...(tag === undefined ? {} : { tag }) };
+      const command = { user, id: BigInt(id), ...plant };
+      const position = await createPlant(store, command, { now, newEventId, correlationId });
+      const logId = await store.logId();
+      readYourWrites.acknowledge(logId, position);
+      reply.header('log-position', formatLogPosition(logId, position));
+      return plant;
+    },
+  );
+
+  app.get(
+    '/plants',
+    {
+      schema: {
+        operationId: 'listPlants',
+        summary: 'List your plants, oldest first',
+        querystring: ListQuery,
+        headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
+        response: {
+          200: jsonResponse('Your plants.', Type.Array(Plant), { 'Log-Position': LogPosition, Link }),
+          ...ERRORS,
+        },
+      },
+    },
+    async ({ user, query, headers, method }, reply) => {
+      await readYourWrites.ready(plantsByUser);
+      const namesPosition = (query.after ?? headers['log-position']) !== undefined;
+      const logId = await logIdOf(plantsByUser, store, namesPosition);
+      const parse = (text: string | undefined, name: string) =>
+        text === undefined ? START : parseLogPosition(logId, text, name);
+      const after = parse(query.after, 'after');
+      const named = parse(headers['log-position']?.toString(), 'Log-Position');
+      const upTo = await readYourWrites.upTo(plantsByUser, logId, after > named ? after : named);
+
+      reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
+      const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
+      if (limit === 0) return '[]';
+      const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
+      const next = nextPage(user, first, { after, upTo, limit });
+      if (next !== undefined) {
+        const cursor = formatLogPosition(logId, next);
+        reply.header('link', `</plants?limit=${limit}&after=${cursor}>; rel="next"`);
+      }
+      if (limit <= PAGE_SIZE || !first.hasMore) return `[${first.plants}]`;
+      if (method === 'HEAD') return Readable.from([]);
+      return Readable.from(jsonArray(user, first, { after, upTo, limit }), { highWaterMark: 1 });
+    },
+  );
+
+  // Error responses have the log position too, for authenticated users.
+  app.setErrorHandler(async (error, { user }, reply) => {
+    if (user !== '') {
+      const { logId, position } = plantsByUser.applied;
+      const ofError = error instanceof PlantIdTaken ? error.position : position;
+      if (logId !== '') reply.header('log-position', formatLogPosition(logId, ofError));
+    }
+    throw error;
+  });
+
+  /** The position of the last of the first `limit` plants, if there are more. */
+  function nextPage(user: string, { last, hasMore }: PlantPage, query: PageQuery): Position | undefined {
+    if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
+    return query.limit <= PAGE_SIZE ? last : plantsByUser.nextPage(user, query);
+  }
+
+  /**
+   * A JSON array of up to `limit` plants, page by page, without holding a transaction; an error ends it
+   * early.
+   */
+  async function* jsonArray(
+    user: string,
+    first: PlantPage,
+    { upTo, limit }: PageQuery,
+  ): AsyncGenerator<string> {
+    yield `[${first.plants}`;
+    let page = first;
+    for (let left = limit - page.count; page.hasMore && left > 0; left -= page.count) {
+      await nextTurn();
+      page = plantsByUser.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE_SIZE) });
+      yield `,${page.plants}`;
+    }
+    yield ']';
+  }
+};
+
+/** Fastify does not check the media type of a request without a body. */
+const requireBody: preValidationHookHandler = ({ body }, _reply, done) => {
+  if (body === undefined)
+    throw new HttpError(HTTP_ERRORS.unsupportedMediaType, 'The request requires a JSON body.');
+  done();
+};

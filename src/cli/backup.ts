@@ -1,0 +1,38 @@
+import { randomUUID } from 'node:crypto';
+import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { rootOfLog } from '../audit/proof.ts';
+import { logFile } from '../disk/dataDir.ts';
+import { fsyncPath } from '../disk/fsyncPath.ts';
+import { copyLogFile } from '../eventStore/sqlite/backup.ts';
+import { openLogReader } from '../eventStore/sqlite/read.ts';
+import { type Context, useLog, write } from './context.ts';
+
+/**
+ * Copies the embedded log to a new file, compares both, and prints the root. @throws Error; then there is no
+ * file
+ */
+export async function backupCommand(path: string, context: Context): Promise<void> {
+  const file = resolve(path); // SQLite would read some names as a URI
+  const { config, output, print, signal } = context;
+  if (config.eventStoreDb) throw new Error('the log is in EventStoreDB; use its own backup.');
+  if (existsSync(file)) throw new Error(`${file} already exists.`);
+  await using resources = new AsyncDisposableStack();
+  const log = await useLog(resources, context, { exact: true });
+  const draft = `${file}.${randomUUID()}.partial`;
+  resources.defer(() => {
+    for (const part of [draft, `${draft}-wal`, `${draft}-shm`, `${draft}-journal`])
+      rmSync(part, { force: true });
+  });
+  await copyLogFile(logFile(config.dataDir), draft, signal);
+
+  const copy = openLogReader(draft, { exact: true });
+  resources.defer(() => copy.close());
+  const { size, root } = await rootOfLog(copy, signal);
+  if ((await rootOfLog(log, signal, size)).root !== root) throw new Error('backup does not match the log.');
+  closeSync(openSync(file, 'wx')); // renaming alone could replace another file
+  renameSync(draft, file);
+  fsyncPath(dirname(file));
+  print(`backed up ${size} events to ${file}`);
+  await write(output, `${size}:${root}\n`);
+}

@@ -1,0 +1,134 @@
+import { Command } from 'commander';
+import { EventQuery } from '../audit/eventFilter.ts';
+import type { Context } from './context.ts';
+
+type Runners = {
+  /** Runs the server. */
+  serve(): Promise<void>;
+  /** Runs a command. */
+  run(command: (context: Context) => Promise<void>): Promise<void>;
+};
+
+/** The command line: the server, or a command. A command's module is loaded when it runs. */
+export function commandLine({ serve, run }: Runners): Command {
+  const program = new Command('npm run -s')
+    .description('Run the service (npm start), or a command (npm run -s COMMAND -- …).')
+    .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
+    .showSuggestionAfterError(false)
+    .exitOverride()
+    .configureOutput({ outputError: (text, output) => output(withoutValues(text)) })
+    .action((_options, { args: [unknown] }: Command) => {
+      if (unknown === undefined) return serve();
+      const name = /^[\w-]+$/.test(unknown) ? ` ${unknown}` : '';
+      const commands = program.commands.map((command) => command.name()).join(', ');
+      throw new Error(`unknown command${name}; use npm start, or npm run -s ${commands}`);
+    });
+
+  program
+    .command('token')
+    .description("Print a token for USER, signed with the service's own key.")
+    .usage('-- USER [options]')
+    .argument('<user>', 'The subject of the token.')
+    .option('--expires <time>', 'Lifetime: a number and a unit, such as 90s, 15m, 12h or 30d.', '30d')
+    .option('--scope <scope>', 'OAuth scopes, space-separated; audit grants access to /events.')
+    .action((user, options) =>
+      run(async (context) => (await import('./token.ts')).tokenCommand(user, options, context)),
+    );
+
+  // It parses its arguments itself: they may have a password, which no message may quote.
+  program
+    .command('copy')
+    .description('Copy the log between EventStoreDB and a data directory.')
+    .usage('-- --from <url|dir> --to <url|dir>')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action((_options, { args }: Command) =>
+      run(async (context) => (await import('./copy.ts')).copyCommand(args, context)),
+    );
+
+  addFilters(program.command('replay'))
+    .description('Print the events of the log, as CloudEvents, one per line.')
+    .usage('-- [options]')
+    .option('--follow', 'Follow the log: continue with each new event.')
+    .option('--table', 'Print a table instead of JSON.')
+    .action((options) =>
+      run(async (context) => (await import('./replay.ts')).replayCommand(options, context)),
+    );
+
+  program
+    .command('plants')
+    .description('Print the plants of a user, now or at a point in time.')
+    .usage('-- --user USER [options]')
+    .requiredOption('--user <user>', 'The owner of the plants.', once('user'))
+    .option('--at <when>', 'A log position, or a time (RFC 3339).', once('at'))
+    .action((options) =>
+      run(async (context) => (await import('./plants.ts')).plantsCommand(options, context)),
+    );
+
+  program
+    .command('verify')
+    .description('Read the whole log; print its size, its root, and all problems of the log and the view.')
+    .usage('-- [options]')
+    .option(
+      '--expect <size:root>',
+      'The result of an earlier verify: those events must be unchanged.',
+      once('expect'),
+    )
+    .option('--json', 'Print JSON.')
+    .action((options) =>
+      run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),
+    );
+
+  program
+    .command('prove')
+    .description('Print a Merkle proof: that a plant is in the log, or that the log has only grown.')
+    .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
+    .option('--user <user>', 'The owner of the plant.', once('user'))
+    .option('--id <id>', 'The ID of the plant.', once('id'))
+    .option('--size <events>', 'The size of the log; by default its current size.', once('size'))
+    .option('--from <events>', 'The earlier size of the log.', once('from'))
+    .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
+    .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
+
+  program
+    .command('check-proof')
+    .description('Read a proof from standard input, and print what it proves; requires no log.')
+    .usage('< proof.json')
+    .action(() => run(async (context) => (await import('./checkProof.ts')).checkProofCommand(context)));
+
+  program
+    .command('rebuild')
+    .description('Rebuild the view from the log (stop the server first).')
+    .usage('')
+    .action(() => run(async (context) => (await import('./rebuild.ts')).rebuildCommand(context)));
+
+  program
+    .command('backup')
+    .description('Copy the embedded log to a new file, also while the server runs.')
+    .usage('-- FILE')
+    .argument('<file>', 'A file that does not exist.')
+    .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
+
+  program.allowExcessArguments(); // set last, since commands would inherit it
+  return program;
+}
+
+/** An error message without values that may be a mistyped password. */
+function withoutValues(text: string): string {
+  return text
+    .replace(/(?<=option '-[^'=]*=)[^']*/s, '…')
+    .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
+}
+
+/** The filters as options, with their descriptions in the API. */
+function addFilters(command: Command): Command {
+  for (const [filter, schema] of Object.entries<object>(EventQuery.properties))
+    command.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter));
+  return command;
+}
+
+/** Parses an option that must not be repeated. */
+const once = (name: string) => (value: string, before: string | undefined) => {
+  if (before !== undefined) throw new Error(`--${name} must be given once.`);
+  return value;
+};

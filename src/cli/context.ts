@@ -1,0 +1,42 @@
+import type { Readable, Writable } from 'node:stream';
+import type { Config } from '../config.ts';
+import type { EventLog } from '../eventStore/eventStore.ts';
+import type { ReadOptions } from '../eventStore/sqlite/read.ts';
+import { loggerTo, openLog } from '../stores.ts';
+
+/** What a command gets of its process. */
+export type Context = {
+  config: Config;
+  /** For data, and nothing else. */
+  output: Writable;
+  input: Readable;
+  /** Prints a line for the user of the command, on standard error. */
+  print: (line: string) => void;
+  /** Whether standard error is a terminal. */
+  onTerminal: boolean;
+  /** Aborts when the command has to stop, as after Ctrl-C. */
+  signal: AbortSignal;
+  /** Called if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * Opens the configured log for reading, until `resources` are disposed of. @throws Error with a message for
+ * the operator
+ */
+export async function useLog(
+  resources: AsyncDisposableStack,
+  { config, print }: Context,
+  options: ReadOptions = {},
+): Promise<EventLog> {
+  const log = await openLog(config, { logger: loggerTo(print), ...options });
+  resources.defer(() => log.close());
+  return log;
+}
+
+/** Writes data at the pace of its reader. */
+export async function write(output: Writable, text: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    output.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}

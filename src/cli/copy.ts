@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { parseArgs } from 'node:util';
+import { copyLog } from '../copy/copyLog.ts';
+import { type LogLocation, loggerTo } from '../stores.ts';
+import { type Context, write } from './context.ts';
+import { isSameLocation, parseLocation, useStoreAt } from './logLocation.ts';
+import { commandProgress } from './progress.ts';
+
+const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
+
+/**
+ * Copies the whole log from one location to another, and prints the result in one line. A signal stops it at
+ * once, wherever it is: the next copy continues from there.
+ * @throws Error with a message for the operator, which never has a password
+ */
+export async function copyCommand(args: string[], context: Context): Promise<void> {
+  const { output, signal } = context;
+  const locations = parseLocations(args);
+  signal.throwIfAborted();
+  const stopped = once(signal, 'abort').then(() => Promise.reject(signal.reason));
+  const result = await Promise.race([copy(locations, context), stopped]);
+  await write(output, `${result}\n`);
+}
+
+type Locations = { from: LogLocation; to: LogLocation };
+
+async function copy(locations: Locations, { print, onTerminal, onFatal }: Context): Promise<string> {
+  const options = { logger: loggerTo(print), onFatal };
+  await using resources = new AsyncDisposableStack();
+  const from = await useStoreAt(locations.from, { ...options, mustExist: true }, resources).catch(
+    prefix('--from'),
+  );
+  const to = await useStoreAt(locations.to, { ...options, mustExist: false }, resources).catch(
+    prefix('--to'),
+  );
+  using progress = commandProgress(print, onTerminal);
+  const { events, copied } = await copyLog({ from, to, onProgress: (done) => progress.show(done) });
+  const done = copied === 0 ? 'nothing to copy' : `copied ${copied} events`;
+  return `${done}: both logs have the same ${events} events`;
+}
+
+function parseLocations(args: string[]): Locations {
+  const { from = [], to = [] } = parseOptions(args);
+  if (from.length !== 1 || to.length !== 1) throw new Error(`requires one --from and one --to: ${USAGE}`);
+  const locations = { from: parseLocation('--from', from[0] ?? ''), to: parseLocation('--to', to[0] ?? '') };
+  if (isSameLocation(locations.from, locations.to))
+    throw new Error(`--from and --to are the same location: ${USAGE}`);
+  return locations;
+}
+
+function parseOptions(args: string[]) {
+  const option = { type: 'string', multiple: true } as const;
+  try {
+    return parseArgs({ args, options: { from: option, to: option } }).values;
+  } catch {
+    throw new Error(`usage: ${USAGE}`); // the parser's message may quote a password
+  }
+}
+
+const prefix =
+  (option: string) =>
+  (error: Error): never => {
+    if (error.message.includes(option)) throw error;
+    throw new Error(`${option}: ${error.message}`, { cause: error });
+  };

@@ -1,0 +1,40 @@
+import type { Config } from '../config.ts';
+
+// What a start prints for people: how to create a token, and the first requests. Tokens are created in the
+// reader's shell, so that none is printed.
+
+/** How to create a token that this service accepts. */
+export function tokenHint(config: Config): string {
+  return `to create a token: ${settingsOf(config)}npm run -s token -- USER`;
+}
+
+/** A POST and a GET, to be pasted into a shell in the project's folder. */
+export function firstSteps(config: Config, url: string): string {
+  const base = url.replace('0.0.0.0', '127.0.0.1').replace('[::]', '[::1]');
+  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${settingsOf(config)}npm run -s token -- demo)"`;
+  const plant = quote(JSON.stringify({ id: 1, name: 'Fern', tag: 'indoor' }));
+  return `Create a plant, and list your plants:
+${curl} -H 'Content-Type: application/json' -d ${plant}
+${curl}
+`;
+}
+
+/**
+ * The settings that differ from their defaults and that a token depends on, as a shell writes them before a
+ * command.
+ */
+function settingsOf({ dataDir, keyFile, issuer, audience }: Config): string {
+  const settings = {
+    DATA_DIR: dataDir === './data' ? undefined : dataDir,
+    KEY_FILE: keyFile === `${dataDir}/key.json` ? undefined : keyFile,
+    JWT_ISSUER: issuer,
+    JWT_AUDIENCE: audience,
+  };
+  return Object.entries(settings)
+    .map(([name, value]) => (value === undefined ? '' : `${name}=${quote(value)} `))
+    .join('');
+}
+
+function quote(value: string): string {
+  return `'${value.replaceAll("'", `'\\''`)}'`;
+}

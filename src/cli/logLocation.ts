@@ -1,0 +1,69 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { DataDirInUse, lockDataDir, logFile } from '../disk/dataDir.ts';
+import { fileSize } from '../disk/sqlite.ts';
+import type { EventStore } from '../eventStore/eventStore.ts';
+import { connectionStringProblem, withEsdbScheme } from '../eventStore/eventStoreDb/connectionString.ts';
+import { type Logger, type LogLocation, openStore } from '../stores.ts';
+
+/**
+ * A mistyped connection string must not become a directory, with its password in the name and in messages.
+ */
+const LOOKS_LIKE_URL = /:\/\/|^[^./].*@/s;
+
+/** How long a copy waits for a server that is unavailable, in milliseconds. */
+const TIMEOUT_MS = 30_000;
+
+/**
+ * Parses the value of --from or --to: a connection string or a directory. @throws Error that does not quote
+ * it
+ */
+export function parseLocation(setting: string, text: string): LogLocation {
+  const problem = connectionStringProblem(text);
+  if (problem === undefined)
+    return { dataDir: '', eventStoreDb: { url: withEsdbScheme(text), timeoutMs: TIMEOUT_MS, setting } };
+  if (text === '') throw new Error(`${setting} must be a connection string or a directory`);
+  if (LOOKS_LIKE_URL.test(text)) throw new Error(`${setting} ${problem}`);
+  return { dataDir: text };
+}
+
+export function isSameLocation(one: LogLocation, other: LogLocation): boolean {
+  if (one.eventStoreDb || other.eventStoreDb) return one.eventStoreDb?.url === other.eventStoreDb?.url;
+  if (!existsSync(one.dataDir) || !existsSync(other.dataDir)) return false;
+  return realpathSync.native(one.dataDir) === realpathSync.native(other.dataDir);
+}
+
+type Options = {
+  /** Whether a data directory must have a log already. */
+  mustExist: boolean;
+  logger: Logger;
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * Opens the log at a location, until `resources` are disposed of. A data directory is locked. @throws Error
+ * with a message for the operator
+ */
+export async function useStoreAt(
+  location: LogLocation,
+  { mustExist, logger, onFatal }: Options,
+  resources: AsyncDisposableStack,
+): Promise<EventStore> {
+  const { dataDir, eventStoreDb } = location;
+  if (!eventStoreDb) {
+    // A first start that was interrupted leaves an empty file.
+    if (mustExist && fileSize(logFile(dataDir)) === 0) throw new Error(`there is no log in ${dataDir}`);
+    resources.use(lock(dataDir));
+  }
+  const store = await openStore(location, { logger, now: () => new Date(), onFatal });
+  resources.defer(() => store.close());
+  return store;
+}
+
+function lock(dataDir: string): Disposable {
+  try {
+    return lockDataDir(dataDir);
+  } catch (error) {
+    if (error instanceof DataDirInUse) throw new Error(`${error.message}; stop it first`, { cause: error });
+    throw error;
+  }
+}

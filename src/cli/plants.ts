@@ -1,0 +1,61 @@
+import { evolve, type PlantRow } from '../../projections/plantsByUser.ts';
+import { occurredAt } from '../audit/cloudEvent.ts';
+import { UnknownUser } from '../audit/replay.ts';
+import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import { assertInLog, parsePosition } from '../eventStore/position.ts';
+import { readToEnd } from '../eventStore/readEvents.ts';
+import { parsePlantStream } from '../plants/stream.ts';
+import { isUser, USER_RULE } from '../plants/user.ts';
+import { parseRfc3339 } from '../time/rfc3339.ts';
+import { type Context, useLog, write } from './context.ts';
+
+type Options = { user: string; at?: string };
+
+/** A position of the log, or a time, in milliseconds since 1970. */
+type PointInTime = { position?: Position; time?: number };
+
+/** Prints a user's plants as GET /plants would have listed them at a point in time. */
+export async function plantsCommand({ user, at }: Options, context: Context): Promise<void> {
+  const { config, output, signal } = context;
+  if (!isUser(user)) throw new Error(`--user must be ${USER_RULE}.`);
+  const point = at === undefined ? {} : parsePointInTime(at);
+  await using resources = new AsyncDisposableStack();
+  const log = await useLog(resources, context);
+  assertInLog(point.position ?? START, await log.lastPosition(), '--at');
+  const plants = new Map<string, PlantRow>();
+  let isKnown = false;
+  for await (const { events } of readToEnd(log, { signal })) {
+    for (const event of events) {
+      const plant = parsePlantStream(event.stream);
+      if (plant?.user !== user) continue;
+      isKnown = true;
+      const row = isBy(event, point) ? evolve(plants.get(plant.id), event, config.skipEvents) : undefined;
+      if (row) plants.set(plant.id, row);
+    }
+    if (isKnown && point.position !== undefined && (events.at(-1)?.position ?? START) >= point.position)
+      break;
+  }
+  signal.throwIfAborted();
+  if (!isKnown) throw new UnknownUser(user);
+  let separator = '[';
+  for (const { plant } of plants.values()) {
+    await write(output, `${separator}${plant}`);
+    separator = ',';
+  }
+  await write(output, plants.size === 0 ? '[]\n' : ']\n');
+}
+
+function parsePointInTime(text: string): PointInTime {
+  if (/^\d+$/.test(text)) return { position: parsePosition(text, '--at') };
+  const time = parseRfc3339(text);
+  if (time === undefined)
+    throw new Error('--at must be a log position, or an RFC 3339 time such as 2026-03-01T12:00:00Z.');
+  return { time };
+}
+
+function isBy(event: RecordedEvent, { position, time }: PointInTime): boolean {
+  if (position !== undefined) return event.position <= position;
+  if (time === undefined) return true;
+  const at = occurredAt(event);
+  return at !== undefined && at <= time;
+}

@@ -1,0 +1,38 @@
+import { toCloudEvent } from '../audit/cloudEvent.ts';
+import type { EventQuery } from '../audit/eventFilter.ts';
+import { replay } from '../audit/replay.ts';
+import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { type Context, useLog, write } from './context.ts';
+import { parseEventOptions } from './eventOptions.ts';
+import { printable } from './printable.ts';
+
+type Options = EventQuery & { follow?: true; table?: true };
+
+/** Prints events as CloudEvents, one per line, or as a table. */
+export async function replayCommand(options: Options, context: Context): Promise<void> {
+  const { config, output, signal } = context;
+  const filter = parseEventOptions(options);
+  const format = options.table
+    ? tableRow
+    : (event: RecordedEvent) => JSON.stringify(toCloudEvent(event, config.source));
+  await using resources = new AsyncDisposableStack();
+  const log = await useLog(resources, context);
+  const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
+  let header = options.table ? TABLE_HEADER : '';
+  for await (const { events } of batches) {
+    if (events.length === 0) continue;
+    await write(output, `${header}${events.map(format).join('\n')}\n`);
+    header = '';
+  }
+  if (!signal.aborted) await write(output, header);
+}
+
+const columns = (position: string, time: string, type: string, stream: string, data: string): string =>
+  `${position.padStart(10)}  ${time.padEnd(24)}  ${type.padEnd(12)}  ${stream.padEnd(20)}  ${data}`;
+
+const TABLE_HEADER = `${columns('position', 'time', 'type', 'stream', 'data')}\n`;
+
+function tableRow(event: RecordedEvent): string {
+  const { position, type, subject, time = '', data } = toCloudEvent(event, '');
+  return printable(columns(position, time, type, subject, JSON.stringify(data) ?? ''));
+}

@@ -1,0 +1,58 @@
+import { type Config, readConfig } from '../config.ts';
+import type { Context } from './context.ts';
+import { handleSignals } from './signals.ts';
+
+/** Time for a command to clean up after a signal, in milliseconds. */
+const CLEANUP_TIMEOUT_MS = 5_000;
+
+/**
+ * Runs a command in a process. A signal stops it; then the process ends by that signal. @throws what the
+ * command throws
+ */
+export async function runCommand(
+  command: (context: Context) => Promise<void>,
+  process: NodeJS.Process,
+): Promise<void> {
+  process.umask(0o077);
+  const print = (line: string): void => void process.stderr.write(`${line}\n`);
+  const stopping = new AbortController();
+  let stoppedBy: NodeJS.Signals | undefined;
+  /** Ends the process as one without a handler ends, so that a shell reports the signal. */
+  const endBySignal = (signal: NodeJS.Signals): void => {
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  };
+  handleSignals(process, {
+    stop: (signal) => {
+      stoppedBy = signal;
+      stopping.abort(new Error(`stopped by ${signal}`));
+    },
+    force: endBySignal,
+    timeoutMs: CLEANUP_TIMEOUT_MS,
+  });
+  let config: Config | undefined;
+  const context: Context = {
+    get config() {
+      config ??= readConfig(process.env);
+      return config;
+    },
+    input: process.stdin,
+    output: process.stdout,
+    print,
+    onTerminal: process.stderr.isTTY === true,
+    signal: stopping.signal,
+    onFatal: ({ message }) => {
+      print(`fsync failed; durability cannot be guaranteed: ${message}`);
+      process.exit(1);
+    },
+  };
+  process.stdout.on('error', () => {}); // the write that failed rejects
+  try {
+    await command(context);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return; // the reader has closed the pipe, as in `… | head`
+    if (!stoppedBy) throw error;
+  } finally {
+    if (stoppedBy) endBySignal(stoppedBy);
+  }
+}

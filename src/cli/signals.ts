@@ -1,0 +1,33 @@
+/**
+ * Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: within this time it is one
+ * signal.
+ */
+export const SAME_SIGNAL_WINDOW_MS = 1_000;
+
+type Handlers = {
+  /** Called once, for the first signal. */
+  stop: (signal: NodeJS.Signals) => void;
+  /** Called for a further signal, and if the process has not ended in time. */
+  force: (signal: NodeJS.Signals) => void;
+  /** How long stopping may take, in milliseconds. */
+  timeoutMs: number;
+};
+
+/** Handles SIGTERM and SIGINT: the first one stops the process gracefully, the next one at once. */
+export function handleSignals(
+  process: Pick<NodeJS.EventEmitter, 'on'>,
+  { stop, force, timeoutMs }: Handlers,
+): void {
+  let first: { signal: NodeJS.Signals; at: number } | undefined;
+  const handle = (signal: NodeJS.Signals): void => {
+    const now = performance.now();
+    if (first) {
+      if (signal !== first.signal || now - first.at >= SAME_SIGNAL_WINDOW_MS) force(signal);
+      return;
+    }
+    first = { signal, at: now };
+    setTimeout(force, timeoutMs, signal).unref();
+    stop(signal);
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, handle);
+}

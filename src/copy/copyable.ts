@@ -1,0 +1,40 @@
+import { UUID } from '../eventStore/eventId.ts';
+import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { PLANT_STREAM_PREFIX } from '../plants/stream.ts';
+
+/**
+ * Why an event would not be the same in every store, to follow its position in a message; undefined if it
+ * would be.
+ */
+export function copyProblem({ stream, id, type, data, metadata }: RecordedEvent): string | undefined {
+  if (!stream.startsWith(PLANT_STREAM_PREFIX))
+    return `its stream ${JSON.stringify(stream)} is not that of a plant, and subscriptions to EventStoreDB would not have it`;
+  if (!UUID.test(id)) return 'its ID is not a UUID in lower case';
+  if (type === '') return 'it has no type';
+  for (const [name, value] of Object.entries({ data, metadata })) {
+    const problem = jsonProblem(value);
+    if (problem !== undefined) return `its ${name} ${problem}`;
+  }
+  return undefined;
+}
+
+/** Stores return text that is not JSON as text, bytes as bytes, and undefined for nothing. */
+function jsonProblem(value: unknown): string | undefined {
+  if (Object.prototype.toString.call(value) !== '[object Object]') return 'is not a JSON object';
+  let problem: string | undefined;
+  try {
+    JSON.stringify(value, (_, part) => {
+      if (typeof part === 'number' && !isExact(part)) problem = 'has a number that may have lost digits';
+      return part;
+    });
+  } catch {
+    return 'is nested too deeply';
+  }
+  return problem;
+}
+
+/** Whether a number is certainly the one that was written. */
+function isExact(number: number): boolean {
+  if (Number.isInteger(number)) return Number.isSafeInteger(number) && !Object.is(number, -0);
+  return Number.isFinite(number);
+}

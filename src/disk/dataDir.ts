@@ -1,0 +1,44 @@
+import { mkdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { hasSqliteCode, SQLITE } from './sqlite.ts';
+
+// The files of a data directory.
+export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
+export const viewFile = (dataDir: string): string => join(dataDir, 'view.db');
+const lockFile = (dataDir: string): string => join(dataDir, 'lock.db');
+
+/** Creates the data directory, accessible to its owner only, if it does not exist. */
+export function createDataDir(dir: string): void {
+  mkdirSync(dirname(resolve(dir)), { recursive: true });
+  // Not recursive: where the system refuses it with ENOENT, Node never returns from a recursive mkdir.
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** The data directory belongs to another process. */
+export class DataDirInUse extends Error {
+  override readonly name = 'DataDirInUse';
+}
+
+/**
+ * Locks a data directory for one server. The lock is an open transaction, so it ends with the process.
+ * @throws DataDirInUse, Error with a message for the operator
+ */
+export function lockDataDir(dir: string): Disposable {
+  let lock: DatabaseSync | undefined;
+  try {
+    createDataDir(dir);
+    lock = new DatabaseSync(lockFile(dir), { timeout: 0 });
+    lock.exec('BEGIN EXCLUSIVE');
+    return lock;
+  } catch (error) {
+    lock?.close();
+    if (hasSqliteCode(error, SQLITE.BUSY))
+      throw new DataDirInUse(`the data directory ${dir} is in use by another server`, { cause: error });
+    throw new Error(`cannot use the data directory ${dir}: ${(error as Error).message}`, { cause: error });
+  }
+}

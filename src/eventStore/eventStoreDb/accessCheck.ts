@@ -1,0 +1,44 @@
+import { sleep } from '../../time/sleep.ts';
+import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
+import { firstNodeOnly } from './connectionString.ts';
+import type { WorkerOptions } from './protocol.ts';
+import { AccessDenied, type RetryingClient } from './retryingClient.ts';
+
+/** A server that has just started may not know its accounts for so long, in milliseconds. */
+const ACCOUNTS_TIMEOUT_MS = 5_000;
+const RETRY_INTERVAL_MS = 500;
+
+/**
+ * Checks that the server accepts the account, and that its certificate is trusted. A server that is
+ * unavailable passes. @throws AccessDenied
+ */
+export async function checkAccess(client: RetryingClient, options: WorkerOptions): Promise<void> {
+  const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
+  for (;;) {
+    const denied = await accessError(client.connection, options);
+    if (!denied) return;
+    if (performance.now() > deadline) throw new AccessDenied(denied.message, { cause: denied });
+    await sleep(RETRY_INTERVAL_MS);
+  }
+}
+
+async function accessError(connection: Connection, options: WorkerOptions): Promise<CallFailed | undefined> {
+  const failure = await readFailure(connection);
+  if (!failure || failure.kind === 'accessDenied') return failure;
+  // Discovery of a cluster hides why a node does not respond.
+  const url = firstNodeOnly(options.url);
+  if (url === undefined) return undefined;
+  const node = new Connection({ ...options, url });
+  const failureOfNode = await readFailure(node);
+  node.end('the access check is done');
+  return failureOfNode?.kind === 'accessDenied' ? failureOfNode : undefined;
+}
+
+async function readFailure(connection: Connection): Promise<CallFailed | undefined> {
+  try {
+    await connection.call('readEdge', 'first', FIRST_REPLY_TIMEOUT_MS);
+    return undefined;
+  } catch (error) {
+    return error as CallFailed;
+  }
+}

@@ -1,0 +1,125 @@
+import { once } from 'node:events';
+import type { BaseLogger } from 'pino';
+import { backOff, sleep } from '../../time/sleep.ts';
+import { type Batch, LogReplaced, NO_LOG_ID, type Position, type RecordedEvent } from '../eventStore.ts';
+import { CallFailed, type Connection } from './connection.ts';
+import { AccessDenied, ATTEMPT_TIMEOUT_MS, type RetryingClient } from './retryingClient.ts';
+
+export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
+
+/** What a subscription needs to know of its log. */
+export type LogIdentity = {
+  logId(): Promise<string>;
+  readEvent(position: Position): Promise<RecordedEvent | undefined>;
+};
+
+const MAX_RETRY_DELAY_MS = 5_000;
+/** A subscription that has lasted so long is renewed without delay, in milliseconds. */
+const STABLE_AFTER_MS = 1_000;
+
+/** A subscription that is renewed after its last event whenever it is dropped, for whatever reason. */
+export class CatchUpSubscription {
+  readonly #client: RetryingClient;
+  readonly #log: LogIdentity;
+  readonly #logger: Logger;
+  readonly #signal: AbortSignal;
+  readonly #aborted: Promise<never>;
+  #position: Position;
+  /** The last event received. */
+  #lastEvent: RecordedEvent | undefined;
+  /** The log that it began with. */
+  #logId: string;
+  /** Attempts since the last progress. */
+  #failures = 0;
+  #isAccessDenied = false;
+
+  constructor(
+    client: RetryingClient,
+    log: LogIdentity,
+    logger: Logger,
+    { after, signal, logId }: { after: Position; signal: AbortSignal; logId: string },
+  ) {
+    this.#client = client;
+    this.#log = log;
+    this.#logger = logger;
+    this.#position = after;
+    this.#logId = logId;
+    this.#signal = AbortSignal.any([signal, client.closed]);
+    this.#aborted = once(this.#signal, 'abort').then(() => Promise.reject(new Error('aborted')));
+    this.#aborted.catch(() => {});
+  }
+
+  /** @throws LogReplaced */
+  async *batches(): AsyncGenerator<Batch> {
+    while (!this.#signal.aborted) {
+      const { connection } = this.#client;
+      const subscription = this.#client.newSubscription();
+      const unsubscribe = (): void => void connection.call('unsubscribe', subscription).catch(() => {});
+      this.#signal.addEventListener('abort', unsubscribe);
+      let subscribedAt: number | undefined;
+      try {
+        await this.#assertSameLog();
+        await connection.call('subscribe', { subscription, after: this.#position }, ATTEMPT_TIMEOUT_MS);
+        subscribedAt = performance.now();
+        if (this.#failures > 1) this.#logger.info({ position: String(this.#position) }, 'resubscribed');
+        yield* this.#receive(connection, subscription);
+      } catch (error) {
+        if (error instanceof LogReplaced) throw error;
+        if (this.#signal.aborted) return;
+        this.#handleDrop(error as Error, subscribedAt);
+      } finally {
+        this.#signal.removeEventListener('abort', unsubscribe);
+        unsubscribe();
+      }
+      await sleep(this.#failures === 0 ? 0 : backOff(this.#failures, MAX_RETRY_DELAY_MS), this.#signal);
+      this.#failures++;
+    }
+  }
+
+  async *#receive(connection: Connection, subscription: number): AsyncGenerator<Batch> {
+    for (let next = connection.call('next', subscription); ; ) {
+      const batch = await next;
+      if (this.#signal.aborted) return;
+      next = connection.call('next', subscription); // fetched while this batch is processed
+      next.catch(() => {});
+      const last = batch.events.at(-1);
+      if (last) {
+        this.#lastEvent = last;
+        this.#position = last.position;
+        this.#failures = 0;
+      }
+      yield batch;
+    }
+  }
+
+  /** @throws LogReplaced */
+  async #assertSameLog(): Promise<void> {
+    const logId = await this.#unlessAborted(this.#log.logId());
+    if (this.#logId === NO_LOG_ID) this.#logId = logId;
+    const last = this.#lastEvent;
+    const isSame =
+      this.#logId === logId &&
+      (!last || (await this.#unlessAborted(this.#log.readEvent(last.position)))?.id === last.id);
+    if (!isSame) throw new LogReplaced('the log is not the one that the subscription began with');
+  }
+
+  #unlessAborted<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#aborted]);
+  }
+
+  /** Each drop is logged once; an attempt that did not even subscribe belongs to the drop before it. */
+  #handleDrop(error: Error, subscribedAt: number | undefined): void {
+    const wasAccessDenied = this.#isAccessDenied;
+    this.#isAccessDenied =
+      error instanceof AccessDenied || (error instanceof CallFailed && error.kind === 'accessDenied');
+    if (this.#failures === 0 || subscribedAt !== undefined || (this.#isAccessDenied && !wasAccessDenied)) {
+      const isNormal =
+        error instanceof CallFailed && (error.kind === 'transient' || error.kind === 'notLeader');
+      this.#logger[this.#isAccessDenied ? 'error' : isNormal ? 'info' : 'warn'](
+        { reason: error.message, position: String(this.#position) },
+        'subscription dropped; resubscribing',
+      );
+    }
+    if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) this.#failures = 0;
+  }
+}

@@ -1,0 +1,91 @@
+import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
+import type { Failure } from './protocol.ts';
+
+// Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
+
+/** gRPC status codes (https://grpc.io/docs/guides/status-codes/), as far as they are handled. */
+export const GRPC_STATUS = { UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
+
+type ClientError = Error & { code?: number };
+
+/** An error whose failure is known where it is thrown. */
+export class OperationFailed extends Error {
+  readonly failure: Failure;
+  constructor(kind: Failure['kind'], message: string) {
+    super(message);
+    this.failure = { kind, message };
+  }
+}
+
+/**
+ * The client caches a failed look-up of the server's features for good, unless the server was unavailable.
+ */
+export function leavesClientBroken(error: ClientError): boolean {
+  return !isCommandError(error) && error.code !== GRPC_STATUS.UNAVAILABLE;
+}
+
+/** The client's error type, for errors of the server. */
+export function errorType(error: unknown): string | undefined {
+  return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
+}
+
+export function toFailure(error: ClientError): Failure {
+  if (error instanceof OperationFailed) return error.failure;
+  const kind = classify(error);
+  const reason = readableMessage(error);
+  if (kind !== 'accessDenied') return { kind, message: reason };
+  const message =
+    errorType(error) === ErrorType.ACCESS_DENIED
+      ? 'the server refuses the user or the password, or does not allow this user to read $all'
+      : `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name`;
+  return { kind, message };
+}
+
+/** The message without gRPC's wrapping. */
+export function readableMessage(error: ClientError): string {
+  const message = error.message
+    .replace(/^\d+ [A-Z_]+: /, '')
+    .replace(/^No connection established\. Last error: (\w*Error[^:]*: )?/, '')
+    .replace(/\.?\s*Resolution note:.*$/s, '')
+    .replace(/^.*SSL routines:[^:]*:([^:]+):.*$/s, '$1')
+    .replace(
+      /^Failed to discover.*$/,
+      'no node of the cluster responds: check hosts, tls and tlsCAFile in the connection string',
+    )
+    .replace(
+      /^Failed to connect \(.*$/,
+      'no response over plaintext HTTP/2: check tls=false in the connection string',
+    );
+  return message || `${error.name} (${errorType(error) ?? error.code ?? 'no code'})`;
+}
+
+/** gRPC reports a failed TLS handshake in its message only. */
+const TLS_ERROR =
+  /certificate|self.signed|wrong version number|EPROTO|packet length too long|SSL|servername/i;
+
+function classify(error: ClientError): Failure['kind'] {
+  switch (errorType(error)) {
+    case ErrorType.WRONG_EXPECTED_VERSION:
+      return 'wrongRevision';
+    case ErrorType.STREAM_DELETED:
+    case ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED:
+    case ErrorType.INVALID_ARGUMENT:
+      return 'permanent';
+    case ErrorType.ACCESS_DENIED:
+      return 'accessDenied';
+    case ErrorType.TIMEOUT:
+    case ErrorType.DEADLINE_EXCEEDED:
+      return 'transient';
+    case ErrorType.NOT_LEADER:
+      return 'notLeader';
+    case ErrorType.CANCELLED:
+      return 'unavailable';
+  }
+  // The client does not recognise "Server Is Busy" in the reply to a batch append.
+  if (error instanceof UnknownError && error.code === undefined) return 'transient';
+  if (error.code === GRPC_STATUS.INVALID_ARGUMENT) return 'permanent';
+  if (TLS_ERROR.test(error.message)) return 'accessDenied';
+  return error.code === GRPC_STATUS.UNAVAILABLE || error.message.startsWith('Failed to discover')
+    ? 'unavailable'
+    : 'connectionBroken';
+}

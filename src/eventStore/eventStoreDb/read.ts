@@ -1,0 +1,122 @@
+import {
+  type AllStreamResolvedEvent,
+  BACKWARDS,
+  START as CLIENT_START,
+  END,
+  type EventStoreDBClient,
+  FORWARDS,
+  type ResolvedEvent,
+  type StreamingRead,
+} from '@eventstore/db-client';
+import { type Page, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { GRPC_STATUS, OperationFailed } from './failures.ts';
+
+/**
+ * A read fails when no event has arrived for so long, in milliseconds. The client takes a deadline and
+ * ignores it.
+ */
+const READ_TIMEOUT_MS = 3_000;
+
+/** A follower may lag behind what has been acknowledged; the leader does not. */
+export const FROM_LEADER = { requiresLeader: true };
+
+export async function readEdge(
+  client: EventStoreDBClient,
+  edge: 'first' | 'last',
+): Promise<RecordedEvent | undefined> {
+  const options = { maxCount: 1, ...FROM_LEADER };
+  const read =
+    edge === 'first'
+      ? client.readAll({ fromPosition: CLIENT_START, direction: FORWARDS, ...options })
+      : client.readAll({ fromPosition: END, direction: BACKWARDS, ...options });
+  const [event] = await collect(read);
+  return event;
+}
+
+/** Events of $all from a position on, inclusive; none if no event starts at the position. */
+export async function readFrom(
+  client: EventStoreDBClient,
+  position: Position,
+  maxCount: number,
+): Promise<RecordedEvent[]> {
+  const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
+  try {
+    const events = await collect(
+      client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER }),
+    );
+    return position === START || events[0]?.position === position ? events : [];
+  } catch (error) {
+    if (position !== START && isInvalidPosition(error as Error)) return [];
+    throw error;
+  }
+}
+
+/** EventStoreDB 23.10 responds "Unexpected ReadAllResult: Error" to a position between two events. */
+function isInvalidPosition({ code, message }: Error & { code?: number }): boolean {
+  const isUnknown = code === GRPC_STATUS.UNKNOWN && /position|ReadAllResult/i.test(message);
+  return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
+}
+
+/** The events of the streams with a prefix in one page of $all; it may have none. */
+export async function readPage(
+  client: EventStoreDBClient,
+  prefix: string,
+  { after, limit }: { after: Position; limit: number },
+): Promise<Page> {
+  const skipped = after === START ? 0 : 1; // the event at `after` itself
+  const events = await readFrom(client, after, limit + skipped);
+  if (skipped > events.length)
+    throw new OperationFailed('positionNotFound', `there is no event at position ${after}`);
+  return {
+    events: events.slice(skipped).filter(({ stream }) => stream.startsWith(prefix)),
+    position: events.at(-1)?.position ?? after,
+    isEnd: events.length < limit + skipped,
+  };
+}
+
+/** The events of a bounded read. @throws OperationFailed when no event arrives in time */
+export async function collect(stream: StreamingRead<ResolvedEvent>): Promise<RecordedEvent[]> {
+  stream.on('error', () => {}); // the loop throws the first error; a second one may follow
+  const timer = setTimeout(() => {
+    stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
+    void stream.cancel().catch(() => {});
+  }, READ_TIMEOUT_MS);
+  const events: RecordedEvent[] = [];
+  try {
+    for await (const { event } of stream) {
+      if (event) events.push(toRecordedEvent(event));
+      timer.refresh();
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+  return events;
+}
+
+export function toRecordedEvent(
+  event: NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>,
+): RecordedEvent {
+  const { position, streamId: stream, revision, id, type, data, metadata } = event;
+  if (!position) throw new Error('the server returns no positions: it must be 23.10 or later');
+  return {
+    position: position.commit,
+    stream,
+    revision,
+    id,
+    type,
+    data: cloneable(data),
+    metadata: cloneable(metadata),
+  };
+}
+
+/** Deeper nesting overflows the stack of a structured clone between threads. This service writes none. */
+const MAX_NESTING = 500;
+
+function cloneable<T>(value: T): T | undefined {
+  return isDeeperThan(MAX_NESTING, value) ? undefined : value;
+}
+
+function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return false;
+  return levels === 0 || Object.values(value).some((part) => isDeeperThan(levels - 1, part));
+}

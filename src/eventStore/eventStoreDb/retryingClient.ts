@@ -1,0 +1,113 @@
+import { backOff, finishedWithin, sleep } from '../../time/sleep.ts';
+import { StoreUnavailable } from '../eventStore.ts';
+import { type CallFailed, Connection } from './connection.ts';
+import type { Operations, WorkerOptions } from './protocol.ts';
+
+/**
+ * The server refuses the account, or its certificate is not trusted: retrying does not help, only another
+ * connection string.
+ */
+export class AccessDenied extends StoreUnavailable {}
+
+/**
+ * An attempt without a reply is repeated after this, in milliseconds. The server gives up a write after 2
+ * 000.
+ */
+export const ATTEMPT_TIMEOUT_MS = 3_000;
+const MAX_RETRY_DELAY_MS = 1_000;
+/** Calls in flight may take so long when the client is closed, in milliseconds. */
+export const CLOSE_TIMEOUT_MS = 500;
+/** Connections start at least so far apart, in milliseconds, since each is a thread. */
+const MIN_CONNECTION_INTERVAL_MS = 1_000;
+
+/** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
+export class RetryingClient {
+  readonly #options: WorkerOptions;
+  readonly #closing = new AbortController();
+  readonly #inFlight = new Set<Promise<unknown>>();
+  #connection: Connection;
+  #connectionStartsAt = performance.now();
+  #subscriptions = 0;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    this.#connection = new Connection(options);
+  }
+
+  /** Aborts when the client is closed. */
+  get closed(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** A number for another subscription. */
+  newSubscription(): number {
+    return ++this.#subscriptions;
+  }
+
+  /** The current connection. */
+  get connection(): Connection {
+    if (this.#connection.endReason !== undefined && !this.closed.aborted) {
+      const now = performance.now();
+      this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
+      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now);
+    }
+    return this.#connection;
+  }
+
+  /**
+   * Calls the server until it succeeds, for at most `timeoutMs`.
+   * @throws CallFailed with the kinds wrongRevision and positionNotFound; StoreUnavailable; Error if retrying
+   * does not help
+   */
+  call<O extends keyof Operations>(
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+    timeoutMs: number,
+  ): Promise<ReturnType<Operations[O]>> {
+    const result = this.#retry(operation, argument, timeoutMs);
+    this.#inFlight.add(result);
+    const done = (): void => void this.#inFlight.delete(result);
+    result.then(done, done);
+    return result;
+  }
+
+  async #retry<O extends keyof Operations>(
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+    timeoutMs: number,
+  ): Promise<ReturnType<Operations[O]>> {
+    const deadline = performance.now() + timeoutMs;
+    let lastFailure: CallFailed | undefined;
+    for (let failures = 0; ; failures++) {
+      if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
+      const remaining = deadline - performance.now();
+      try {
+        return await this.connection.call(operation, argument, Math.min(ATTEMPT_TIMEOUT_MS, remaining));
+      } catch (error) {
+        const failure = error as CallFailed;
+        if (failure.kind === 'wrongRevision' || failure.kind === 'positionNotFound') throw failure;
+        if (failure.kind === 'permanent')
+          throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
+        if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
+      }
+      const delay = backOff(failures, MAX_RETRY_DELAY_MS);
+      if (performance.now() + delay >= deadline) throw unavailable(lastFailure);
+      await sleep(delay, this.closed);
+    }
+  }
+
+  /**
+   * Ends the connection when the calls in flight have their replies, soon at the latest. Nothing is retried
+   * any more.
+   */
+  async close(): Promise<void> {
+    if (this.closed.aborted) return;
+    this.#closing.abort();
+    await finishedWithin(CLOSE_TIMEOUT_MS, Promise.allSettled(this.#inFlight));
+    this.#connection.end('the log is closed');
+  }
+}
+
+function unavailable(cause: CallFailed): StoreUnavailable {
+  return new (cause.kind === 'accessDenied' ? AccessDenied : StoreUnavailable)(cause.message, { cause });
+}

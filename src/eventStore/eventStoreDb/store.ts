@@ -1,0 +1,177 @@
+import { finishedWithin } from '../../time/sleep.ts';
+import {
+  type Appended,
+  assertWellFormed,
+  type Batch,
+  type EventStore,
+  LogReplaced,
+  type NewEvent,
+  NO_LOG_ID,
+  NO_STREAM,
+  type Page,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../eventStore.ts';
+import { checkAccess } from './accessCheck.ts';
+import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
+import { CallFailed, type Connection } from './connection.ts';
+import { CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+
+type Options = {
+  /** An EventStoreDB connection string, `esdb://…`. */
+  url: string;
+  /** Subscriptions and pages have the streams with this prefix. */
+  prefix: string;
+  logger: Logger;
+  /**
+   * How long a request may wait for the server in all, in milliseconds: four fifths to append, the rest to
+   * read.
+   */
+  timeoutMs: number;
+};
+
+/** The stream of the event that gives an empty log its identity. */
+const IDENTITY_STREAM = 'plantstore';
+/** An append with less time left does not start another attempt. */
+const MIN_ATTEMPT_MS = 100;
+
+/**
+ * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that
+ * is unavailable are retried for their time, subscriptions for ever.
+ * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
+ */
+export async function openEventStoreDb({ url, prefix, logger, timeoutMs }: Options): Promise<EventStore> {
+  const client = new RetryingClient({ url, prefix });
+  try {
+    await checkAccess(client, { url, prefix });
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+  return new EventStoreDbStore(client, logger, timeoutMs);
+}
+
+class EventStoreDbStore implements EventStore {
+  readonly #client: RetryingClient;
+  readonly #logger: Logger;
+  readonly #timeoutMs: number;
+  /** The log ID as read over a connection; the server of the next connection may have another log. */
+  #identity: { connection: Connection; logId: string } | undefined;
+  /** Resolves once the log has an identity; undefined before the first append. */
+  #identified: Promise<void> | undefined;
+
+  constructor(client: RetryingClient, logger: Logger, timeoutMs: number) {
+    this.#client = client;
+    this.#logger = logger;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The first event of $all identifies the log. */
+  async logId(): Promise<string> {
+    this.#assertOpen();
+    const { connection } = this.#client;
+    if (this.#identity?.connection === connection) return this.#identity.logId;
+    const first = await this.#client.call('readEdge', 'first', this.#readTimeoutMs);
+    this.#identity = first && { connection, logId: `e${first.id.slice(-12)}` };
+    if (!this.#identity) return NO_LOG_ID;
+    this.#identified = Promise.resolve();
+    return this.#identity.logId;
+  }
+
+  async lastPosition(): Promise<Position> {
+    return (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
+  }
+
+  readEvent(position: Position): Promise<RecordedEvent | undefined> {
+    return this.#client.call('readAt', position, this.#readTimeoutMs);
+  }
+
+  readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+    return this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
+  }
+
+  async readAll(range: { after: Position; limit: number }): Promise<Page> {
+    try {
+      return await this.#client.call('readPage', range, this.#timeoutMs);
+    } catch (error) {
+      if (error instanceof CallFailed) throw new LogReplaced(error.message, { cause: error });
+      throw error;
+    }
+  }
+
+  async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+    assertWellFormed(stream);
+    const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
+    await this.#identify(deadline);
+    return this.#append(stream, event, expectedRevision, deadline);
+  }
+
+  subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
+    const logId = this.#identity?.logId ?? NO_LOG_ID;
+    return new CatchUpSubscription(this.#client, this, this.#logger, { ...options, logId }).batches();
+  }
+
+  async close(): Promise<void> {
+    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified ?? Promise.resolve());
+    await this.#client.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#client.closed.aborted) throw new StoreUnavailable('the log is closed');
+  }
+
+  get #readTimeoutMs(): number {
+    return this.#timeoutMs / 5;
+  }
+
+  async #append(
+    stream: string,
+    { id, type, ...event }: NewEvent,
+    expectedRevision: bigint,
+    deadline: number,
+  ): Promise<Appended> {
+    // Serialised here, since the client never resolves or rejects an append that it cannot serialise.
+    const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
+    const request = { stream, id, type, data, metadata, expectedRevision };
+    try {
+      return await this.#client.call('append', request, deadline - performance.now());
+    } catch (error) {
+      if (error instanceof CallFailed)
+        throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
+      throw error;
+    }
+  }
+
+  /** Appends wait for one attempt together; one that has time left when it fails makes another. */
+  async #identify(deadline: number): Promise<void> {
+    for (;;) {
+      this.#identified ??= this.#createIdentity(deadline);
+      try {
+        return await this.#identified;
+      } catch (error) {
+        const hasTime = performance.now() + MIN_ATTEMPT_MS < deadline;
+        if (!hasTime || !(error instanceof StoreUnavailable) || this.#client.closed.aborted) throw error;
+      }
+    }
+  }
+
+  /**
+   * An empty log gets its first event before anything else is appended. Several writers may do so at once;
+   * one succeeds.
+   */
+  async #createIdentity(deadline: number): Promise<void> {
+    try {
+      const first = await this.#client.call('readEdge', 'first', deadline - performance.now());
+      if (first) return;
+      const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
+      await this.#append(IDENTITY_STREAM, begun, NO_STREAM, deadline);
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) return;
+      this.#identified = undefined; // the next append tries again
+      throw error;
+    }
+  }
+}

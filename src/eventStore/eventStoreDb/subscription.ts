@@ -1,0 +1,179 @@
+import { once } from 'node:events';
+import {
+  type AllStreamResolvedEvent,
+  type AllStreamSubscription,
+  START as CLIENT_START,
+  type EventStoreDBClient,
+  streamNameFilter,
+} from '@eventstore/db-client';
+import { type Batch, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { OperationFailed, toFailure } from './failures.ts';
+import type { Failure } from './protocol.ts';
+import { readPage, toRecordedEvent } from './read.ts';
+
+/** Events that the client buffers at most, and the most in a batch. */
+const BUFFER_SIZE = 512;
+/**
+ * While catching up, a batch collects events for so long, in milliseconds, since each batch wakes the other
+ * thread.
+ */
+const BATCH_INTERVAL_MS = 5;
+/** Units of 32 events after which the server reports its position although none of them matched. */
+const CHECKPOINT_INTERVAL = 32;
+/** A subscription that is silent for so long is compared with the log, in milliseconds. */
+const SILENCE_TIMEOUT_MS = 2_000;
+/** Events of $all that one comparison reads. */
+const COMPARED_EVENTS = 128;
+
+const MISSES_EVENTS: Failure = { kind: 'transient', message: 'silent, although the log has more events' };
+const NEVER_CAUGHT_UP: Failure = {
+  kind: 'transient',
+  message: 'silent before it has caught up; servers before 23.10 never report that they have',
+};
+const ENDED_BY_SERVER: Failure = { kind: 'transient', message: 'the server ended the subscription' };
+
+/**
+ * A subscription to $all, filtered by stream prefix, whose events are taken in batches of what has arrived.
+ */
+export class Subscription {
+  readonly confirmed: Promise<unknown>;
+  readonly #client: EventStoreDBClient;
+  readonly #prefix: string;
+  #stream: AllStreamSubscription;
+  /** Of the last event taken. */
+  #position: Position;
+  /** The log has been compared up to here. */
+  #comparedTo: Position;
+  #caughtUp = false;
+  /** Whether the last batch said that it has caught up. */
+  #reportedCaughtUp = false;
+  #failure: Failure | undefined;
+  #waiting: { resolve: (batch: Batch) => void; reject: (error: OperationFailed) => void } | undefined;
+  #lastHeardAt = performance.now();
+  /** The last comparison found an event that has not arrived. */
+  #isBehind = false;
+  #isComparing = false;
+  #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
+  #watch = setInterval(() => void this.#compareIfSilent(), SILENCE_TIMEOUT_MS);
+
+  constructor(client: EventStoreDBClient, prefix: string, after: Position) {
+    this.#client = client;
+    this.#prefix = prefix;
+    this.#position = after;
+    this.#comparedTo = after;
+    this.#stream = client.subscribeToAll(
+      {
+        fromPosition: after === START ? CLIENT_START : { commit: after, prepare: after },
+        filter: streamNameFilter({
+          prefixes: [prefix],
+          checkpointInterval: CHECKPOINT_INTERVAL,
+          checkpointReached: async () => this.#heard(),
+        }),
+      },
+      { highWaterMark: BUFFER_SIZE },
+    );
+    this.confirmed = Promise.race([
+      once(this.#stream, 'confirmation'),
+      once(this.#stream, 'end').then(() =>
+        Promise.reject(new OperationFailed(ENDED_BY_SERVER.kind, ENDED_BY_SERVER.message)),
+      ),
+    ]);
+    this.confirmed.catch(() => {});
+    this.#stream
+      .on('readable', () => this.#heard())
+      .on('caughtUp', () => {
+        this.#caughtUp = true;
+        this.#heard();
+      })
+      .on('end', () => this.end(ENDED_BY_SERVER))
+      .on('error', (error: Error) => this.end(toFailure(error)));
+  }
+
+  /** The next batch. Rejects when the subscription has ended and all its events are taken. */
+  next(): Promise<Batch> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      this.#lastHeardAt = performance.now();
+      this.#scheduleDelivery();
+    });
+  }
+
+  end(failure: Failure): void {
+    if (this.#failure) return;
+    this.#failure = failure;
+    clearInterval(this.#watch);
+    this.#scheduleDelivery();
+    void this.#stream.unsubscribe().catch(() => {});
+  }
+
+  #heard(): void {
+    this.#lastHeardAt = performance.now();
+    this.#isBehind = false;
+    this.#scheduleDelivery();
+  }
+
+  /** Not at once: more events may have arrived by then, and reading the stream must not re-enter itself. */
+  #scheduleDelivery(): void {
+    const deliver = () => {
+      this.#delivery = undefined;
+      this.#deliver();
+    };
+    this.#delivery ??= this.#caughtUp ? setImmediate(deliver) : setTimeout(deliver, BATCH_INTERVAL_MS);
+  }
+
+  #deliver(): void {
+    if (!this.#waiting) return;
+    const events = this.#takeEvents();
+    const caughtUp = this.#caughtUp && this.#stream.readableLength === 0;
+    if (events.length > 0 || (caughtUp && !this.#reportedCaughtUp)) {
+      this.#reportedCaughtUp = caughtUp;
+      this.#waiting.resolve({ events, caughtUp });
+    } else if (this.#failure) {
+      this.#waiting.reject(new OperationFailed(this.#failure.kind, this.#failure.message));
+    } else {
+      return;
+    }
+    this.#waiting = undefined;
+  }
+
+  #takeEvents(): RecordedEvent[] {
+    const events: RecordedEvent[] = [];
+    while (events.length < BUFFER_SIZE) {
+      const next = this.#stream.read() as AllStreamResolvedEvent | null;
+      if (!next) break;
+      if (next.event) events.push(toRecordedEvent(next.event));
+    }
+    this.#position = events.at(-1)?.position ?? this.#position;
+    return events;
+  }
+
+  /**
+   * Servers send no heartbeat on a subscription: it ends when two comparisons in a row find an event that has
+   * not arrived.
+   */
+  async #compareIfSilent(): Promise<void> {
+    const silentMs = performance.now() - this.#lastHeardAt;
+    if (!this.#waiting || this.#isComparing || silentMs < SILENCE_TIMEOUT_MS) return;
+    this.#isComparing = true;
+    try {
+      const isBehind = !this.#caughtUp || (await this.#missesEvents());
+      if (isBehind && this.#isBehind) this.end(this.#caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP);
+      this.#isBehind = isBehind;
+    } catch (error) {
+      this.end(toFailure(error as Error));
+    } finally {
+      this.#isComparing = false;
+    }
+  }
+
+  /** Whether the next page of the log has a matching event that has not arrived. */
+  async #missesEvents(): Promise<boolean> {
+    const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
+    const { events, position } = await readPage(this.#client, this.#prefix, {
+      after,
+      limit: COMPARED_EVENTS,
+    });
+    if (events.length === 0) this.#comparedTo = position;
+    return events.some((event) => event.position > this.#position); // which may have moved during the read
+  }
+}

@@ -1,0 +1,62 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { unlessAborted } from '../time/sleep.ts';
+import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
+
+/** Events per page. */
+const PAGE_SIZE = 500;
+/** A live reader that has not asked for more for so long does not keep its subscription, in milliseconds. */
+export const IDLE_TIMEOUT_MS = 2_000;
+
+/**
+ * All events after a position, in batches, to the end of the log; the last batch has caught up, and may be
+ * empty. Other work gets its turn between batches.
+ * @throws StoreUnavailable
+ */
+export async function* readToEnd(
+  log: EventLog,
+  { after = START, signal }: { after?: Position; signal: AbortSignal },
+): AsyncGenerator<Batch> {
+  for (let [position, caughtUp] = [after, false]; !caughtUp && !signal.aborted; await nextTurn()) {
+    const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE }), signal);
+    if (!page || signal.aborted) return;
+    [position, caughtUp] = [page.position, page.isEnd];
+    yield { events: page.events, caughtUp };
+  }
+}
+
+/**
+ * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed
+ * while it is idle, and continues where it was.
+ * @throws StoreUnavailable when the log is closed
+ */
+export async function* readLive(
+  log: EventLog,
+  { after, signal }: { after: Position; signal: AbortSignal },
+): AsyncGenerator<Batch> {
+  let position = after;
+  while (!signal.aborted) {
+    const idle = new AbortController();
+    const subscription = log.subscribe({ after: position, signal: AbortSignal.any([signal, idle.signal]) });
+    const batches = subscription[Symbol.asyncIterator]();
+    const unsubscribe = (): void => {
+      idle.abort();
+      void batches.return?.();
+    };
+    try {
+      while (!idle.signal.aborted) {
+        const { value: batch, done } = await batches.next();
+        if (signal.aborted) return;
+        if (done) throw new StoreUnavailable('the log is closed');
+        position = batch.events.at(-1)?.position ?? position;
+        const timer = setTimeout(unsubscribe, IDLE_TIMEOUT_MS);
+        try {
+          yield batch;
+        } finally {
+          clearTimeout(timer);
+        }
+      }
+    } finally {
+      unsubscribe();
+    }
+  }
+}

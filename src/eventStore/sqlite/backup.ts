@@ -1,0 +1,31 @@
+import { once } from 'node:events';
+import { DatabaseSync } from 'node:sqlite';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { fsyncPath } from '../../disk/fsyncPath.ts';
+
+// Copying a database blocks its thread, so it runs on a thread of its own: this file is both sides.
+
+type Files = { from: string; to: string };
+
+/**
+ * Copies the log to a new file while a server may be writing it: a consistent snapshot, checked by SQLite and
+ * synced. Uses VACUUM INTO, since node:sqlite's `backup` restarts with each commit of the server.
+ * @throws Error; the file is then incomplete
+ */
+export async function copyLogFile(from: string, to: string, signal: AbortSignal): Promise<void> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { from, to } satisfies Files });
+  await once(worker, 'exit', { signal });
+}
+
+function copy({ from, to }: Files): void {
+  using source = new DatabaseSync(from, { readOnly: true, timeout: 5_000 });
+  source.prepare('VACUUM INTO ?').run(to);
+  using target = new DatabaseSync(to, { readOnly: true });
+  const { integrity_check } = target.prepare('PRAGMA integrity_check(1)').get() as {
+    integrity_check: string;
+  };
+  if (integrity_check !== 'ok') throw new Error(`the copy is damaged: ${integrity_check}`);
+  fsyncPath(to);
+}
+
+if (!isMainThread && parentPort) copy(workerData as Files);

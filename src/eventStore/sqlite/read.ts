@@ -1,0 +1,206 @@
+import { isUtf8 } from 'node:buffer';
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { fileSize } from '../../disk/sqlite.ts';
+import { sleep } from '../../time/sleep.ts';
+import {
+  type Batch,
+  type EventLog,
+  type Page,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+} from '../eventStore.ts';
+import { assertIsLog, UnusableLog } from './file.ts';
+
+/** A batch of a subscription has at most so many events. */
+export const BATCH_SIZE = 500;
+/** A page ends when its data has so many characters, however few events that is. */
+const PAGE_LENGTH = 256 * 1024;
+/** How often a subscription of a reader polls the file for new events, in milliseconds. */
+const POLL_INTERVAL_MS = 100;
+
+export type ReadOptions = {
+  /**
+   * Read such that no byte of an event can change without another result: JSON that this store would have
+   * written differently stays text, and text that is not UTF-8 becomes lone surrogates or bytes.
+   */
+  exact?: boolean;
+};
+
+/** The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails. */
+export function logQueries(db: DatabaseSync, { exact = false }: ReadOptions = {}) {
+  const columns = 'position, id, stream, revision, type, data, metadata';
+  const eventsAfter = db.prepare(
+    `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
+  );
+  const eventsOfStream = db.prepare(
+    `SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`,
+  );
+  const eventAt = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
+  const lastPosition = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
+  for (const statement of [eventsAfter, eventsOfStream, eventAt, lastPosition])
+    statement.setReadBigInts(true);
+  const log = db.prepare('SELECT id FROM log').get() as { id: string } | undefined;
+  if (!log) throw new Error('its log ID is missing');
+  const run = <T>(query: () => T): T => {
+    if (!db.isOpen) throw new StoreUnavailable('the log is closed');
+    try {
+      return query();
+    } catch (error) {
+      throw new StoreUnavailable((error as Error).message, { cause: error });
+    }
+  };
+  const toEvent = exact ? exactEventParser(db) : parseEvent;
+  const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
+  return {
+    logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
+    readAll({ after, limit }: { after: Position; limit: number }): Page {
+      const rows = run(() => takePage(eventsAfter.iterate(after, limit)));
+      const events = rows.map(toEvent);
+      const position = events.at(-1)?.position ?? after;
+      return { events, position, isEnd: position >= readLastPosition() };
+    },
+    readStream: (stream: string, limit: number) => run(() => eventsOfStream.all(stream, limit)).map(toEvent),
+    readEvent: (position: Position) => run(() => eventAt.all(position)).map(toEvent)[0],
+    lastPosition: readLastPosition,
+  };
+}
+
+/**
+ * Opens the embedded log for reading only, also while a server writes to it. It holds no lock between reads.
+ * @throws UnusableLog
+ */
+export function openLogReader(file: string, options: ReadOptions = {}): EventLog {
+  const closing = new AbortController();
+  const { db, logId, lastPosition, readEvent, readStream, readAll } = openForReading(file, options);
+
+  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+    const signal = AbortSignal.any([options.signal, closing.signal]);
+    let position = options.after;
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
+      const { events, isEnd } = readAll({ after: position, limit: BATCH_SIZE });
+      position = events.at(-1)?.position ?? position;
+      if (events.length > 0 || isFirst) yield { events, caughtUp: isEnd };
+      if (isEnd) await sleep(POLL_INTERVAL_MS, signal);
+      else await nextTurn();
+    }
+  }
+
+  return {
+    logId: async () => logId,
+    lastPosition: async () => lastPosition(),
+    readEvent: async (position) => readEvent(position),
+    readStream: async (stream, limit) => readStream(stream, limit),
+    readAll: async (range) => readAll(range),
+    subscribe,
+    async close() {
+      if (closing.signal.aborted) return;
+      closing.abort();
+      db.close();
+    },
+  };
+}
+
+function openForReading(file: string, options: ReadOptions) {
+  // A first start that was interrupted leaves an empty file.
+  if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+    assertIsLog(db);
+    return { db, ...logQueries(db, options) };
+  } catch (error) {
+    db?.close();
+    throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+type Row = Omit<RecordedEvent, 'data' | 'metadata'> & { data: string; metadata: string };
+
+/** The rows of a page: it ends early if they are large, so that a reader holds little of them. */
+function takePage(rows: Iterable<unknown>): Row[] {
+  const page: Row[] = [];
+  let length = 0;
+  for (const row of rows) {
+    length += assertIntact(row as Row).data.length;
+    page.push(row as Row);
+    if (length >= PAGE_LENGTH) break;
+  }
+  return page;
+}
+
+const TEXT_COLUMNS = ['id', 'stream', 'type', 'data', 'metadata'] as const;
+
+/** In a damaged file a column may have any type. @throws Error */
+function assertIntact(row: Row): Row {
+  for (const column of TEXT_COLUMNS)
+    if (typeof row[column] !== 'string') throw new Error(`the row at position ${row.position} is damaged`);
+  return row;
+}
+
+function parseEvent(row: unknown): RecordedEvent {
+  const { data, metadata, ...rest } = row as Row;
+  return { ...rest, data: parseJson(data), metadata: parseJson(metadata) };
+}
+
+/** Parses rows such that rows with different bytes are different events. */
+function exactEventParser(db: DatabaseSync): (row: unknown) => RecordedEvent {
+  const bytesAt = db.prepare(`
+    SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
+      CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata
+    FROM events WHERE position = ?`);
+  return (value) => {
+    const row = value as Row;
+    const { position, stream, revision, id, type } = row;
+    const event = {
+      position,
+      stream,
+      revision,
+      id,
+      type,
+      data: parseExactly(row.data),
+      metadata: parseExactly(row.metadata),
+    };
+    if (!TEXT_COLUMNS.some((column) => row[column].includes('\ufffd'))) return event;
+    // SQLite returns U+FFFD for itself, and for bytes that are not UTF-8.
+    const bytes = bytesAt.get(position) as Record<(typeof TEXT_COLUMNS)[number], Uint8Array>;
+    const text = (column: 'id' | 'stream' | 'type'): string =>
+      isUtf8(bytes[column]) ? row[column] : toLoneSurrogates(bytes[column]);
+    const json = (column: 'data' | 'metadata'): unknown =>
+      isUtf8(bytes[column]) ? event[column] : bytes[column];
+    return {
+      position,
+      revision,
+      id: text('id'),
+      stream: text('stream'),
+      type: text('type'),
+      data: json('data'),
+      metadata: json('metadata'),
+    };
+  };
+}
+
+/** Bytes that are not UTF-8 as text that no UTF-8 decodes to: each byte as a lone surrogate. */
+function toLoneSurrogates(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => String.fromCharCode(0xdc00 + byte)).join('');
+}
+
+/** Text that is not JSON stays text, as in EventStoreDB's client. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * JSON that is not in the form in which this store writes it stays text; so do JSON strings, to differ from
+ * such text.
+ */
+function parseExactly(text: string): unknown {
+  const value = parseJson(text);
+  return typeof value !== 'string' && JSON.stringify(value) === text ? value : text;
+}

@@ -1,0 +1,133 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  assertWellFormed,
+  type Batch,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../eventStore.ts';
+import { AppendQueue } from './appendQueue.ts';
+import { openLogFile, recoverWal } from './file.ts';
+import { BATCH_SIZE, logQueries } from './read.ts';
+
+type Options = {
+  file: string;
+  now: () => Date;
+  /** Called once if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread
+ * reads, on a connection of its own that never waits for a commit.
+ * @throws UnusableLog
+ */
+export async function openSqliteStore({ file, now, onFatal }: Options): Promise<EventStore> {
+  recoverWal(file);
+  const db = openLogFile(file);
+  const { logId, lastPosition, readEvent, readStream, readAll } = logQueries(db);
+  const newest = new NewestEvents(lastPosition());
+  const closing = new AbortController();
+  const queue = await AppendQueue.start({
+    file,
+    now,
+    onFatal,
+    onCommit: (committed) =>
+      newest.add(
+        committed.map(({ position, revision, stream, event }) => ({ position, revision, stream, ...event })),
+      ),
+  }).catch((error) => {
+    db.close();
+    throw error;
+  });
+
+  const assertOpen = (): void => {
+    if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
+  };
+
+  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+    const signal = AbortSignal.any([options.signal, closing.signal]);
+    let position = options.after;
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
+      const events = newest.after(position) ?? readAll({ after: position, limit: BATCH_SIZE }).events;
+      position = events.at(-1)?.position ?? position;
+      const caughtUp = position >= newest.position;
+      if (events.length > 0 || isFirst) yield { events, caughtUp };
+      if (position < newest.position)
+        await nextTurn(); // catching up must not starve requests
+      else await newest.added(signal);
+    }
+  }
+
+  return {
+    async logId() {
+      assertOpen();
+      return logId;
+    },
+    async lastPosition() {
+      assertOpen();
+      return newest.position;
+    },
+    readEvent: async (position) => readEvent(position),
+    readStream: async (stream, limit) => readStream(stream, limit),
+    readAll: async (range) => readAll(range),
+    async append(stream, event, expectedRevision) {
+      assertWellFormed(stream);
+      const { position, revision } = await queue.append(stream, event, expectedRevision);
+      return { position, revision };
+    },
+    subscribe,
+    async close() {
+      if (closing.signal.aborted) return;
+      closing.abort();
+      db.close(); // reads are refused from now on
+      await queue.close();
+    },
+  };
+}
+
+/**
+ * The events of the last commit, so that subscribers at the end of the log need not read them from the file.
+ */
+class NewestEvents {
+  /** The last position of the log. */
+  position: Position;
+  #after: Position;
+  #events: readonly RecordedEvent[] = [];
+  #waiting = new Set<() => void>();
+
+  constructor(position: Position) {
+    this.position = position;
+    this.#after = position;
+  }
+
+  add(events: readonly RecordedEvent[]): void {
+    const [first, last] = [events[0] as RecordedEvent, events.at(-1) as RecordedEvent];
+    // Another program may have written in between: then subscribers read the file.
+    const isConsecutive = first.position === this.position + 1n;
+    this.#after = isConsecutive ? this.position : last.position;
+    this.#events = isConsecutive ? events : [];
+    this.position = last.position;
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** The events after exactly this position; undefined if they have to be read. */
+  after(position: Position): readonly RecordedEvent[] | undefined {
+    return position === this.#after ? this.#events : undefined;
+  }
+
+  /** Resolves when an event is added, or the signal aborts. */
+  async added(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      this.#waiting.add(wake);
+      signal.addEventListener('abort', wake);
+    });
+  }
+}

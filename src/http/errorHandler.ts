@@ -1,0 +1,46 @@
+import { randomUUID } from 'node:crypto';
+import { type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type ErrorResponse, toErrorResponse, toParserErrorResponse } from './errors.ts';
+
+/** Maps the errors of the application to responses; undefined for others. */
+export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
+
+type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+
+/** The error handler of the server. Server errors are logged. */
+export function errorHandler(errorTable: ErrorTable): ErrorHandler {
+  return (error, request, reply) => {
+    const { status, body, headers } = errorTable(error) ?? toErrorResponse(error);
+    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
+  };
+}
+
+/** Responds to what is not a request: malformed HTTP, or a request that did not arrive in time. */
+export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
+  const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
+  if (current?.req.complete && error.code !== 'ECONNRESET') {
+    // Before the response to the previous request, this one would be taken for it.
+    current.once('close', () => handleClientError.call(this, error, socket));
+    return;
+  }
+  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent) {
+    socket.destroy();
+    return;
+  }
+  const requestId = randomUUID();
+  const { status, body } = toParserErrorResponse(error);
+  this.log.info({ requestId, status, code: error.code }, 'malformed request');
+  const text = JSON.stringify(body);
+  const headers = {
+    'request-id': requestId,
+    'cache-control': 'no-store',
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
+}

@@ -1,0 +1,54 @@
+import {
+  type EventStore,
+  NO_STREAM,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../eventStore/eventStore.ts';
+import { type CommandContext, isPlantCreated, newPlantEvent } from './events.ts';
+import { plantStream } from './stream.ts';
+
+export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
+
+/** The user has another plant with this ID, created at `position`. */
+export class PlantIdTaken extends Error {
+  override readonly name = 'PlantIdTaken';
+  readonly position: Position;
+  constructor(id: bigint, position: Position) {
+    super(`plant ${id} exists with other content`);
+    this.position = position;
+  }
+}
+
+/**
+ * Creates a plant exactly once, and returns its position in the log. Appending with the expected revision
+ * NO_STREAM is the whole uniqueness rule: nothing is looked up first, and the same command can be repeated.
+ * @throws PlantIdTaken, StoreUnavailable
+ */
+export async function createPlant(
+  store: EventStore,
+  command: CreatePlant,
+  context: CommandContext,
+): Promise<Position> {
+  const { user, id, name, tag } = command;
+  const stream = plantStream(user, id);
+  const data = { id: String(id), user, name, ...(tag === undefined ? {} : { tag }) };
+  const event = newPlantEvent({ type: 'PlantCreated', data }, context);
+  try {
+    const { position, revision } = await store.append(stream, event, NO_STREAM);
+    if (revision !== 0n) throw new Error(`stream ${stream} was deleted: its plant cannot be created again`);
+    return position;
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+    const [first] = await store.readStream(stream, 1);
+    if (!first)
+      throw new StoreUnavailable(`the first event of ${stream} is not readable yet`, { cause: error });
+    if (!isSamePlant(command, first)) throw new PlantIdTaken(id, first.position);
+    return first.position;
+  }
+}
+
+function isSamePlant({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {
+  return type === 'PlantCreated' && isPlantCreated.Check(data) && data.name === name && data.tag === tag;
+}

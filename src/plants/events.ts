@@ -1,0 +1,107 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { UUID } from '../eventStore/eventId.ts';
+import { InvalidEvent, type NewEvent, type RecordedEvent } from '../eventStore/eventStore.ts';
+import { parseRfc3339 } from '../time/rfc3339.ts';
+import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
+import { isUser } from './user.ts';
+
+// The events of a plant's stream. The log stores these names and shapes for ever: add to them, never change
+// them.
+
+/** The plant was created. Its ID is text: few JSON parsers keep 64-bit integers. */
+export const PlantCreated = Type.Object({
+  id: Type.Refine(Type.String(), isInt64Text),
+  user: Type.Refine(Type.String(), isUser),
+  name: Type.String(),
+  tag: Type.Optional(Type.String()),
+});
+export type PlantCreated = Static<typeof PlantCreated>;
+export const isPlantCreated = Compile(PlantCreated);
+
+const SCHEMA_VERSION = 1;
+
+const Metadata = Type.Object({
+  $correlationId: Type.String(),
+  schemaVersion: Type.Literal(SCHEMA_VERSION),
+  occurredAt: Type.Refine(Type.String(), (text) => parseRfc3339(text) !== undefined),
+});
+
+/** The known events, by type, with the revisions at which they occur. */
+const EVENTS = {
+  PlantCreated: { schema: PlantCreated, isData: isPlantCreated, isFirst: true },
+};
+const isMetadata = Compile(Metadata);
+
+type Events = typeof EVENTS;
+/** A valid event of a plant's stream. */
+export type PlantEvent = {
+  [Type in keyof Events]: { type: Type; data: Static<Events[Type]['schema']> };
+}[keyof Events];
+
+/** What a command gets besides its arguments. */
+export type CommandContext = { now: () => Date; newEventId: () => string; correlationId: string };
+
+/** An event to append, with the metadata of its command. */
+export function newPlantEvent(
+  { type, data }: PlantEvent,
+  { now, newEventId, correlationId }: CommandContext,
+): NewEvent {
+  return {
+    id: newEventId(),
+    type,
+    data,
+    metadata: {
+      $correlationId: correlationId,
+      schemaVersion: SCHEMA_VERSION,
+      occurredAt: now().toISOString(),
+    },
+  };
+}
+
+/** Whether events of this type are known here. */
+export function isKnownType(type: string): type is PlantEvent['type'] {
+  return Object.hasOwn(EVENTS, type);
+}
+
+/**
+ * The event of a plant's stream; undefined for an event that does not concern plants: of an unknown type, in
+ * a stream that is not a plant's, or at a revision at which its type does not occur.
+ * @throws InvalidEvent
+ */
+export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
+  const { type, revision, stream, data } = event;
+  if (!isKnownType(type)) return undefined;
+  const { isData, isFirst } = EVENTS[type];
+  if (isFirst !== (revision === 0n)) return undefined;
+  if (isData.Check(data) && stream === plantStream(data.user, data.id)) return { type, data } as PlantEvent;
+  if (!parsePlantStream(stream)) return undefined;
+  throw new InvalidEvent(event);
+}
+
+/**
+ * Why an event of a known type is not one that this service has appended, to follow its position in a
+ * message; undefined if it is one. Stricter than `parsePlantEvent`, which skips what does not concern plants.
+ */
+export function plantEventProblem(event: RecordedEvent): string | undefined {
+  const { id, type, stream, revision, data, metadata } = event;
+  if (!isKnownType(type)) return undefined;
+  const { schema, isData, isFirst } = EVENTS[type];
+  if (!isData.Check(data)) return `its data is not that of a ${type}`;
+  const own = plantStream(data.user, data.id);
+  if (stream !== own)
+    return `it is in the stream ${JSON.stringify(stream)}, but its data belongs to ${JSON.stringify(own)}`;
+  if (isFirst !== (revision === 0n)) return `it is a ${type} at revision ${revision} of its stream`;
+  if (!isMetadata.Check(metadata)) return `its metadata is not that of a ${type}`;
+  if (!isInOrder(data, schema.properties) || !isInOrder(metadata, Metadata.properties))
+    return 'its members are not in the order in which this service writes them';
+  if (!UUID.test(id)) return 'its ID is not a UUID';
+  return undefined;
+}
+
+/** Whether the known members of an object are in the order of its schema. */
+function isInOrder(value: object, properties: object): boolean {
+  const order = Object.keys(properties);
+  const known = Object.keys(value).flatMap((name) => (order.includes(name) ? [order.indexOf(name)] : []));
+  return known.every((at, i) => i === 0 || at > (known[i - 1] as number));
+}

@@ -1,0 +1,26 @@
+import { isUser } from './user.ts';
+
+/** The prefix of the streams of plants: in EventStoreDB's terms, their category is `plant`. */
+export const PLANT_STREAM_PREFIX = 'plant-';
+
+/** The stream of a user's plant. */
+export function plantStream(user: string, id: bigint | string): string {
+  return `${PLANT_STREAM_PREFIX}${user}/${id}`;
+}
+
+/** The user and the plant's ID in a stream name; undefined if it is not the stream of a plant. */
+export function parsePlantStream(stream: string): { user: string; id: string } | undefined {
+  if (!stream.startsWith(PLANT_STREAM_PREFIX)) return undefined;
+  const slash = stream.lastIndexOf('/');
+  const [user, id] = [stream.slice(PLANT_STREAM_PREFIX.length, slash), stream.slice(slash + 1)];
+  return isUser(user) && isInt64Text(id) ? { user, id } : undefined;
+}
+
+/** Whether a text is a 64-bit integer in canonical decimal form. */
+export function isInt64Text(text: string): boolean {
+  return /^(0|-?[1-9]\d{0,18})$/.test(text) && isInt64(BigInt(text));
+}
+
+export function isInt64(value: bigint): boolean {
+  return BigInt.asIntN(64, value) === value;
+}

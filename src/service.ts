@@ -1,0 +1,116 @@
+import { lookup } from 'node:dns/promises';
+import { promisify } from 'node:util';
+import type { FastifyBaseLogger } from 'fastify';
+import { Follower, type Progress } from '../projections/follow.ts';
+import { ReadYourWrites } from '../projections/readYourWrites.ts';
+import { openViews } from '../projections/views.ts';
+import { buildApp } from './api/app.ts';
+import type { Config } from './config.ts';
+import { lockDataDir } from './disk/dataDir.ts';
+import { newEventId } from './eventStore/eventId.ts';
+import { START } from './eventStore/eventStore.ts';
+import { openStore } from './stores.ts';
+import { loadOrCreateKey } from './tokens/keyFile.ts';
+import {
+  PROVIDER_ALGORITHMS,
+  providerKeys,
+  tokenVerifier,
+  type VerifyToken,
+} from './tokens/tokenVerifier.ts';
+
+export type Service = {
+  /** Where it listens. */
+  url: string;
+  /** Whether the embedded log is still empty. */
+  isNew: boolean;
+  /** Closes the connections that are still open; resolves with their number. */
+  closeConnections(): Promise<number>;
+  /** Stops accepting connections, finishes requests in flight, and closes the files. */
+  close(): Promise<void>;
+};
+
+type Context = {
+  logger: FastifyBaseLogger;
+  /** What gets the progress of a view that catches up. */
+  progressOf: (view: string) => (progress: Progress) => void;
+  /** Called if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * Starts the service: data directory → keys → event store → views → HTTP.
+ * @throws Error with a message for the operator; everything opened until then is closed
+ */
+export async function startService(
+  config: Config,
+  { logger, progressOf, onFatal }: Context,
+): Promise<Service> {
+  const now = () => new Date();
+  const resources = new AsyncDisposableStack();
+  try {
+    resources.use(lockDataDir(config.dataDir));
+    const verifyToken = createVerifier(config, now);
+    const store = await openStore(config, { logger, now, onFatal });
+    resources.defer(() => store.close());
+    const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
+
+    const views = openViews(config.dataDir, resources);
+    const followers = Object.values(views).map(
+      (view) =>
+        new Follower({
+          store,
+          view,
+          skip: config.skipEvents,
+          logger,
+          onProgress: progressOf(view.name),
+        }),
+    );
+    for (const follower of followers) resources.defer(() => follower.stop());
+
+    const app = await buildApp({
+      store,
+      views,
+      readYourWrites: new ReadYourWrites(followers),
+      followers,
+      verifyToken,
+      corsOrigins: config.corsOrigins,
+      source: config.source,
+      logger,
+      now,
+      newEventId: () => newEventId(now()),
+    });
+    resources.defer(() => app.close());
+    // One address: for the second address of a name, Fastify would start a server without our handlers.
+    const { address: host } = await lookup(config.host);
+    const url = await app.listen({
+      host,
+      port: config.port,
+      listenTextResolver: (address) => `listening at ${address}`,
+    });
+    return {
+      url,
+      isNew,
+      closeConnections: async () => {
+        const connections = await promisify(app.server.getConnections.bind(app.server))();
+        app.server.closeAllConnections();
+        return connections;
+      },
+      close: () => resources.disposeAsync(),
+    };
+  } catch (error) {
+    await resources.disposeAsync();
+    throw error;
+  }
+}
+
+function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
+  return jwksUrl
+    ? tokenVerifier({ key: providerKeys(jwksUrl), algorithms: PROVIDER_ALGORITHMS, issuer, audience, now })
+    : tokenVerifier({
+        key: loadOrCreateKey(keyFile).publicKey,
+        algorithms: ['EdDSA'],
+        issuer,
+        audience,
+        now,
+      });
+}

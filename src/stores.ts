@@ -1,0 +1,76 @@
+import pino, { type BaseLogger } from 'pino';
+import { logFile } from './disk/dataDir.ts';
+import type { EventLog, EventStore } from './eventStore/eventStore.ts';
+import { AccessDenied } from './eventStore/eventStoreDb/retryingClient.ts';
+import { openEventStoreDb } from './eventStore/eventStoreDb/store.ts';
+import { openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
+import { openSqliteStore } from './eventStore/sqlite/store.ts';
+import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
+
+/** A log in EventStoreDB; `setting` is where its connection string comes from, for messages. */
+export type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; setting: string }>;
+
+/** Where a log is: in EventStoreDB, or else embedded, in a data directory. */
+export type LogLocation = Readonly<{ dataDir: string; eventStoreDb?: EventStoreDbLocation }>;
+
+export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
+
+type Context = {
+  logger: Logger;
+  now: () => Date;
+  /** Called if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+};
+
+/**
+ * Opens the event store for its only writer on this machine. @throws Error with a message for the operator
+ */
+export async function openStore(
+  { dataDir, eventStoreDb }: LogLocation,
+  { logger, now, onFatal }: Context,
+): Promise<EventStore> {
+  return eventStoreDb
+    ? connect(eventStoreDb, logger)
+    : openSqliteStore({ file: logFile(dataDir), now, onFatal });
+}
+
+/**
+ * Opens the log for reading, beside a server that may be running. @throws Error with a message for the
+ * operator
+ */
+export async function openLog(
+  { dataDir, eventStoreDb }: LogLocation,
+  { logger, ...options }: { logger: Logger } & ReadOptions,
+): Promise<EventLog> {
+  if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
+  const store = await connect(eventStoreDb, logger);
+  try {
+    await store.lastPosition(); // a subscription would wait for the server for ever
+    return store;
+  } catch (error) {
+    await store.close();
+    throw new Error(`EventStoreDB is unavailable: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+async function connect(
+  { url, timeoutMs, setting }: EventStoreDbLocation,
+  logger: Logger,
+): Promise<EventStore> {
+  try {
+    return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, logger });
+  } catch (error) {
+    throw error instanceof AccessDenied
+      ? new Error(`cannot use ${setting}: ${error.message}`, { cause: error })
+      : error;
+  }
+}
+
+/** A logger whose warnings are lines for a command's user. */
+export function loggerTo(print: (line: string) => void): Logger {
+  const write = (line: string): void => {
+    const { msg, reason } = JSON.parse(line);
+    print(`${msg} (${reason})`);
+  };
+  return pino({ level: 'warn' }, { write });
+}

@@ -1,0 +1,11 @@
+import Format from 'typebox/format';
+
+/**
+ * Parses a date-time of RFC 3339 into milliseconds since 1970; undefined if it is not one. Digits beyond
+ * milliseconds are dropped, and a leap second counts as the second before it.
+ */
+export function parseRfc3339(text: unknown): number | undefined {
+  if (typeof text !== 'string' || !Format.IsDateTime(text)) return undefined;
+  const time = Date.parse(text.replace(':60', ':59'));
+  return Number.isNaN(time) ? undefined : time;
+}

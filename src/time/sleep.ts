@@ -1,0 +1,38 @@
+/** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const finish = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    signal?.addEventListener('abort', finish);
+  });
+}
+
+/** Resolves when a promise has resolved or rejected, after `ms` milliseconds at the latest. */
+export async function finishedWithin(ms: number, promise: Promise<unknown>): Promise<void> {
+  const timeout = new AbortController();
+  await Promise.race([promise.catch(() => {}), sleep(ms, timeout.signal)]);
+  timeout.abort();
+}
+
+/**
+ * Exponential back-off: milliseconds to wait after this many failures, with jitter so that clients do not
+ * retry at once.
+ */
+export function backOff(failures: number, maxMs: number): number {
+  return Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random());
+}
+
+/** What a promise resolves to; undefined if the signal aborts before. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  if (signal.aborted) return Promise.resolve(undefined);
+  return new Promise((resolve, reject) => {
+    const abort = (): void => resolve(undefined);
+    signal.addEventListener('abort', abort);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import { refusalIn } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const APP = 'https://app.example';
+const OTHER_APP = 'http://localhost:8080';
+const UNLISTED = 'https://evil.example';
+
+const open = await serviceOfFile({ CORS_ORIGINS: `${APP},${OTHER_APP}` });
+const shut = await serviceOfFile();
+
+const preflight = (path: string, origin: string, method = 'POST') => ({
+  path,
+  init: {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': method,
+      'access-control-request-headers': 'authorization,content-type,last-event-id,log-position',
+    },
+  },
+});
+const permissions = ({ headers }: Response): string[] =>
+  [...headers.keys()].filter((name) => name.startsWith('access-control-'));
+const listed = (response: Response, field: string): string[] =>
+  (response.headers.get(field) ?? '').toLowerCase().split(/ *, */).toSorted();
+
+/** Requests that fail, one for each place that returns errors. */
+const REFUSED: [number, string, RequestInit?][] = [
+  [401, '/plants'],
+  [401, '/plants', { method: 'POST', body: '{}' }],
+  [401, '/plants', { headers: { authorization: 'Bearer nonsense' } }],
+  [401, '/events'],
+  [404, '/nothing'],
+  [405, '/plants', { method: 'DELETE' }],
+  [405, '/health/live', { method: 'POST' }],
+];
+
+describe('without CORS_ORIGINS', () => {
+  test('no origin is allowed', async () => {
+    const { path, init } = preflight('/plants', APP);
+    const response = await fetch(`${shut.url}${path}`, init);
+    expect(permissions(response)).toEqual([]);
+    expect(response.headers.get('allow')).toBe('GET, HEAD, POST');
+    expect((await refusalIn(response)).error).toBe(40501);
+    const list = await shut.as('alice').get('', { origin: APP });
+    expect([list.status, permissions(list), list.headers.get('vary')]).toEqual([200, [], null]);
+  });
+});
+
+describe('with CORS_ORIGINS', () => {
+  test.each([APP, OTHER_APP])(
+    'allows GET and POST from %s, and exposes the response headers',
+    async (origin) => {
+      const { path, init } = preflight('/plants', origin);
+      const response = await fetch(`${open.url}${path}`, init);
+      expect([response.status, await response.text()]).toEqual([204, '']);
+      expect(response.headers.get('access-control-allow-origin')).toBe(origin);
+      expect(listed(response, 'access-control-allow-methods')).toEqual(['get', 'head', 'post']);
+      expect(listed(response, 'access-control-allow-headers')).toEqual([
+        'authorization',
+        'content-type',
+        'last-event-id',
+        'log-position',
+      ]);
+      expect(response.headers.get('access-control-allow-credentials')).toBeNull();
+
+      const body = '{"id":1,"name":"Fern"}';
+      const created = await open.as(`alice of ${origin}`).post(body, { origin });
+      const list = await open.as(`alice of ${origin}`).get('', { origin });
+      for (const one of [created, list]) {
+        expect(one.status).toBe(200);
+        expect(one.headers.get('access-control-allow-origin')).toBe(origin);
+        expect(listed(one, 'vary')).toContain('origin');
+        expect(listed(one, 'access-control-expose-headers')).toEqual([
+          'link',
+          'log-position',
+          'request-id',
+          'retry-after',
+        ]);
+      }
+    },
+  );
+
+  test.each([
+    UNLISTED,
+    'http://app.example',
+    'https://app.example.evil.example',
+    'https://app.example:444',
+    'null',
+  ])('does not allow the origin %s', async (origin) => {
+    const { path, init } = preflight('/plants', origin);
+    const response = await fetch(`${open.url}${path}`, init);
+    expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    const list = await open.as('alice').get('', { origin });
+    expect(list.headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  test.each(['/events', '/nothing', '/health/live', '/openapi.json'])(
+    'a preflight of %s returns an error or the allowed origin',
+    async (path) => {
+      const { init } = preflight(path, APP, 'GET');
+      const response = await fetch(`${open.url}${path}`, init);
+      if (response.status >= 400) await refusalIn(response);
+      else expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+    },
+  );
+
+  test.each(['/plants', '/nothing'])(
+    'OPTIONS %s without a preflight returns 204 or an error body',
+    async (path) => {
+      for (const headers of [
+        { origin: APP },
+        { origin: UNLISTED },
+        { 'access-control-request-method': 'POST' },
+      ]) {
+        const response = await fetch(`${open.url}${path}`, { method: 'OPTIONS', headers });
+        if (response.status === 204) expect(await response.text()).toBe('');
+        else await refusalIn(response);
+      }
+    },
+  );
+
+  test.each(REFUSED)(
+    'a %i of %s has an error body that an allowed origin can read',
+    async (status, path, init) => {
+      const headers = { ...init?.headers, origin: APP, 'content-type': 'application/json' };
+      const response = await fetch(`${open.url}${path}`, { ...init, headers });
+      expect(response.status).toBe(status);
+      await refusalIn(response);
+      expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+      expect(listed(response, 'access-control-expose-headers')).toContain('request-id');
+    },
+  );
+
+  test.each(REFUSED)(
+    'a %i of %s has an error body and does not allow another origin',
+    async (status, path, init) => {
+      const headers = { ...init?.headers, origin: UNLISTED, 'content-type': 'application/json' };
+      const response = await fetch(`${open.url}${path}`, { ...init, headers });
+      expect(response.status).toBe(status);
+      await refusalIn(response);
+      expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    },
+  );
+
+  test('400 and 403 responses have CORS headers, too', async () => {
+    const bob = open.as('bob');
+    const origin = { origin: APP };
+    const posted = await bob.post('{"id":"1"}', origin);
+    const replayed = await bob.request('/events', { headers: origin });
+    expect([(await refusalIn(posted)).error, (await refusalIn(replayed)).error]).toEqual([40002, 40301]);
+    for (const response of [posted, replayed])
+      expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+  });
+
+  test.each<[number, string, RequestInit]>([
+    [40501, '/plants', { method: 'OPTIONS' }],
+    [40501, '/plants', { method: 'OPTIONS', headers: { origin: APP } }],
+    [40401, '/nothing', preflight('/nothing', APP).init],
+  ])('returns %i for OPTIONS %s that is no preflight of a known path', async (error, path, init) => {
+    const response = await fetch(`${open.url}${path}`, init);
+    expect((await refusalIn(response)).error).toBe(error);
+  });
+});

@@ -1,0 +1,668 @@
+import { once } from 'node:events';
+import { Agent } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type Batch, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { type Claims, InvalidToken } from '../../src/tokens/tokenVerifier.ts';
+import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { appOver } from '../support/appOver.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import {
+  auditorToken,
+  type EventConnection,
+  linesOf,
+  listen,
+  messagesIn,
+  openEvents,
+} from '../support/eventStream.ts';
+import { untilAvailable } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { startService } from '../support/service.ts';
+import { openIn, startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const SSE = 'text/event-stream';
+/** The interval of comments on an idle stream, in milliseconds. */
+const HEARTBEAT = 15_000;
+const BEAT = ': heartbeat\n\n';
+/** A service, its users and a token of its auditor. */
+async function auditedService(env: Record<string, string> = {}) {
+  const service = await startService(env);
+  const token = await auditorToken(service.dir);
+  return { ...service, token, alice: service.as('alice'), bob: service.as('bob') };
+}
+
+/** The HTTP API over an embedded log, with a record of its subscriptions. */
+async function watchedApp(given: Parameters<typeof appOver>[1] = {}) {
+  const log = await openIn(tempDir());
+  const subscriptions: { signal: AbortSignal; given: number; returned: boolean }[] = [];
+  async function* subscribe(options: Parameters<EventStore['subscribe']>[0]): AsyncGenerator<Batch> {
+    const one = { signal: options.signal, given: 0, returned: false };
+    subscriptions.push(one);
+    try {
+      for await (const batch of log.subscribe(options)) {
+        one.given += batch.events.length;
+        yield batch;
+      }
+    } finally {
+      one.returned = true;
+    }
+  }
+  const app = await appOver({ ...log, subscribe }, { verifyToken: auditor, ...given });
+  return {
+    ...app,
+    token: 'carol',
+    subscriptions,
+    /** The number of open subscriptions. */
+    open: () => subscriptions.filter(({ signal, returned }) => !signal.aborted && !returned).length,
+    /** The number of events delivered to all subscriptions. */
+    given: () => subscriptions.reduce((sum, one) => sum + one.given, 0),
+    append: (user: string, id: number, name = 'Fern') =>
+      log.append(
+        `plant-${user}/${id}`,
+        { id: crypto.randomUUID(), type: 'PlantCreated', data: { id: `${id}`, user, name }, metadata: {} },
+        NO_STREAM,
+      ),
+  };
+}
+
+const auditor = (): Claims => ({
+  subject: 'carol',
+  scopes: ['audit'],
+  verifyAgainAt: Number.POSITIVE_INFINITY,
+});
+
+const subjectsIn = (messages: { data: string }[]): string[] =>
+  messages.map(({ data }) => JSON.parse(data).subject);
+
+/** Enough events to fill every buffer several times. */
+const MANY = 12_000;
+/** The number of events appended in one commit. */
+const TOGETHER = 250;
+const NAME = 'a fern with a name that is long enough for all of them to weigh something '.repeat(14);
+
+type Append = Awaited<ReturnType<typeof watchedApp>>['append'];
+
+async function appendMany(append: Append): Promise<void> {
+  for (let id = 0; id < MANY; id += TOGETHER)
+    await Promise.all(Array.from({ length: TOGETHER }, (_, i) => append('alice', id + i, NAME)));
+}
+
+async function reading(url: string, requests: Parameters<typeof openEvents>[1]): Promise<EventConnection> {
+  const connection = await openEvents(url, requests);
+  connection.read();
+  return connection;
+}
+
+describe('GET /events as text/event-stream', () => {
+  test('sends the existing events, then each new event, in order', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak', tag: 'outdoor' });
+    const stream = listen(url, { token });
+    expect(subjectsIn(await stream.first(2))).toEqual(['plant-alice/1', 'plant-bob/1']);
+    for (let id = 2; id <= 5; id++) {
+      await alice.create(id, { name: `Fern ${id}` });
+      await bob.create(id, { name: `Oak ${id}` });
+      const [ofAlice, ofBob] = [`plant-alice/${id}`, `plant-bob/${id}`];
+      expect(subjectsIn(await stream.first(2 * id)).slice(-2)).toEqual([ofAlice, ofBob]);
+    }
+    expect(stream.messages).toHaveLength(10);
+    expect(stream.failures).toEqual([]);
+  });
+
+  test('sends each event as in NDJSON, with its position as id', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    const stream = listen(url, { token });
+    await stream.opened;
+    const name = 'line\nline\r\n\r\rdata: id: 9\u2028\u2029\0 🌱';
+    const responses = [await alice.create(1, { name, tag: '' }), await bob.create(1, { name: '' })];
+    const messages = await stream.first(2);
+    expect(messages.map(({ data }) => data)).toEqual(await linesOf(url, { token }));
+    expect(messages.map(({ data }) => JSON.parse(data).position)).toEqual(messages.map(({ id }) => id));
+    const acknowledged = responses.map(({ headers }) => headers.get('log-position')?.split('.')[1]);
+    expect(messages.map(({ id }) => id)).toEqual(acknowledged);
+    expect(JSON.parse(messages[0]?.data ?? '').data).toEqual({ id: '1', user: 'alice', name, tag: '' });
+  });
+
+  test('starts with a comment, followed by messages with an id and one line of data', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    const connection = await reading(url, { token });
+    expect(connection.response.statusCode).toBe(200);
+    expect(connection.response.headers).toMatchObject({
+      'content-type': expect.stringMatching(/^text\/event-stream(; ?charset=utf-8)?$/),
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      'transfer-encoding': 'chunked',
+    });
+    const [comment] = await connection.received(/\n\n/).then((text) => text.split('\n\n'));
+    expect(comment).toMatch(/^:/);
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak' });
+    const text = await connection.received(/plant-bob.*\n\n/);
+    expect(text.replace(/: \{.*\}$/gm, ': {…}')).toBe(
+      `${comment}\n\nid: 1\ndata: {…}\n\nid: 2\ndata: {…}\n\n`,
+    );
+  });
+
+  test('is sent if Accept prefers it to NDJSON', async () => {
+    const { url, token, alice } = await auditedService();
+    await alice.create(1, { name: 'Fern' });
+    const typeFor = async (accept: string) => {
+      const connection = await openEvents(url, { token, query: '?limit=1', headers: { accept } });
+      return connection.response.headers['content-type']?.split(';')[0];
+    };
+    expect(await typeFor('text/event-stream')).toBe(SSE);
+    expect(await typeFor('application/x-ndjson;q=0.5, text/event-stream')).toBe(SSE);
+    expect(await typeFor('text/*')).toBe(SSE);
+    expect(await typeFor('*/*')).toBe('application/x-ndjson');
+    expect(await typeFor('text/event-stream;q=0.5, application/x-ndjson')).toBe('application/x-ndjson');
+  });
+
+  test('filters existing and new events', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak' });
+    const filters = {
+      'user=alice': ['plant-alice/1', 'plant-alice/2'],
+      'user=bob&id=2': ['plant-bob/2'],
+      'id=2': ['plant-alice/2', 'plant-bob/2'],
+      'after=2': ['plant-alice/2', 'plant-bob/2'],
+      'type=PlantCreated&after=1&user=bob': ['plant-bob/1', 'plant-bob/2'],
+      'type=PlantMoved': [],
+      'since=2020-01-01T00:00:00Z&user=alice': ['plant-alice/1', 'plant-alice/2'],
+      'since=2099-01-01T00:00:00Z': [],
+      'until=2099-01-01T00:00:00Z&id=1': ['plant-alice/1', 'plant-bob/1'],
+      '': ['plant-alice/1', 'plant-bob/1', 'plant-alice/2', 'plant-bob/2'],
+    };
+    const requests = Object.keys(filters).map((filter) => reading(url, { token, query: `?${filter}` }));
+    const connections = await Promise.all(requests);
+    for (const connection of connections) await connection.received(/\n\n/);
+    await alice.create(2, { name: 'Ivy' });
+    await bob.create(2, { name: 'Elm' });
+    await connections.at(-1)?.received(/plant-bob\/2.*\n\n/);
+    for (const [i, [filter, expected]] of Object.entries(filters).entries()) {
+      const messages = () => messagesIn(connections[i]?.text() ?? '');
+      await expect.poll(() => subjectsIn(messages()), { message: filter }).toEqual(expected);
+      const lines = await linesOf(url, { token, query: `?${filter}` });
+      expect(messages().map(({ data }) => data)).toEqual(lines);
+    }
+  });
+
+  test('completes after limit events', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    await alice.create(1, { name: 'Fern' });
+    const connection = await reading(url, { token, query: '?limit=2' });
+    await connection.received(/plant-alice\/1/);
+    await bob.create(1, { name: 'Oak' });
+    await alice.create(2, { name: 'Ivy' });
+    expect(await connection.ended).toBe(true);
+    expect(subjectsIn(messagesIn(connection.text()))).toEqual(['plant-alice/1', 'plant-bob/1']);
+  });
+
+  test('sends the same to a hundred clients', async () => {
+    const { url, token, alice, bob } = await auditedService();
+    await alice.create(1, { name: 'Fern' });
+    const streams = await Promise.all(Array.from({ length: 100 }, () => reading(url, { token })));
+    const warned: string[] = [];
+    const warn = ({ name }: Error) => void warned.push(name);
+    process.on('warning', warn);
+    onTestFinished(() => void process.off('warning', warn));
+    await bob.create(1, { name: 'Oak' });
+    const texts = await Promise.all(streams.map((stream) => stream.received(/plant-bob.*\n\n/)));
+    expect(subjectsIn(messagesIn(texts[0] ?? ''))).toEqual(['plant-alice/1', 'plant-bob/1']);
+    expect(new Set(texts).size).toBe(1);
+    expect(warned).toEqual([]);
+  });
+
+  test('returns the same errors as NDJSON, before anything is sent', async () => {
+    const { url, token, as } = await auditedService();
+    await as('alice').create(1, { name: 'Fern' });
+    const getEvents = (query: string, authorization = `Bearer ${token}`) =>
+      fetch(`${url}/events${query}`, { headers: { accept: SSE, authorization } });
+    expect(await refusedWith(40005, await getEvents('?after=2'))).toMatch(/^after is beyond the end/);
+    await refusedWith(40005, await getEvents('?after=x'));
+    await refusedWith(40004, await getEvents('?user=dave'));
+    await refusedWith(40004, await getEvents('?since=2026-02-02T00:00:00Z&until=2026-01-01T00:00:00Z'));
+    await refusedWith(40102, await getEvents('', 'Bearer x'));
+    const plain = await as('alice').request('/events', { headers: { accept: SSE } });
+    expect(await refusedWith(40301, plain)).toMatch(/audit/);
+  });
+
+  test('responds to HEAD with the same headers, and ends the subscription', async () => {
+    const { url, token, append, open, subscriptions } = await watchedApp();
+    await append('alice', 1);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const head = await reading(url, { token, method: 'HEAD', agent });
+    expect(await head.ended).toBe(true);
+    await expect.poll(open).toBe(0);
+    const get = await reading(url, { token, agent });
+    expect(head.text()).toBe('');
+    expect(head.response.statusCode).toBe(200);
+    const fields = ({ response }: EventConnection) =>
+      Object.keys(response.headers).filter((name) => name !== 'transfer-encoding');
+    expect(fields(head)).toEqual(fields(get));
+    get.leave();
+    await expect.poll(open).toBe(0);
+    await expect.poll(() => subscriptions.every(({ returned }) => returned)).toBe(true);
+  });
+});
+
+describe('Last-Event-ID', () => {
+  async function fourEvents() {
+    const service = await auditedService();
+    for (const id of [1, 2]) {
+      await service.alice.create(id, { name: `Fern ${id}` });
+      await service.bob.create(id, { name: `Oak ${id}` });
+    }
+    return service;
+  }
+
+  test('resumes after that event, also with a filter and at the end of the log', async () => {
+    const { url, token, alice } = await fourEvents();
+    const rest = listen(url, { token, headers: { 'last-event-id': '2' } });
+    const ofBob = listen(url, { token, query: '?user=bob', headers: { 'last-event-id': '1' } });
+    const atEnd = listen(url, { token, headers: { 'last-event-id': '4' } });
+    expect(subjectsIn(await rest.first(2))).toEqual(['plant-alice/2', 'plant-bob/2']);
+    expect(subjectsIn(await ofBob.first(2))).toEqual(['plant-bob/1', 'plant-bob/2']);
+    await atEnd.opened;
+    await alice.create(3, { name: 'Ivy' });
+    expect(subjectsIn(await atEnd.first(1))).toEqual(['plant-alice/3']);
+    expect(subjectsIn(await rest.first(3)).at(-1)).toBe('plant-alice/3');
+  });
+
+  test('takes precedence over after', async () => {
+    const { url, token } = await fourEvents();
+    for (const query of ['?after=3', '?after=0', '?after=99', '?after=garbage']) {
+      const stream = listen(url, { token, query, headers: { 'last-event-id': '2' } });
+      expect((await stream.first(2)).map(({ id }) => id)).toEqual(['3', '4']);
+    }
+  });
+
+  test('that is not a position of this log is 40005, and the client stops reconnecting', async () => {
+    const { url, token } = await fourEvents();
+    const bad = {
+      garbage: 'x',
+      'with a sign': '-1',
+      'with a leading zero': '01',
+      'with a fraction': '1.0',
+      'of a Log-Position': 's0123456789ab.1',
+      twice: '1, 1',
+      'beyond the end': '5',
+      'beyond 64 bits': '9223372036854775808',
+      'of a thousand digits': '1'.repeat(1_000),
+      'that is not ASCII': '\xe9',
+    };
+    for (const [what, id] of Object.entries(bad)) {
+      const headers = { accept: SSE, 'last-event-id': id, authorization: `Bearer ${token}` };
+      const message = await refusedWith(40005, await fetch(`${url}/events?after=1`, { headers }));
+      expect(message, what).toMatch(/^Last-Event-ID is /);
+      const stream = listen(url, { token, headers: { 'last-event-id': id } });
+      await expect(stream.opened, what).rejects.toThrow('given up');
+      expect(stream.failures, what).toEqual([400]);
+    }
+  });
+
+  test('is ignored for NDJSON', async () => {
+    const { url, token } = await fourEvents();
+    for (const id of ['garbage', '99', '2']) {
+      const lines = await linesOf(url, { token, query: '?after=1', headers: { 'last-event-id': id } });
+      expect(lines.map((line) => JSON.parse(line).position)).toEqual(['2', '3', '4']);
+    }
+  });
+
+  test('lets a client resume after a restart of the server, without gaps or duplicates', async () => {
+    const dir = tempDir();
+    const first = await auditedService({ DATA_DIR: dir });
+    const { port } = new URL(first.url);
+    await first.alice.create(1, { name: 'Fern' });
+    const stream = listen(first.url, { token: first.token });
+    await stream.first(1);
+    await first.bob.create(1, { name: 'Oak' });
+    await stream.first(2);
+    stopClock(); // the client reconnects after some seconds
+    const [cut] = await Promise.all([stream.failed(1), first.close()]);
+    expect(cut).toBeUndefined();
+    const second = await auditedService({ DATA_DIR: dir, PORT: port });
+    await second.alice.create(2, { name: 'Ivy' });
+    await second.bob.create(2, { name: 'Elm' });
+    await untilSettled(stream.first(4));
+    await second.alice.create(3, { name: 'Moss' });
+    await stream.first(5);
+    const { messages } = stream;
+    expect(messages.map(({ data }) => data)).toEqual(await linesOf(second.url, { token: second.token }));
+    expect(messages.map(({ id }) => id)).toEqual(['1', '2', '3', '4', '5']);
+  });
+});
+
+describe('an idle stream', () => {
+  /** Resolves when the stream is idle: its timers are that of the next comment and that of the token. */
+  const idle = () => expect.poll(() => vi.getTimerCount()).toBe(2);
+
+  test('gets a comment every 15 seconds, and new events at once', async () => {
+    const { url, token, append } = await watchedApp();
+    stopClock();
+    const connection = await reading(url, { token });
+    const begin = await connection.received(/\n\n/);
+    await idle();
+    vi.advanceTimersByTime(HEARTBEAT - 1);
+    await append('alice', 1);
+    const first = await connection.received(/plant-alice\/1.*\n\n/);
+    expect(first).not.toContain(BEAT);
+    await idle();
+    for (let beats = 1; beats <= 3; beats++) {
+      vi.advanceTimersByTime(HEARTBEAT - 1);
+      expect(connection.text().split(BEAT)).toHaveLength(beats);
+      vi.advanceTimersByTime(1);
+      while (connection.text().split(BEAT).length <= beats) await once(connection.response, 'data');
+      await idle();
+    }
+    expect(connection.text()).toBe(`${first}${BEAT}${BEAT}${BEAT}`);
+    await append('bob', 1);
+    const all = await connection.received(/plant-bob\/1.*\n\n/);
+    expect(subjectsIn(messagesIn(all))).toEqual(['plant-alice/1', 'plant-bob/1']);
+    expect(all.startsWith(begin)).toBe(true);
+  });
+
+  test('gets comments also while events are appended that the filter excludes', async () => {
+    const { url, token, append, subscriptions } = await watchedApp();
+    await append('alice', 1);
+    stopClock();
+    const connection = await reading(url, { token, query: '?user=alice' });
+    await connection.received(/plant-alice\/1.*\n\n/);
+    for (let id = 1; id <= 4; id++) {
+      await idle();
+      vi.advanceTimersByTime(HEARTBEAT / 2);
+      await append('bob', id);
+      await expect.poll(() => subscriptions[0]?.given).toBe(1 + id);
+    }
+    await expect.poll(connection.text).toContain(BEAT);
+    expect(subjectsIn(messagesIn(connection.text()))).toEqual(['plant-alice/1']);
+  });
+
+  test('ends its subscription at once when the client disconnects', async () => {
+    const { url, token, append, open, subscriptions } = await watchedApp();
+    await append('alice', 1);
+    const [leaving, staying] = [
+      await reading(url, { token }),
+      await reading(url, { token, query: '?user=alice' }),
+    ];
+    await leaving.received(/plant-alice\/1.*\n\n/);
+    await staying.received(/plant-alice\/1.*\n\n/);
+    expect(open()).toBe(2);
+    leaving.leave();
+    await expect.poll(open).toBe(1);
+    expect(subscriptions.map(({ returned }) => returned)).toEqual([true, false]);
+    await append('alice', 2);
+    expect(subjectsIn(messagesIn(await staying.received(/plant-alice\/2.*\n\n/)))).toHaveLength(2);
+  });
+
+  test('is not started for a client that disconnects before its token is verified', async () => {
+    const verifying = Promise.withResolvers<void>();
+    const checked = Promise.withResolvers<Claims>();
+    const verifyToken = () => {
+      verifying.resolve();
+      return checked.promise;
+    };
+    const { app, url, token, open, subscriptions, log } = await watchedApp({ verifyToken });
+    const leaving = new AbortController();
+    const headers = { accept: SSE, authorization: `Bearer ${token}` };
+    const response = fetch(`${url}/events`, { headers, signal: leaving.signal });
+    await verifying.promise;
+    leaving.abort();
+    await expect(response).rejects.toThrow();
+    await expect.poll(log).toContain('"disconnected":true');
+    checked.resolve(auditor());
+    // Requests are processed in order, so these end after the aborted one.
+    for (let i = 0; i < 3; i++) await app.inject({ url: '/events', headers: { authorization: 'Bearer x' } });
+    await expect
+      .poll(() => ({ open: open(), returned: subscriptions.every(({ returned }) => returned) }))
+      .toEqual({
+        open: 0,
+        returned: true,
+      });
+  });
+});
+
+describe('a client', () => {
+  test('that pauses reading holds no subscription, and misses no event later', async () => {
+    const { url, token, append, open, given, subscriptions } = await watchedApp();
+    await append('bob', 0);
+    stopClock();
+    const connection = await openEvents(url, { token });
+    expect(open()).toBe(1);
+    await appendMany(append);
+    await untilSettled(expect.poll(open).toBe(0));
+    const before = given();
+    expect(before).toBeLessThan(MANY / 2);
+    await append('bob', 1);
+    expect(given()).toBe(before);
+    expect(subscriptions).toHaveLength(1);
+
+    let text = '';
+    let seen = 0;
+    connection.response.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+      const messages = messagesIn(text);
+      for (const { id } of messages) expect(Number(id)).toBe(++seen);
+      const end = text.lastIndexOf('\n\n');
+      if (end !== -1) text = text.slice(end + 2);
+    });
+    while (seen < MANY + 2) await once(connection.response, 'data');
+    await append('bob', 2);
+    while (seen < MANY + 3) await once(connection.response, 'data');
+    expect(open()).toBe(1);
+  });
+
+  test.each([SSE, 'application/x-ndjson'])(
+    'that disconnects in the middle of %s ends its subscription',
+    async (accept) => {
+      const { url, token, append, open, given, subscriptions } = await watchedApp();
+      await appendMany(append);
+      stopClock(); // so that the disconnect is detected, not the idle time
+      const connection = await openEvents(url, { token, headers: { accept } });
+      expect(connection.response.statusCode).toBe(200);
+      for (let last = -1; last !== given(); await pause(20)) last = given();
+      expect(given()).toBeLessThan(MANY);
+      connection.leave();
+      await expect.poll(open).toBe(0);
+      await expect.poll(() => subscriptions.every(({ returned }) => returned)).toBe(true);
+    },
+  );
+
+  test('of NDJSON gets the complete replay when the server is closed; a stream ends', async () => {
+    const { app, url, token, append, open, given } = await watchedApp();
+    await appendMany(append);
+    const stream = await reading(url, { token, query: `?after=${MANY}` });
+    await stream.received(/\n\n/);
+    stopClock();
+    const replay = await openEvents(url, { token, headers: { accept: 'application/x-ndjson' } });
+    await untilSettled(expect.poll(open).toBe(1)); // the one of the stream
+    expect(given()).toBeLessThan(MANY);
+    const closed = app.close();
+    expect(await stream.ended).toBe(true);
+    replay.read();
+    expect(await replay.ended).toBe(true);
+    expect(
+      subjectsIn(
+        replay
+          .text()
+          .split('\n')
+          .slice(0, -1)
+          .map((data) => ({ data })),
+      ),
+    ).toHaveLength(MANY);
+    await closed;
+  });
+});
+
+describe('a stream completes', () => {
+  test('when its token expires, and the next one is 401', async () => {
+    const { url, dir, alice, bob } = await auditedService();
+    stopClock();
+    const token = await auditorToken(dir, '2s');
+    const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+    const connection = await reading(url, { token });
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak' });
+    await connection.received(/plant-bob.*\n\n/);
+    vi.setSystemTime(exp * 1_000 - 1);
+    expect(connection.response.complete).toBe(false);
+    await untilSettled(connection.ended);
+    expect(await connection.ended).toBe(true);
+    expect(Date.now()).toBeGreaterThanOrEqual(exp * 1_000);
+    const next = listen(url, { token, headers: { 'last-event-id': '1' } });
+    await expect(next.opened).rejects.toThrow('given up');
+    expect(next.failures).toEqual([401]);
+  });
+
+  const AGAIN = 100;
+  test.each([
+    [
+      'key',
+      (): Claims => {
+        throw new InvalidToken('The token is not valid.');
+      },
+    ],
+    ['scope', (): Claims => ({ ...auditor(), scopes: ['other'] })],
+  ])('when the %s is revoked, and not before', async (_, withdrawn) => {
+    let verifications = 0;
+    let verify = (): Claims => ({ ...auditor(), verifyAgainAt: Date.now() + AGAIN });
+    const verifyToken = () => {
+      verifications++;
+      return verify();
+    };
+    const { url, token, append, open } = await watchedApp({ verifyToken, now: () => new Date() });
+    const connection = await reading(url, { token });
+    await connection.received(/\n\n/);
+    const first = verifications;
+    await expect.poll(() => verifications).toBeGreaterThan(first + 2);
+    await append('alice', 1);
+    await connection.received(/plant-alice\/1.*\n\n/);
+    verify = withdrawn;
+    expect(await connection.ended).toBe(true);
+    expect(open()).toBe(0);
+  });
+
+  test.each([
+    ['of 30 days', 30 * 24 * 60 * 60 * 1_000],
+    ['that never expires', Number.POSITIVE_INFINITY],
+  ])('but not with a token %s, which is not verified repeatedly', async (_, validity) => {
+    const warnings: string[] = [];
+    const warn = ({ name }: Error) => void warnings.push(name);
+    process.on('warning', warn);
+    onTestFinished(() => void process.off('warning', warn));
+    let verifications = 0;
+    const until = Date.now() + validity;
+    const verifyToken = () => {
+      verifications++;
+      return { ...auditor(), until };
+    };
+    const { url, token, append } = await watchedApp({ verifyToken, now: () => new Date() });
+    const connection = await reading(url, { token });
+    await append('alice', 1);
+    await connection.received(/plant-alice\/1.*\n\n/);
+    const before = verifications;
+    await pause(100); // a timer that overflows would fire repeatedly
+    await append('bob', 1);
+    await connection.received(/plant-bob\/1.*\n\n/);
+    expect(verifications).toBe(before);
+    expect(warnings).toEqual([]);
+  });
+
+  test('when the server is closed, which does not wait for clients', async () => {
+    const { url, token, alice, bob, close } = await auditedService();
+    const agent = new Agent({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    const kept = await reading(url, { token, agent });
+    const alone = await reading(url, { token });
+    const stream = listen(url, { token });
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak' });
+    await Promise.all([stream.first(2), ...[kept, alone].map((one) => one.received(/plant-bob.*\n\n/))]);
+    await close(); // only this ends them, and without an abort
+    expect(await Promise.all([kept.ended, alone.ended])).toEqual([true, true]);
+    for (const { text } of [kept, alone])
+      expect(subjectsIn(messagesIn(text()))).toEqual(['plant-alice/1', 'plant-bob/1']);
+  });
+});
+
+describe('a stream from EventStoreDB', () => {
+  test('continues after an outage of the event store, without gaps or duplicates', async () => {
+    const server = await startFakeServer();
+    const service = await auditedService({ EVENTSTOREDB_URL: server.url });
+    const { url, token, alice, bob } = service;
+    const stream = listen(url, { token });
+    let events = 0;
+    const expectAll = async () => {
+      await stream.first(events);
+      const expected = server.log.all.filter(({ stream: of }) => of.startsWith('plant-'));
+      expect(stream.messages.map(({ id }) => id)).toEqual(expected.map(({ position }) => String(position)));
+    };
+    const post = async () => {
+      for (const [user, name] of [[alice, 'Fern'] as const, [bob, 'Oak'] as const]) {
+        const id = events++;
+        expect((await untilAvailable(() => user.create(id, { name }))).status).toBe(200);
+      }
+    };
+    const isUnavailable = () =>
+      linesOf(url, { token, query: '?limit=1' }).then(
+        () => false,
+        ({ message }: Error) => message.startsWith('503:'),
+      );
+    const writeDirectly = (user: string) =>
+      server.write(`plant-${user}/${events++}`, {
+        type: 'PlantCreated',
+        data: { id: '1', user, name: 'Ivy' },
+      });
+    await post();
+    await expectAll();
+    const thaw = (of: FakeEventStoreDb) => of.thaw();
+    const restart = (of: FakeEventStoreDb) => of.restart();
+    const faults: [(of: FakeEventStoreDb) => unknown, ((of: FakeEventStoreDb) => unknown)?][] = [
+      [(of) => of.stop(), restart],
+      [(of) => of.dropSubscriptions('end')],
+      [(of) => of.dropSubscriptions('reset')],
+      [(of) => of.dropSubscriptions('internal')],
+      [(of) => of.freeze(), thaw],
+    ];
+    for (const [inject, heal] of faults) {
+      await inject(server);
+      for (const user of ['alice', 'bob']) writeDirectly(user);
+      if (heal === restart) await expect.poll(isUnavailable).toBe(true);
+      if (heal === thaw) await pause(300); // a frozen server cannot be detected from outside
+      await heal?.(server);
+      await expectAll();
+      await post();
+      await expectAll();
+    }
+    expect(stream.failures).toEqual([]);
+    await expect.poll(() => linesOf(url, { token })).toHaveLength(events);
+  });
+
+  test('resumes only after the position of an event', async () => {
+    const server = await startFakeServer();
+    const { url, token, alice, bob } = await auditedService({ EVENTSTOREDB_URL: server.url });
+    await alice.create(1, { name: 'Fern' });
+    await bob.create(1, { name: 'Oak' });
+    const [first] = await listen(url, { token }).first(2);
+    const resumeAfter = (id: string) => listen(url, { token, headers: { 'last-event-id': id } });
+    expect(subjectsIn(await resumeAfter(first?.id ?? '').first(1))).toEqual(['plant-bob/1']);
+    const between = resumeAfter(String(BigInt(first?.id ?? '') + 1n));
+    await expect(between.opened).rejects.toThrow('given up');
+    expect(between.failures).toEqual([400]);
+  });
+
+  test('ends its subscription when the client disconnects', async () => {
+    const server = await startFakeServer();
+    const { url, token, alice } = await auditedService({ EVENTSTOREDB_URL: server.url });
+    await alice.create(1, { name: 'Fern' });
+    await expect.poll(() => server.openSubscriptions).toBe(1);
+    const connection = await reading(url, { token });
+    await connection.received(/plant-alice.*\n\n/);
+    expect(server.openSubscriptions).toBe(2);
+    connection.leave();
+    await expect.poll(() => server.openSubscriptions).toBe(1);
+  });
+});

@@ -1,0 +1,321 @@
+import { describe, expect, test } from 'vitest';
+import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
+import { appOver } from '../support/appOver.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { responseTo } from '../support/rawHttp.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { url, as, bearer, events } = await serviceOfFile();
+const alice = as('alice');
+const bob = as('bob');
+
+/** Alice has many plants, and Bob has one after each tenth of hers. */
+const MANY = 1_203;
+const names: string[] = [];
+for (let i = 1; i <= MANY; i += 100) {
+  const ids = Array.from({ length: Math.min(100, MANY + 1 - i) }, (_, n) => i + n);
+  await Promise.all(
+    ids.flatMap((id) => [
+      alice.create(id, { name: `Fern ${id}`, tag: 'indoor' }),
+      ...(id % 10 === 0 ? [bob.create(id, { name: `Oak ${id}` })] : []),
+    ]),
+  );
+}
+for (const { data } of events('alice')) names.push(data.name);
+
+const namesIn = async (response: Response): Promise<string[]> => {
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { name: string }[]).map(({ name }) => name);
+};
+const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
+const ahead = (position: string): string => `${position.split('.')[0]}.999999999`;
+
+describe('the list', () => {
+  test('has all plants of the user, oldest first, whatever their ids', async () => {
+    const [carol, dave] = [as('carol'), as('dave')];
+    for (const [id, name] of [
+      [3, 'Fern'],
+      [-1, 'Ivy'],
+      [2, 'Moss'],
+    ] as const) {
+      await carol.create(id, { name });
+      await dave.create(id, { name: `${name} of Dave`, tag: '' });
+    }
+    expect(await carol.list()).toEqual([{ name: 'Fern' }, { name: 'Ivy' }, { name: 'Moss' }]);
+    expect(await dave.list()).toEqual([
+      { name: 'Fern of Dave', tag: '' },
+      { name: 'Ivy of Dave', tag: '' },
+      { name: 'Moss of Dave', tag: '' },
+    ]);
+  });
+
+  test('is empty for a user without plants', async () => {
+    const response = await as('nobody').get();
+    expect([response.status, await response.text()]).toEqual([200, '[]']);
+    expect(response.headers.get('link')).toBeNull();
+    expect(positionIn(response)).toBe(positionIn(await alice.get()));
+  });
+
+  test('has all pages of plants when no limit is given', async () => {
+    const response = await alice.get();
+    expect(response.headers.get('link')).toBeNull();
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(await namesIn(response)).toEqual(names);
+    expect(new Set(names).size).toBe(MANY);
+  });
+});
+
+describe('limit', () => {
+  test.each([
+    [0, 0],
+    [1, 1],
+    [499, 499],
+    [500, 500],
+    [501, 501],
+    [1000, 1000],
+    [1001, 1001],
+    [1202, 1202],
+    [1203, 1203],
+    [1204, 1203],
+    [2147483647, 1203],
+  ])('of %i returns the oldest %i', async (limit, count) => {
+    const response = await alice.get(`?limit=${limit}`);
+    expect(response.headers.has('link')).toBe(limit > 0 && limit < MANY);
+    expect(await namesIn(response)).toEqual(names.slice(0, count));
+  });
+
+  test.each([
+    '',
+    '+5',
+    '%2B5',
+    '05',
+    '00',
+    '1e3',
+    '5.0',
+    '-1',
+    '-0',
+    '%205',
+    '5%20',
+    '5%0A',
+    '0x5',
+    'five',
+    'Infinity',
+    '%D9%A5',
+    '2147483648',
+    '99999999999999999999',
+    '5,6',
+    'null',
+    '[5]',
+  ])('cannot be %j', async (limit) => {
+    const message = await refusedWith(40004, await bob.get(`?limit=${limit}`));
+    expect(message).toMatch(/^limit must be .*2147483647/);
+  });
+
+  test.each(['5&limit=6', '5&limit=5', '5&limit='])('must be given once: %j', async (limit) => {
+    const message = await refusedWith(40004, await bob.get(`?limit=${limit}`));
+    expect(message).toBe('limit must be given once.');
+  });
+
+  test('cannot be empty', async () => {
+    await refusedWith(40004, await bob.get('?limit'));
+  });
+});
+
+describe('following the Links', () => {
+  test.each([1, 3, 500, 501, 700])('of pages of %i returns every plant once, and ends', async (limit) => {
+    // One plant at a time is a request each: Bob's plants are enough for that.
+    const [user, expected] = limit < 500 ? [bob, events('bob').map(({ data }) => data.name)] : [alice, names];
+    const pages: string[][] = [];
+    for (let query: string | undefined = `?limit=${limit}`; query !== undefined; ) {
+      const response = await user.get(query);
+      pages.push(await namesIn(response));
+      const link: string | null = response.headers.get('link');
+      query = /^<\/plants(\?[^>]*)>; rel="next"$/.exec(link ?? '')?.[1];
+      expect(query === undefined).toBe(link === null);
+    }
+    expect(pages.flat()).toEqual(expected);
+    expect(pages.map(({ length }) => length)).toEqual(
+      Array.from({ length: Math.ceil(expected.length / limit) }, (_, i) =>
+        Math.min(limit, expected.length - i * limit),
+      ),
+    );
+  });
+
+  test('also returns plants created since the first page', async () => {
+    const erin = as('erin');
+    for (const id of [1, 2]) await erin.create(id, { name: `Fern ${id}` });
+    const link = (await erin.get('?limit=1')).headers.get('link') ?? '';
+    await erin.create(3, { name: 'Fern 3' });
+    const next = new URL(link.slice(1, link.indexOf('>')), url);
+    expect(await namesIn(await erin.get(next.search))).toEqual(['Fern 2']);
+    next.searchParams.delete('limit');
+    expect(await namesIn(await erin.get(next.search))).toEqual(['Fern 2', 'Fern 3']);
+  });
+
+  test('with the cursor of another user returns only own plants', async () => {
+    const link = (await alice.get('?limit=600')).headers.get('link') ?? '';
+    const { search } = new URL(link.slice(1, link.indexOf('>')), url);
+    const ofBob = await namesIn(await bob.get(search));
+    expect(ofBob.length).toBeGreaterThan(0);
+    expect(ofBob.every((name) => name.startsWith('Oak'))).toBe(true);
+  });
+
+  test('on an instance that is behind is 503, not an empty page', async () => {
+    const after = ahead(positionIn(await bob.get('?limit=0')));
+    stopClock();
+    const [refused, waited] = await untilSettled(bob.get(`?after=${after}`));
+    await refusedWith(50302, refused);
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+  });
+
+  test('from the end returns an empty page', async () => {
+    const end = positionIn(await alice.get('?limit=0'));
+    expect(await namesIn(await alice.get(`?after=${end}`))).toEqual([]);
+  });
+});
+
+describe('Log-Position', () => {
+  test('of a write makes a read include the write', async () => {
+    const frank = as('frank');
+    for (let id = 1; id <= 20; id++) {
+      const position = positionIn(await frank.create(id, { name: `Fern ${id}` }));
+      const response = await frank.get('', { 'log-position': position });
+      expect((await namesIn(response)).at(-1)).toBe(`Fern ${id}`);
+      expect(positionIn(response)).toBe(position);
+    }
+  });
+
+  test('of an acknowledged write is reached without being sent', async () => {
+    const grace = as('grace');
+    for (let id = 1; id <= 20; id++) {
+      await grace.create(id, { name: `Fern ${id}` });
+      expect(await grace.list()).toHaveLength(id);
+    }
+  });
+
+  test('of the last acknowledged write is waited for, and no later position', async () => {
+    const positions = [7n, 9n, 8n];
+    const waited: bigint[] = [];
+    const { url } = await appOver(
+      { append: async () => ({ position: positions.shift() ?? 0n, revision: 0n }) },
+      {
+        reached: async (at) => void waited.push(at),
+      },
+    );
+    const headers = { authorization: 'Bearer alice', 'content-type': 'application/json' };
+    for (const id of [1, 2, 3]) {
+      const body = `{"id":${id},"name":"Fern"}`;
+      expect((await fetch(`${url}/plants`, { method: 'POST', headers, body })).status).toBe(200);
+      await fetch(`${url}/plants`, { headers });
+    }
+    await fetch(`${url}/plants`, { headers: { ...headers, authorization: 'Bearer bob' } });
+    expect(waited).toEqual([7n, 9n, 9n, 9n]);
+  });
+
+  test('of an earlier write does not return an earlier list', async () => {
+    const heidi = as('heidi');
+    const old = positionIn(await heidi.create(1, { name: 'Fern' }));
+    await heidi.create(2, { name: 'Moss' });
+    expect(await namesIn(await heidi.get('', { 'log-position': old }))).toEqual(['Fern', 'Moss']);
+  });
+
+  test('that is not reached in time is 503 with Retry-After', async () => {
+    const position = ahead(positionIn(await bob.get('?limit=0')));
+    stopClock();
+    const [refused, waited] = await untilSettled(bob.get('', { 'log-position': position }));
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+    expect(refused.headers.get('retry-after')).toBe('1');
+    await refusedWith(50302, refused);
+  });
+});
+
+describe.each([
+  ['Log-Position', (position: string) => alice.get('?limit=1', { 'log-position': position })],
+  ['after', (position: string) => alice.get(`?limit=1&after=${encodeURIComponent(position)}`)],
+])('%s', (name, get) => {
+  test.each([
+    '',
+    '.',
+    '5',
+    '.5',
+    'garbage',
+    '{logId}',
+    '{logId}.',
+    '{logId}.-1',
+    '{logId}.05',
+    '{logId}.1.0',
+    '{logId}.1e3',
+    '{logId}.5 5',
+    '{logId}.9223372036854775808',
+    '{logId}.9999999999999999999',
+    '{logId}.99999999999999999999',
+  ])('cannot be %j', async (text) => {
+    const [logId = ''] = positionIn(await alice.get('?limit=0')).split('.');
+    expect(await refusedWith(40005, await get(text.replace('{logId}', logId)))).toMatch(`${name} `);
+  });
+
+  test('cannot be a position of another log', async () => {
+    const of = '00000000-0000-4000-8000-000000000000.1';
+    expect(await refusedWith(40005, await get(of))).toBe(`${name} is a position of another log.`);
+  });
+});
+
+test('after can be given once', async () => {
+  const position = positionIn(await alice.get('?limit=0'));
+  const message = await refusedWith(40004, await alice.get(`?after=${position}&after=${position}`));
+  expect(message).toMatch(/^after /);
+});
+
+test.each([
+  '?',
+  '?foo=bar',
+  '?limit=2&foo=1&foo=2',
+  '?Limit=x&limit=2',
+  '?access_token=x&limit=2',
+  '?user=bob&limit=2',
+  '?__proto__=1&limit=2',
+])('unknown query parameters are ignored: %s', async (query) => {
+  const all = await namesIn(await alice.get(query));
+  expect(all).toEqual(names.slice(0, query.includes('limit=2') ? 2 : MANY));
+});
+
+describe('HEAD', () => {
+  test.each(['', '?limit=0', '?limit=3', '?limit=500', '?limit=700', '?limit=1203'])(
+    'responds like GET, without the body: /plants%s',
+    async (query) => {
+      const [get, head] = [
+        await alice.get(query),
+        await alice.request(`/plants${query}`, { method: 'HEAD' }),
+      ];
+      expect((await get.text()).length).toBeGreaterThan(1);
+      expect(await head.text()).toBe('');
+      const changing = /^(date|request-id|connection|keep-alive|transfer-encoding)$/;
+      const fixed = ({ status, headers }: Response) => [
+        status,
+        ...[...headers].filter(([name]) => !changing.test(name)),
+      ];
+      expect(fixed(head)).toEqual(fixed(get));
+    },
+  );
+
+  test('returns the same status as GET for errors', async () => {
+    const head = await alice.request('/plants?limit=x', { method: 'HEAD' });
+    expect([head.status, await head.text()]).toEqual([400, '']);
+    const anonymous = await fetch(`${url}/plants`, { method: 'HEAD' });
+    expect(anonymous.status).toBe(401);
+  });
+});
+
+test('the body of a GET is ignored', async () => {
+  const head = [
+    'GET /plants?limit=1 HTTP/1.1',
+    'Host: plants',
+    'Connection: close',
+    `Authorization: ${await bearer('bob')}`,
+    'Content-Type: text/plain',
+    'Content-Length: 8',
+  ];
+  expect(await namesIn(await responseTo(url, `${head.join('\r\n')}\r\n\r\nnonsense`))).toHaveLength(1);
+});

@@ -1,0 +1,228 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { untilSettled } from '../support/clock.ts';
+import { signingKey, startIdentityProvider } from '../support/identityProvider.ts';
+import { Fold, ready, twoInstances, untilAvailable } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { client, type Plant, startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { slowClock } from '../support/slowClock.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const AUDIENCE = 'https://plants.example';
+
+// Two instances for the tests of this file, over one log; each is connected to its own node.
+const keys = mkdtempSync(join(tmpdir(), 'plant-store-'));
+afterAll(() => rmSync(keys, { recursive: true, force: true }));
+const node = await FakeEventStoreDb.start();
+const otherNode = await FakeEventStoreDb.start({ log: node.log });
+afterAll(() => Promise.all([node.stop(), otherNode.stop()]));
+const here = await startInstance(node.url);
+const there = await startInstance(otherNode.url);
+const { log } = node;
+
+async function startInstance(EVENTSTOREDB_URL: string) {
+  const { url } = await serviceOfFile({ EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') });
+  await ready({ url });
+  return { url, as: client(url, keys) };
+}
+
+let userCount = 0;
+
+/** Clients of two new users, at both instances. */
+function users() {
+  userCount++;
+  const [alice, bob] = [`alice ${userCount}`, `bob ${userCount}`];
+  return {
+    alice,
+    aliceHere: here.as(alice),
+    aliceThere: there.as(alice),
+    bobHere: here.as(bob),
+    bobThere: there.as(bob),
+  };
+}
+
+const upTo = ({ headers }: Response) => ({ 'log-position': headers.get('log-position') ?? '' });
+
+async function plantsIn(response: Response): Promise<Plant[]> {
+  expect(response.status).toBe(200);
+  return response.json() as Promise<Plant[]>;
+}
+
+/** The plants up to a position, as soon as the instance has them. */
+async function listed(as: ReturnType<typeof here.as>, position: Response): Promise<Plant[]> {
+  return plantsIn(await untilAvailable(() => as.get('', upTo(position))));
+}
+
+describe('one token works on both instances', () => {
+  const list = (url: string, token: string): Promise<Response> =>
+    fetch(`${url}/plants`, { headers: { authorization: `Bearer ${token}` } });
+
+  test('if they share a key file, and a token signed with another key on none', async () => {
+    const grant = { subject: 'alice', lifetime: '1h' };
+    const token = await issueToken(loadOrCreateKey(join(keys, 'key.json')).privateKey, grant);
+    const other = await issueToken(loadOrCreateKey(join(tempDir(), 'key.json')).privateKey, grant);
+    for (const { url } of [here, there]) {
+      expect(await plantsIn(await list(url, token))).toEqual([]);
+      await refusedWith(40102, await list(url, other));
+    }
+  });
+
+  test('if they trust the same identity provider', async () => {
+    const provider = await startIdentityProvider(await signingKey('ES256'));
+    const trust = {
+      JWKS_URL: `${provider.issuer}/jwks`,
+      JWT_ISSUER: provider.issuer,
+      JWT_AUDIENCE: AUDIENCE,
+    };
+    const token = await provider.token('alice', AUDIENCE);
+    for (const { url: EVENTSTOREDB_URL } of [node, otherNode]) {
+      const service = await startService({ EVENTSTOREDB_URL, ...trust });
+      await ready(service);
+      expect(await plantsIn(await list(service.url, token))).toEqual([]);
+    }
+  });
+});
+
+describe('a list of one instance with the Log-Position of the other', () => {
+  test('has the first plant of the log, even if the instance has received no event yet', async () => {
+    const first = await startFakeServer();
+    const second = await FakeEventStoreDb.start({ log: first.log });
+    onTestFinished(() => second.stop());
+    const [one, other] = [await startInstance(first.url), await startInstance(second.url)];
+    second.holdAfter(0);
+    const created = await one.as('alice').create(1, { name: 'Fern' });
+    expect(await plantsIn(await other.as('alice').get())).toEqual([]);
+    const pending = other.as('alice').get('', upTo(created));
+    second.holdAfter(Number.POSITIVE_INFINITY);
+    await one.as('bob').create(1, { name: 'Oak' });
+    expect(await plantsIn(await pending)).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('has the plants created there', async () => {
+    const { aliceHere, aliceThere, bobHere, bobThere } = users();
+    const ofAlice: Plant[] = [];
+    const ofBob: Plant[] = [];
+    for (let id = 1; id <= 20; id++) {
+      const fern = { name: `Fern ${id}` };
+      const oak = { name: `Oak ${id}`, tag: 'outdoor' };
+      ofAlice.push(fern);
+      ofBob.push(oak);
+      expect(await listed(aliceThere, await aliceHere.create(id, fern))).toEqual(ofAlice);
+      expect(await listed(bobHere, await bobThere.create(id, oak))).toEqual(ofBob);
+    }
+  });
+
+  test('has the plants listed there', async () => {
+    const { aliceHere, aliceThere } = users();
+    await aliceHere.create(1, { name: 'Fern' });
+    const seen = await untilAvailable(aliceHere.get);
+    expect(await listed(aliceThere, seen)).toEqual(await plantsIn(seen));
+  });
+
+  test('continues a pagination started there', async () => {
+    const { aliceHere, aliceThere } = users();
+    for (const [id, name] of ['Fern', 'Ivy', 'Moss'].entries()) await aliceHere.create(id, { name });
+    const page = await untilAvailable(() => aliceHere.get('?limit=2'));
+    const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1] ?? '';
+    const rest = await untilAvailable(() => aliceThere.request(next, { headers: upTo(page) }));
+    expect(await plantsIn(rest)).toEqual([{ name: 'Moss' }]);
+  });
+
+  test('is 503 while the instance is behind, and never an older list', async () => {
+    slowClock();
+    const [first, second] = [await startFakeServer({ log }), await startFakeServer({ log })];
+    const [here, there] = await twoInstances(first.url, second.url);
+    const user = users().alice;
+    const fern = await here.as(user).create(1, { name: 'Fern' });
+    expect(await listed(there.as(user), fern)).toEqual([{ name: 'Fern' }]);
+    second.freeze();
+    const ivy = await here.as(user).create(2, { name: 'Ivy' });
+    const [late, ms] = await untilSettled(there.as(user).get('', upTo(ivy)));
+    await refusedWith(50302, late);
+    expect(late.headers.get('retry-after')).toBe('1');
+    expect(ms).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+    expect(await plantsIn(await there.as(user).get('', upTo(fern)))).toEqual([{ name: 'Fern' }]);
+    second.thaw();
+    expect(await listed(there.as(user), ivy)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
+  });
+});
+
+describe('an ID created concurrently on both instances', () => {
+  test('with the same plant is one event, and all requests succeed', async () => {
+    const { alice, aliceHere, aliceThere } = users();
+    for (let id = 1; id <= 10; id++) {
+      const race = [aliceHere, aliceThere, aliceThere, aliceHere].map((as) =>
+        as.create(id, { name: `Fern ${id}` }),
+      );
+      const responses = await Promise.all(race);
+      expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+      expect(new Set(responses.map((response) => upTo(response)['log-position'])).size).toBe(1);
+      expect(log.stream(`plant-${alice}/${id}`)).toHaveLength(1);
+    }
+  });
+
+  test('with different plants is one of them, and the other request is 40003', async () => {
+    const { alice, aliceHere, aliceThere } = users();
+    for (let id = 1; id <= 10; id++) {
+      const responses = await Promise.all([
+        aliceHere.create(id, { name: 'Fern' }),
+        aliceThere.create(id, { name: 'Ivy' }),
+      ]);
+      const [winner, loser] = responses[0].status === 200 ? responses : responses.toReversed();
+      const plant = await plantsIn(winner as Response);
+      await refusedWith(40003, loser as Response);
+      const [event, ...others] = log.stream(`plant-${alice}/${id}`);
+      expect(JSON.parse(Buffer.from(event?.data ?? '').toString())).toMatchObject(plant);
+      expect(others).toEqual([]);
+    }
+  });
+
+  test('by two users is one plant for each', async () => {
+    const { aliceHere, bobThere } = users();
+    const responses = await Promise.all([
+      aliceHere.create(1, { name: 'Fern' }),
+      bobThere.create(1, { name: 'Oak' }),
+    ]);
+    for (const { status } of responses) expect(status).toBe(200);
+  });
+});
+
+test('a list without Log-Position may be stale, but is consistent and monotonic', async () => {
+  const { alice, aliceHere, aliceThere } = users();
+  onTestFinished(() => otherNode.holdAfter(Number.POSITIVE_INFINITY));
+  const lists: Plant[][] = [];
+  let created = 0;
+  const createSome = async () => {
+    for (let i = 0; i < 5; i++)
+      expect((await aliceHere.create(++created, { name: `Fern ${created}` })).status).toBe(200);
+  };
+  const list = async () => {
+    const plants = await plantsIn(await aliceThere.get());
+    lists.push(plants);
+    return plants;
+  };
+  for (let round = 0; round < 5; round++) {
+    otherNode.holdAfter(log.all.length);
+    await createSome();
+    expect((await list()).length).toBeLessThan(created);
+    otherNode.holdAfter(Number.POSITIVE_INFINITY);
+    const creating = createSome();
+    for (let i = 0; i < 10; i++) await list();
+    await creating;
+  }
+  await expect.poll(list).toHaveLength(created);
+  const whole = new Fold(log).plantsOf(alice);
+  expect(whole).toHaveLength(created);
+  for (const [i, list] of lists.entries()) {
+    expect(list).toEqual(whole.slice(0, list.length));
+    expect(list.length).toBeGreaterThanOrEqual(lists[i - 1]?.length ?? 0);
+  }
+});

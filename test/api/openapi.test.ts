@@ -1,0 +1,298 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { RequestOpts } from '@oazapfts/runtime';
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { generateSource } from 'oazapfts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
+import { refusalIn } from '../support/refusal.ts';
+import { startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { url, as, bearer } = await serviceOfFile();
+const published = await fetch(`${url}/openapi.json`);
+const source = await published.text();
+
+type Described = { headers?: Record<string, unknown>; content?: Record<string, { schema: unknown }> };
+type Operation = {
+  operationId: string;
+  summary: string;
+  security: unknown;
+  responses: Record<string, Described>;
+};
+const document = JSON.parse(source);
+const operations = Object.values<Record<string, Operation>>(document.paths).flatMap((path) =>
+  Object.values(path),
+);
+
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+const EVERYWHERE = ['Cache-Control', 'Request-Id'];
+
+describe('the document', () => {
+  test('needs no token and is JSON', () => {
+    expect(published.status).toBe(200);
+    expect(published.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(published.headers.get('cache-control')).toBe('no-store');
+  });
+
+  test('is OpenAPI 3.1 and has the title of the API', () => {
+    expect(document.openapi).toMatch(/^3\.1\./);
+    expect(document.info).toMatchObject({
+      title: 'OpenAPI Plant Store',
+      version: '1.0.0',
+      license: { name: 'MIT' },
+    });
+    expect(document.servers).toEqual([{ url: '/' }]);
+  });
+
+  test('has the three operations, without health checks and itself', () => {
+    expect(
+      Object.entries(document.paths).map(([path, of]) => [path, Object.keys(of as object).toSorted()]),
+    ).toEqual([
+      ['/plants', ['get', 'post']],
+      ['/events', ['get']],
+    ]);
+    expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual([
+      'createPlant',
+      'listPlants',
+      'replayEvents',
+    ]);
+    for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
+  });
+
+  test('requires a bearer token for every operation, and the scope audit for /events', () => {
+    const [[name, scheme] = []] = Object.entries(document.components.securitySchemes);
+    expect(scheme).toMatchObject({ type: 'http', scheme: 'bearer' });
+    const { '/plants': plants, '/events': events } = document.paths;
+    for (const { security } of [plants.get, plants.post]) expect(security).toEqual([{ [String(name)]: [] }]);
+    expect(events.get.security).toEqual([{ [String(name)]: ['audit'] }]);
+  });
+
+  test('defines the schemas Plant, NewPlant, CloudEvent and Error', () => {
+    const text = expect.objectContaining({ type: 'string' });
+    const integer = (format: string) => expect.objectContaining({ type: 'integer', format });
+    expect(document.components.schemas).toEqual({
+      Plant: expect.objectContaining({
+        type: 'object',
+        required: ['name'],
+        properties: { name: text, tag: text },
+      }),
+      NewPlant: expect.objectContaining({
+        type: 'object',
+        required: ['id', 'name'],
+        properties: { id: integer('int64'), name: text, tag: text },
+      }),
+      CloudEvent: expect.objectContaining({
+        type: 'object',
+        required: ['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'],
+        properties: {
+          specversion: text,
+          id: text,
+          source: text,
+          type: text,
+          subject: text,
+          time: expect.objectContaining({ type: 'string', format: 'date-time' }),
+          datacontenttype: text,
+          data: expect.anything(),
+          data_base64: text,
+          position: text,
+          revision: text,
+          correlationid: text,
+          schemaversion: expect.objectContaining({ type: 'integer' }),
+        },
+      }),
+      Error: expect.objectContaining({
+        type: 'object',
+        required: ['error', 'message'],
+        properties: { error: integer('int32'), message: text },
+      }),
+    });
+  });
+
+  test('describes the parameters and request bodies', () => {
+    const { get, post } = document.paths['/plants'];
+    const { get: replay } = document.paths['/events'];
+    expect(post.requestBody).toEqual({
+      required: true,
+      content: { 'application/json': { schema: ref('NewPlant') } },
+    });
+    expect(post.parameters ?? []).toEqual([]);
+    const parameter = (where: string, name: string, schema: object) =>
+      expect.objectContaining({ in: where, name, required: false, schema: expect.objectContaining(schema) });
+    expect(get.parameters).toEqual([
+      parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
+      parameter('query', 'after', { type: 'string' }),
+      parameter('header', 'Log-Position', { type: 'string' }),
+    ]);
+    const texts = ['after', 'user', 'id', 'type', 'since', 'until'];
+    expect(replay.parameters).toEqual([
+      ...texts.map((name) => parameter('query', name, { type: 'string' })),
+      parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
+      parameter('header', 'Last-Event-ID', { type: 'string' }),
+    ]);
+    expect(replay.requestBody).toBeUndefined();
+  });
+
+  test('describes the responses and their headers', () => {
+    const { get, post } = document.paths['/plants'];
+    const { get: replay } = document.paths['/events'];
+    for (const { responses } of operations) {
+      const { 200: success, ...refusals } = responses;
+      expect(Object.keys(success?.headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
+      expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '500', '503']));
+      for (const { headers, content } of Object.values(refusals)) {
+        expect(content).toEqual({ 'application/json': { schema: ref('Error') } });
+        expect(Object.keys(headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
+      }
+      expect(Object.keys(refusals[401]?.headers ?? {})).toContain('WWW-Authenticate');
+      expect(Object.keys(refusals[503]?.headers ?? {})).toContain('Retry-After');
+    }
+    expect(Object.keys(post.responses)).toEqual(expect.arrayContaining(['413', '415']));
+    expect(post.responses[200].content).toEqual({ 'application/json': { schema: ref('Plant') } });
+    const list = { type: 'array', items: ref('Plant') };
+    expect(get.responses[200].content).toEqual({ 'application/json': { schema: list } });
+    expect(Object.keys(get.responses[200].headers)).toContain('Link');
+    for (const { responses } of [get, post])
+      expect(Object.keys(responses[200].headers)).toContain('Log-Position');
+    expect(replay.responses[200].content).toEqual({
+      'application/x-ndjson': { schema: ref('CloudEvent') },
+      'text/event-stream': { schema: { type: 'string' } },
+    });
+    expect(Object.keys(replay.responses)).toEqual(expect.arrayContaining(['403', '406']));
+    expect(Object.keys(replay.responses[403].headers)).toContain('WWW-Authenticate');
+    for (const { responses } of [get, post]) expect(responses).not.toHaveProperty('403');
+  });
+
+  test('passes the recommended rules of Redocly', async () => {
+    const config = await createConfig({ extends: ['recommended'] });
+    expect(await lintFromString({ source, config })).toEqual([]);
+    // The rules do run: they report a missing licence.
+    const worse = JSON.stringify({ ...document, info: { ...document.info, license: undefined } });
+    expect((await lintFromString({ source: worse, config })).map(({ ruleId }) => ruleId)).toEqual([
+      'info-license',
+    ]);
+  });
+});
+
+describe('a response has only headers that the document lists:', () => {
+  const TRANSPORT = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
+  const expectListed = ({ status, headers }: Response, path: string, method: string) => {
+    const listed = Object.keys(document.paths[path][method].responses[status].headers);
+    const sent = [...headers.keys()].filter((name) => !TRANSPORT.test(name));
+    expect(listed.map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
+  };
+  const json = { 'content-type': 'application/json' };
+  test.each<[number, string, string, RequestInit]>([
+    [200, 'post', '', { headers: json, body: '{"id":1,"name":"Fern"}' }],
+    [400, 'post', '', { headers: json, body: '{"id":1,"name":"Oak"}' }],
+    [400, 'post', '', { headers: json, body: '{' }],
+    [413, 'post', '', { headers: json, body: ' '.repeat(70_000) }],
+    [415, 'post', '', { body: '{}' }],
+    [200, 'get', '?limit=1', {}],
+    [400, 'get', '?limit=x', {}],
+    [401, 'get', '', { headers: { authorization: 'Bearer nonsense' } }],
+  ])('%i to %s /plants%s', async (status, method, query, init) => {
+    await as('alice').create(1, { name: 'Fern' });
+    await as('alice').create(2, { name: 'Moss' });
+    const headers = { authorization: await bearer('alice'), ...init.headers };
+    const response = await fetch(`${url}/plants${query}`, { ...init, method: method.toUpperCase(), headers });
+    expect(response.status).toBe(status);
+    if (status !== 200) await refusalIn(response);
+    expectListed(response, '/plants', method);
+  });
+
+  const [lines, stream] = ['application/x-ndjson', 'text/event-stream'];
+  test.each<[number, string, string, string]>([
+    [200, '', 'audit', lines],
+    [200, '?limit=1', 'audit', stream],
+    [400, '?limit=x', 'audit', lines],
+    [400, '?after=999', 'audit', stream],
+    [401, '', '', lines],
+    [403, '', 'read', lines],
+    [406, '', 'audit', 'application/json'],
+  ])('%i to get /events%s with the scope %j as %s', async (status, query, scope, accept) => {
+    const service = await startService();
+    await service.as('alice').create(1, { name: 'Fern' });
+    const leaving = new AbortController();
+    const headers = { authorization: scope && (await tokenIn(service.dir, scope)), accept };
+    const response = await fetch(`${service.url}/events${query}`, { headers, signal: leaving.signal });
+    expect(response.status).toBe(status);
+    if (status !== 200) await refusalIn(response);
+    else
+      expect(Object.keys(document.paths['/events'].get.responses[200].content)).toContain(
+        response.headers.get('content-type'),
+      );
+    expectListed(response, '/events', 'get');
+    leaving.abort();
+  });
+});
+
+type ClientResponse = Promise<{ status: number; data: unknown }>;
+type Client = {
+  createPlant: (plant: { id: number; name: string; tag?: string }, options: RequestOpts) => ClientResponse;
+  listPlants: (query: { limit?: number }, options: RequestOpts) => ClientResponse;
+  replayEvents: (
+    query: { user?: string; limit?: number; after?: string },
+    options: RequestOpts,
+  ) => ClientResponse;
+};
+
+/** The client that oazapfts generates from the document. */
+async function generatedClient(): Promise<Client> {
+  // Inside the project, where the client can import its runtime.
+  const cache = join(import.meta.dirname, '../node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const dir = mkdtempSync(join(cache, 'client-'));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, 'client.mjs');
+  writeFileSync(file, stripTypeScriptTypes(await generateSource(`${url}/openapi.json`)));
+  return import(pathToFileURL(file).href);
+}
+
+test('a client generated from the document creates and lists plants', async () => {
+  const { createPlant, listPlants } = await generatedClient();
+  const options = async (user: string) => ({ baseUrl: url, headers: { authorization: await bearer(user) } });
+  const [carol, dave] = [await options('carol'), await options('dave')];
+  const fern = { name: 'Fern', tag: 'indoor' };
+  expect(await createPlant({ id: 1, ...fern }, carol)).toMatchObject({ status: 200, data: fern });
+  expect(await createPlant({ id: 1, name: 'Oak' }, dave)).toMatchObject({
+    status: 200,
+    data: { name: 'Oak' },
+  });
+  expect(await createPlant({ id: 2, name: 'Moss' }, carol)).toMatchObject({ status: 200 });
+  expect(await createPlant({ id: 2, name: 'Ivy' }, carol)).toMatchObject({
+    status: 400,
+    data: { error: 40003 },
+  });
+  expect(await listPlants({}, carol)).toMatchObject({ status: 200, data: [fern, { name: 'Moss' }] });
+  expect(await listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
+  expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [{ name: 'Oak' }] });
+});
+
+test('a client generated from the document replays events, one at a time', async () => {
+  const { replayEvents } = await generatedClient();
+  const { url: baseUrl, as, dir } = await startService();
+  await as('alice').create(1, { name: 'Fern' });
+  await as('bob').create(1, { name: 'Oak' });
+  // It parses the body as one JSON value, and would send Accept: application/json.
+  const headers = { authorization: await tokenIn(dir, 'audit'), accept: 'application/x-ndjson' };
+  const carol = { baseUrl, headers };
+  const first = { position: '1', data: { id: '1', user: 'alice', name: 'Fern' } };
+  expect(await replayEvents({ limit: 1 }, carol)).toMatchObject({ status: 200, data: first });
+  expect(await replayEvents({ limit: 1, after: '1' }, carol)).toMatchObject({
+    status: 200,
+    data: { position: '2', data: { id: '1', user: 'bob', name: 'Oak' } },
+  });
+  expect(await replayEvents({ user: 'dave' }, carol)).toMatchObject({ status: 400, data: { error: 40004 } });
+  const dave = { baseUrl, headers: { authorization: await tokenIn(dir, 'read') } };
+  expect(await replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
+});
+
+/** An Authorization header with a scope, for the service whose data is in `dir`. */
+async function tokenIn(dir: string, scope: string): Promise<string> {
+  const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
+  return `Bearer ${await issueToken(privateKey, { subject: 'carol', lifetime: '1h', scope })}`;
+}

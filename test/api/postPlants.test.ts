@@ -1,0 +1,340 @@
+import { describe, expect, test } from 'vitest';
+import { refusedWith, UUID } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { as, events } = await serviceOfFile();
+const fern = { name: 'Fern', tag: 'indoor' };
+const LARGEST_ID = 9223372036854775807n;
+
+describe('creating a plant', () => {
+  test('returns the plant: name, and tag if it was given', async () => {
+    const alice = as('alice of responses');
+    const tagged = await alice.create(1, fern);
+    expect([tagged.status, await tagged.text()]).toEqual([200, '{"name":"Fern","tag":"indoor"}']);
+    expect(tagged.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(tagged.headers.get('cache-control')).toBe('no-store');
+    const plain = await alice.create(2, { name: '' });
+    expect([plain.status, await plain.text()]).toEqual([200, '{"name":""}']);
+  });
+
+  test('appends one event with user, plant, time and correlation ID', async () => {
+    const before = new Date().toISOString();
+    const tagged = await as('carol/of-events').create(-42, fern);
+    await as('dave of events').create(-42, { name: 'Oak' });
+    const after = new Date().toISOString();
+    const [event, ...others] = events('carol/of-events');
+    expect(others).toEqual([]);
+    expect(event).toEqual({
+      position: expect.any(Number),
+      stream: 'plant-carol/of-events/-42',
+      revision: 0,
+      type: 'PlantCreated',
+      data: { id: '-42', user: 'carol/of-events', name: 'Fern', tag: 'indoor' },
+      metadata: {
+        $correlationId: tagged.headers.get('request-id'),
+        schemaVersion: 1,
+        occurredAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      },
+    });
+    expect(tagged.headers.get('request-id')).toMatch(UUID);
+    const occurredAt = String(event?.metadata.occurredAt);
+    expect([before, occurredAt, after].toSorted()).toEqual([before, occurredAt, after]);
+    expect(events('dave of events').map(({ data }) => data)).toEqual([
+      { id: '-42', user: 'dave of events', name: 'Oak' },
+    ]);
+  });
+
+  test('ignores unknown fields and does not store them', async () => {
+    const alice = as('alice of unknown fields');
+    const response = await alice.post(
+      '{"id":1,"user":"bob","name":"Fern","colour":"green","constructor":{"prototype":{}},"tags":["indoor"]}',
+    );
+    expect([response.status, await response.json()]).toEqual([200, { name: 'Fern' }]);
+    expect(events('alice of unknown fields').map(({ data }) => data)).toEqual([
+      { id: '1', user: 'alice of unknown fields', name: 'Fern' },
+    ]);
+    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('takes the last of duplicate fields', async () => {
+    const response = await as('alice of two names').post('{"id":1,"name":"Oak","name":"Fern"}');
+    expect(await response.json()).toEqual({ name: 'Fern' });
+  });
+});
+
+describe('creating it again', () => {
+  test.each([
+    ['with the same text', '{"id":7,"name":"Fern","tag":"indoor"}'],
+    ['in another order', '{"tag":"indoor","name":"Fern","id":7}'],
+    ['with the id in another form', '{"id":70e-1,"name":"Fern","tag":"indoor"}'],
+    ['with an unknown field', '{"id":7,"name":"Fern","tag":"indoor","colour":"green"}'],
+  ])('returns the same and appends no event: %s', async (how, body) => {
+    const user = `alice who repeats ${how}`;
+    const first = await as(user).create(7, fern);
+    const again = await as(user).post(body);
+    expect([again.status, await again.json()]).toEqual([200, fern]);
+    expect(again.headers.get('log-position')).toBe(first.headers.get('log-position'));
+    expect(again.headers.get('request-id')).not.toBe(first.headers.get('request-id'));
+    expect(events(user)).toHaveLength(1);
+  });
+
+  test.each([
+    ['another name', { name: 'fern', tag: 'indoor' }],
+    ['another tag', { name: 'Fern', tag: '' }],
+    ['no tag', { name: 'Fern' }],
+    ['the same text in another normal form', { name: 'Fe\u0301rn', tag: 'indoor' }],
+  ])('with other content is 40003 and appends no event: %s', async (what, plant) => {
+    const user = `alice who changes ${what}`;
+    const first = await as(user).create(
+      7,
+      what.includes('normal form') ? { ...fern, name: 'F\u00e9rn' } : fern,
+    );
+    const refused = await as(user).create(7, plant);
+    expect(refused.headers.get('log-position')).toBe(first.headers.get('log-position'));
+    expect(await refusedWith(40003, refused)).toMatch(/\bID\b/);
+    expect(events(user)).toHaveLength(1);
+  });
+
+  test('with a tag, if it had none, is 40003', async () => {
+    const alice = as('alice who adds a tag');
+    await alice.create(7, { name: 'Fern' });
+    await refusedWith(40003, await alice.create(7, fern));
+    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('as another user creates another plant: IDs are unique per user', async () => {
+    const [alice, bob] = [as('alice of id 7'), as('bob of id 7')];
+    expect((await alice.create(7, fern)).status).toBe(200);
+    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
+    expect([await alice.list(), await bob.list()]).toEqual([[fern], [{ name: 'Oak' }]]);
+  });
+});
+
+describe('creating it twice concurrently', () => {
+  test('with the same content appends one event, and both requests succeed', async () => {
+    for (let id = 1; id <= 20; id++) {
+      const [one, two] = await Promise.all(['a', 'b'].map(() => as('alice of races').create(id, fern)));
+      expect([one?.status, two?.status]).toEqual([200, 200]);
+      expect(one?.headers.get('log-position')).toBe(two?.headers.get('log-position'));
+    }
+    expect(events('alice of races').map(({ data }) => Number(data.id))).toEqual(
+      Array.from({ length: 20 }, (_, i) => i + 1),
+    );
+  });
+
+  test('with different content succeeds once, and the other request is 40003', async () => {
+    const bob = as('bob of races');
+    const winners: string[] = [];
+    for (let id = 1; id <= 20; id++) {
+      const responses = await Promise.all([
+        bob.create(id, { name: `Oak ${id}` }),
+        bob.create(id, { name: `Elm ${id}` }),
+      ]);
+      const [winner, loser] = responses.toSorted((a, b) => a.status - b.status) as [Response, Response];
+      expect(winner.status).toBe(200);
+      winners.push(((await winner.json()) as { name: string }).name);
+      await refusedWith(40003, loser);
+    }
+    expect((await bob.list()).map(({ name }) => name)).toEqual(winners);
+    expect(events('bob of races')).toHaveLength(20);
+  });
+});
+
+describe('the id', () => {
+  test.each(['9223372036854775807', '-9223372036854775808', '9007199254740993', '0', '-1'])(
+    'may be any integer of 64 bits: %s',
+    async (id) => {
+      const user = `alice with ${id}`;
+      expect((await as(user).create(BigInt(id), fern)).status).toBe(200);
+      expect(events(user).map(({ stream, data }) => [stream, data.id])).toEqual([
+        [`plant-${user}/${id}`, id],
+      ]);
+    },
+  );
+
+  test('next to the largest is distinct from it', async () => {
+    const alice = as('alice at the end');
+    await alice.create(LARGEST_ID, { name: 'Oak' });
+    await alice.create(LARGEST_ID - 1n, { name: 'Elm' });
+    expect(await alice.list()).toEqual([{ name: 'Oak' }, { name: 'Elm' }]);
+  });
+
+  test('of minus zero is zero', async () => {
+    const alice = as('alice at zero');
+    expect((await alice.post('{"id":-0,"name":"Fern"}')).status).toBe(200);
+    expect((await alice.post('{"id":0.0,"name":"Fern"}')).status).toBe(200);
+    expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
+  });
+});
+
+describe('a body that violates NewPlant is 40002 and names the field:', () => {
+  test.each([
+    ['id', '{"id":9223372036854775808,"name":"Fern"}'],
+    ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
+    ['id', '{"id":1e400,"name":"Fern"}'],
+    ['id', '{"id":1.5,"name":"Fern"}'],
+    ['id', '{"id":9007199254740990.7,"name":"Fern"}'],
+    ['id', '{"id":1.00000000000000001,"name":"Fern"}'],
+    ['id', '{"id":1e-400,"name":"Fern"}'],
+    ['id', '{"id":"5","name":"Fern"}'],
+    ['id', '{"id":"","name":"Fern"}'],
+    ['id', '{"id":null,"name":"Fern"}'],
+    ['id', '{"id":true,"name":"Fern"}'],
+    ['id', '{"id":[5],"name":"Fern"}'],
+    ['id', '{"id":{},"name":"Fern"}'],
+    ['id', '{"name":"Fern"}'],
+    ['id', '{"ID":1,"name":"Fern"}'],
+    ['name', '{"id":1}'],
+    ['name', '{"id":1,"name":5}'],
+    ['name', '{"id":1,"name":null}'],
+    ['name', '{"id":1,"name":true}'],
+    ['name', '{"id":1,"name":["Fern"]}'],
+    ['name', '{"id":1,"name":{"toString":"Fern"}}'],
+    ['name', '{"id":1,"name":9007199254740993}'],
+    ['tag', '{"id":1,"name":"Fern","tag":null}'],
+    ['tag', '{"id":1,"name":"Fern","tag":5}'],
+    ['tag', '{"id":1,"name":"Fern","tag":false}'],
+    ['tag', '{"id":1,"name":"Fern","tag":["indoor"]}'],
+    ['tag', '{"id":1,"name":"Fern","tag":{}}'],
+    ['body', '[]'],
+    ['body', '[{"id":1,"name":"Fern"}]'],
+    ['body', '"Fern"'],
+    ['body', '5'],
+    ['body', '9007199254740993'],
+    ['body', 'null'],
+    ['body', 'true'],
+    ['id', '{}'],
+  ])('%s, in %s', async (field, body) => {
+    const message = await refusedWith(40002, await as('alice of faults').post(body));
+    expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
+    expect(message).not.toContain('undefined');
+    expect(events('alice of faults')).toEqual([]);
+  });
+});
+
+describe('a body that cannot be parsed exactly is 40001:', () => {
+  test.each([
+    ['an empty body', ''],
+    ['spaces', '  '],
+    ['incomplete JSON', '{"id":1,"name":"Fe'],
+    ['two JSON values', '{"id":1,"name":"Fern"}{"id":2,"name":"Oak"}'],
+    ['a form', 'id=1&name=Fern'],
+    ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
+    ['an unpaired surrogate', '{"id":1,"name":"\\ud83c"}'],
+    ['an unpaired surrogate in an unknown field', '{"id":1,"name":"Fern","colour":"\\udf31"}'],
+    ['65 levels', `{"id":1,"name":"Fern","deep":${'['.repeat(64)}${']'.repeat(64)}}`],
+    ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
+  ])('%s', async (_, body) => {
+    await refusedWith(40001, await as('bob of faults').post(body));
+    expect(events('bob of faults')).toEqual([]);
+  });
+});
+
+describe('the media type', () => {
+  test.each([
+    'application/json',
+    'Application/JSON',
+    'application/json;charset=utf-8',
+    'application/json; charset=UTF-8',
+    'application/json; charset="utf-8"',
+    'application/json ; Charset="Utf-8"',
+    'application/json; profile="https://example.org/plant"',
+  ])('may be %s', async (type) => {
+    const response = await as(`alice of ${type}`).post('{"id":1,"name":"Fern"}', { 'content-type': type });
+    expect([response.status, await response.json()]).toEqual([200, { name: 'Fern' }]);
+  });
+
+  test.each([
+    'application/json; charset=iso-8859-1',
+    'application/json; charset="utf-16"',
+    'application/json; charset=us-ascii',
+    'APPLICATION/JSON; CHARSET=ISO-8859-1',
+    'text/plain',
+    'text/json',
+    'application/jsonp',
+    'application/merge-patch+json',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/octet-stream',
+    'nonsense',
+    '',
+  ])('may not be %j', async (type) => {
+    await refusedWith(
+      41501,
+      await as('alice of types').post('{"id":1,"name":"Fern"}', { 'content-type': type }),
+    );
+    expect(events('alice of types')).toEqual([]);
+  });
+
+  test.each(['gzip', 'GZIP', 'br', 'deflate', 'identity, gzip'])(
+    'may not have a Content-Encoding: %s',
+    async (encoding) => {
+      const refused = await as('alice of types').post('{"id":1,"name":"Fern"}', {
+        'content-encoding': encoding,
+      });
+      await refusedWith(41501, refused);
+      expect(events('alice of types')).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['with a body', new Uint8Array(Buffer.from('{"id":1,"name":"Fern"}'))],
+    ['without a body', undefined],
+  ])('must be there, %s', async (_, body) => {
+    const refused = await as('alice of types').request('/plants', { method: 'POST', ...(body && { body }) });
+    await refusedWith(41501, refused);
+    expect(events('alice of types')).toEqual([]);
+  });
+});
+
+describe('the body', () => {
+  const LARGEST = 64 * 1024;
+  const name = 'x'.repeat(LARGEST - '{"id":1,"name":""}'.length);
+  const inPieces = (text: string) => ({
+    method: 'POST',
+    duplex: 'half' as const,
+    headers: { 'content-type': 'application/json' },
+    body: ReadableStream.from(text.match(/.{1,10000}/gs)?.map((piece) => Buffer.from(piece)) ?? []),
+  });
+
+  test.each(['in one piece', 'in chunks'])('may have 64 KiB, %s', async (how) => {
+    const user = as(`alice of 64 KiB ${how}`);
+    const text = JSON.stringify({ id: 1, name });
+    expect(Buffer.byteLength(text)).toBe(LARGEST);
+    const response = await (how === 'in one piece'
+      ? user.post(text)
+      : user.request('/plants', inPieces(text)));
+    expect(response.status).toBe(200);
+    expect(await user.list()).toEqual([{ name }]);
+  });
+
+  test.each(['in one piece', 'in chunks'])('may not have 64 KiB and one byte, %s', async (how) => {
+    const user = as('alice of more');
+    const text = JSON.stringify({ id: 1, name: `${name}x` });
+    const refused = await (how === 'in one piece'
+      ? user.post(text)
+      : user.request('/plants', inPieces(text)));
+    await refusedWith(41301, refused);
+    expect(events('alice of more')).toEqual([]);
+  });
+
+  test('is measured in bytes, not in characters', async () => {
+    const text = JSON.stringify({ id: 1, name: '🌱'.repeat(LARGEST / 4) });
+    await refusedWith(41301, await as('alice of more').post(text));
+  });
+});
+
+test.each([
+  ['an invalid plant', '{"id":"5"}', 400],
+  ['another media type', 'id: 5', 415],
+  ['a body that is too large', ' '.repeat(70_000), 413],
+])('Log-Position is in the response to %s, too', async (_, body, status) => {
+  const created = await as('alice of positions').create(1, fern);
+  const type = status === 415 ? 'text/yaml' : 'application/json';
+  const refused = await as('bob of positions').post(body, { 'content-type': type });
+  expect(refused.status).toBe(status);
+  expect(created.headers.get('log-position')).toMatch(/./);
+  expect(refused.headers.get('log-position')?.split('.')[0]).toBe(
+    created.headers.get('log-position')?.split('.')[0],
+  );
+});

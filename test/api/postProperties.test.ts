@@ -1,0 +1,157 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { refusalIn, refusedWith } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { as, events } = await serviceOfFile();
+
+let runs = 0;
+/** A new user. */
+const newUser = (): string => `user ${++runs}`;
+
+/** Any UTF-16, with many surrogates. */
+const text = fc
+  .array(
+    fc.oneof(
+      fc.integer({ min: 0, max: 0xffff }),
+      fc.integer({ min: 0xd7ff, max: 0xe000 }),
+      fc.integer({ max: 0x7f, min: 0 }),
+    ),
+    {
+      maxLength: 40,
+    },
+  )
+  .map((units) => String.fromCharCode(...units));
+const wellFormed = text.map((one) => one.toWellFormed());
+const illFormed = fc
+  .tuple(text, fc.integer({ min: 0xd800, max: 0xdfff }), text)
+  .map(([before, half, after]) => before + String.fromCharCode(half) + after)
+  .filter((one) => !one.isWellFormed());
+
+/** JSON text with each code unit as an escape. */
+const escaped = (one: string): string =>
+  `"${Array.from({ length: one.length }, (_, i) => `\\u${one.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`;
+
+test('any well-formed name and tag are returned unchanged', async () => {
+  const plant = fc.record({ name: wellFormed, tag: wellFormed }, { requiredKeys: ['name'] });
+  await fc.assert(
+    fc.asyncProperty(plant, fc.boolean(), async ({ name, tag }, asEscapes) => {
+      const write = asEscapes ? escaped : JSON.stringify;
+      const user = as(newUser());
+      await as('bob').create(runs, { name: 'Oak' });
+      const fields = [`"name":${write(name)}`, ...(tag === undefined ? [] : [`"tag":${write(tag)}`])];
+      const created = await user.post(`{"id":1,${fields}}`);
+      expect([created.status, await created.json()]).toEqual([
+        200,
+        { name, ...(tag === undefined ? {} : { tag }) },
+      ]);
+      expect(await user.list()).toStrictEqual([{ name, ...(tag === undefined ? {} : { tag }) }]);
+    }),
+  );
+});
+
+test('any ill-formed name, tag or key is 40001', async () => {
+  const body = fc.oneof(
+    illFormed.map((name) => `{"id":1,"name":${escaped(name)}}`),
+    illFormed.map((tag) => `{"id":1,"name":"Fern","tag":${escaped(tag)}}`),
+    illFormed.map((key) => `{"id":1,"name":"Fern",${escaped(key)}:1}`),
+  );
+  await fc.assert(
+    fc.asyncProperty(body, async (one) => {
+      await refusedWith(40001, await as('alice').post(one));
+    }),
+  );
+  expect(events('alice')).toEqual([]);
+});
+
+test('any 64-bit ID keeps its digits', async () => {
+  const id = fc.oneof(
+    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    fc.bigInt({ min: 2n ** 53n - 9n, max: 2n ** 53n + 9n }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.uniqueArray(id, { minLength: 1, maxLength: 10 }), async (ids) => {
+      const user = newUser();
+      const responses = await Promise.all(ids.map((one) => as(user).create(one, { name: `Fern ${one}` })));
+      expect(responses.map(({ status }) => status)).toEqual(ids.map(() => 200));
+      const stored = events(user).map(({ stream, data }) => [stream, data.id, data.name]);
+      expect(stored.toSorted()).toEqual(
+        ids.map((one) => [`plant-${user}/${one}`, `${one}`, `Fern ${one}`]).toSorted(),
+      );
+    }),
+    { numRuns: 50 },
+  );
+});
+
+function isNewPlant(value: unknown): boolean {
+  const { id, name, tag = '' } = Object(value) as Record<string, unknown>;
+  const isInt64 = typeof id === 'number' && Number.isInteger(id) && id >= -(2 ** 63) && id < 2 ** 63;
+  return !Array.isArray(value) && isInt64 && typeof name === 'string' && typeof tag === 'string';
+}
+
+test('any JSON that violates NewPlant is 400, and nothing is appended', async () => {
+  const part = fc.oneof(fc.jsonValue(), fc.maxSafeInteger(), fc.constant('Fern'));
+  const nearly = fc.record({ id: part, name: part, tag: part }, { requiredKeys: [] });
+  const other = fc.oneof(fc.jsonValue(), nearly).filter((value) => !isNewPlant(value));
+  await as('bob who knows').create(1, { name: 'Oak' });
+  await fc.assert(
+    fc.asyncProperty(other, async (value) => {
+      const refused = await as('alice').post(JSON.stringify(value));
+      expect(refused.status).toBe(400);
+      const { error, message } = await refusalIn(refused);
+      expect([40001, 40002]).toContain(error);
+      if (error === 40001) expect(message).toContain('__proto__');
+    }),
+    { numRuns: 150 },
+  );
+  expect(events('alice')).toEqual([]);
+});
+
+test('any bytes return 200, or 400 with an error body', async () => {
+  const valid = Buffer.from('{"id":1,"name":"Fern 🌱","tag":"indoor"}');
+  const damage = fc.tuple(fc.nat(valid.length), fc.nat(3), fc.uint8Array({ maxLength: 4 }));
+  await fc.assert(
+    fc.asyncProperty(damage, async ([at, gone, bytes]) => {
+      const body = Buffer.concat([valid.subarray(0, at), bytes, valid.subarray(at + gone)]);
+      const user = newUser();
+      const response = await as(user).post(new Uint8Array(body));
+      expect([200, 400]).toContain(response.status);
+      expect(events(user)).toHaveLength(response.status === 200 ? 1 : 0);
+      if (response.status === 400) await refusalIn(response);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('users list only their own plants, whatever their names', async () => {
+  const piece = fc.constantFrom('a', 'b', '-', '/', '/1', '%', '%2F', '🌱', '.', ' ', 'plant-', '1', '-1');
+  const suffix = fc.oneof(
+    piece,
+    fc.array(piece, { maxLength: 4 }).map((pieces) => pieces.join('')),
+  );
+  const suffixes = fc.uniqueArray(suffix, { minLength: 2, maxLength: 6 });
+  const id = fc.constantFrom(1, -1, 11);
+  await fc.assert(
+    fc.asyncProperty(suffixes, fc.array(id, { minLength: 6, maxLength: 6 }), async (all, ids) => {
+      const first = `a${++runs}.`; // each run has its own users, which are still prefixes of one another
+      const users = all.map((one) => first + one);
+      const created = await Promise.all(users.map((user, i) => as(user).create(ids[i] ?? 1, { name: user })));
+      expect(created.map(({ status }) => status)).toEqual(users.map(() => 200));
+      for (const user of users) expect(await as(user).list()).toEqual([{ name: user }]);
+    }),
+  );
+});
+
+test.each([
+  ['a', 'a/1'],
+  ['b', 'b-'],
+  ['c/1', 'c/1/1'],
+  ['d%2F1', 'd/1'],
+  ['🌱', '🌱/🌱'],
+  ['plant-a', '-a'],
+])('the users %s and %s are distinct', async (one, other) => {
+  await as(one).create(1, { name: 'Fern' });
+  await as(other).create(1, { name: 'Oak' });
+  expect((await as(other).list()).map(({ name }) => name)).toEqual(['Oak']);
+  expect((await as(one).list()).map(({ name }) => name)).toEqual(['Fern']);
+});

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { pathOf } from '../../src/http/requestLog.ts';
+import { exchange } from '../support/rawHttp.ts';
+import { startService } from '../support/service.ts';
+
+test.each([
+  ['/plants', '/plants'],
+  ['/plants?access_token=secret', '/plants'],
+  ['/plants#access_token=secret', '/plants'],
+  ['/plants?a=?b#c', '/plants'],
+  ['http://user:secret@host/plants', '/plants'],
+  ['HTTPS://user:secret@host:1/plants?q', '/plants'],
+  ['//host/plants', '//host/plants'],
+  ['*', '*'],
+])('of the URL %s, only the path %s is logged', (url, path) => {
+  expect(pathOf(url)).toBe(path);
+});
+
+test('a request is logged in one line, with its ID, user, status and time', async () => {
+  const { as, log } = await startService();
+  const response = await as('alice').create(1, { name: 'Fern' });
+  const requestId = response.headers.get('request-id');
+  await expect.poll(() => log().filter((line) => line.requestId === requestId)).toHaveLength(1);
+  const [line] = log().filter((one) => one.requestId === requestId);
+  expect(line).toMatchObject({
+    level: 30,
+    user: 'alice',
+    method: 'POST',
+    path: '/plants',
+    status: 200,
+    msg: 'request',
+  });
+  expect(line.ms).toBeGreaterThan(0);
+});
+
+test('a request whose client disconnected is logged, too', async () => {
+  const { url, log } = await startService();
+  const head = 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: application/json\r\n';
+  await exchange(url, `${head}Authorization: Bearer nonsense\r\n\r\n{`, async () => {});
+  await expect.poll(() => log().filter(({ msg }) => msg === 'request')).toHaveLength(1);
+});
+
+test.each(['//x/plants', '/x/../plants', '/./plants', '/plants/'])(
+  'GET %s is 404, not 405',
+  async (target) => {
+    const { url } = await startService();
+    const response = await exchange(url, `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    expect(response.toString()).toMatch(/^HTTP\/1\.1 404 .*"error":40401/s);
+  },
+);

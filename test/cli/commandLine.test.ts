@@ -1,0 +1,161 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { expectRefused, runCli } from '../support/cli.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const COMMANDS = {
+  token: ['--expires', '--scope'],
+  copy: ['--from', '--to'],
+  replay: ['--after', '--user', '--id', '--type', '--since', '--until', '--limit', '--follow', '--table'],
+  plants: ['--user', '--at'],
+  verify: ['--expect', '--json'],
+  prove: ['--user', '--id', '--size', '--from', '--to'],
+  'check-proof': [],
+  rebuild: [],
+  backup: [],
+};
+const NAMES = Object.keys(COMMANDS);
+
+/** The arguments that each command requires. */
+const NEEDED: Record<string, string[]> = {
+  plants: ['--user', 'alice'],
+  prove: ['--user', 'alice', '--id', '1'],
+  backup: ['copy.db'],
+  token: ['alice'],
+};
+const complete = (name: string): string[] => [name, ...(NEEDED[name] ?? [])];
+
+describe('--help', () => {
+  test.for(Object.entries(COMMANDS))('of %s lists its options and usage', async ([name, options]) => {
+    const { code, stdout, stderr } = await runCli([name, '--help']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain(`npm run -s ${name} `);
+    for (const option of options) expect(stdout).toMatch(RegExp(`${option}\\b`));
+    expect(await runCli([name, '-h'])).toEqual({ code, stdout, stderr });
+  });
+
+  test('lists every command and how to start the service', async () => {
+    const { code, stdout, stderr } = await runCli(['--help']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
+  });
+
+  test('is printed despite other errors', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    expect(await runCli(['--help'], { PORT: 'x', DATA_DIR })).toEqual(await runCli(['--help']));
+    const ofReplay = await runCli(['replay', '--limit', '-1', '--help'], { PORT: 'x', DATA_DIR });
+    expect(ofReplay).toEqual(await runCli(['replay', '--help']));
+    expect(existsSync(DATA_DIR)).toBe(false);
+  });
+});
+
+describe('the command line reports in one line, and does nothing, for', () => {
+  const others = NAMES.filter((name) => name !== 'copy');
+
+  test.for(others)('an unknown option of %s', async (name) => {
+    expectRefused(await runCli([...complete(name), '--nosuch']), /--nosuch/);
+    expectRefused(await runCli([...complete(name), '-x']), /-x/);
+  });
+
+  test.for(others)('an unexpected argument of %s', async (name) => {
+    expectRefused(await runCli([...complete(name), 'more']), /too many/);
+  });
+
+  test('an option without its value, and a value for an option without one', async () => {
+    for (const option of COMMANDS.replay.filter((name) => !['--follow', '--table'].includes(name)))
+      expectRefused(await runCli(['replay', option]), RegExp(option));
+    expectRefused(await runCli(['plants', '--user', 'alice', '--at']), /--at/);
+    expectRefused(await runCli(['verify', '--json=yes']), /--json/);
+  });
+
+  test('a missing argument', async () => {
+    expectRefused(await runCli(['plants']), /--user/);
+    expectRefused(await runCli(['backup']), /file/);
+    expectRefused(await runCli(['token']), /user/);
+    expectRefused(await runCli(['prove', '--user', 'alice']), /--user and --id/);
+  });
+
+  test('an unknown command or option', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    expectRefused(await runCli(['paint'], { DATA_DIR }), /paint.* replay/);
+    expectRefused(await runCli(['Replay'], { DATA_DIR }), /Replay/);
+    expectRefused(await runCli(['--nosuch'], { DATA_DIR }), /--nosuch/);
+    expectRefused(await runCli(['replay', '--nosuch'], { DATA_DIR }), /--nosuch/);
+    expect(existsSync(DATA_DIR)).toBe(false);
+  });
+
+  const SECRET = 'Hush-7.3';
+  const URL = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
+
+  test.for([
+    ['without an option', ['copy', URL]],
+    ['behind options that are complete', ['copy', '--from', './data', '--to', './other', URL]],
+    ['behind a mistyped option', ['copy', '--form', URL, '--to', './data']],
+    ['joined to a mistyped option', ['copy', `--form=${URL}`, '--to', './data']],
+    ['joined to a short option', ['copy', `-f${URL}`]],
+    ['joined to an option without a value', ['copy', `--help=${URL}`]],
+    ['behind two dashes', ['copy', '--', '--from', URL]],
+    ['with a mistyped scheme', ['copy', `--from=esbd://admin:${SECRET}@host`, '--to', './data']],
+    ['before the command', ['--from', URL, '--to', './data', 'copy']],
+    ['joined to an option before the command', [`--from=${URL}`, '--to=./data', 'copy']],
+    ['instead of the command', [URL, './data']],
+    ['behind a mistyped command', ['copyy', `--from=${URL}`, '--to', './data']],
+    ['behind another command', ['replay', `--from=${URL}`]],
+    ['behind another command, without an option', ['verify', URL]],
+  ])('a password %s, and does not print it', async ([, args]) => {
+    const refused = await runCli(args as string[]);
+    expectRefused(refused, /./);
+    expect(refused.stderr).not.toContain(SECRET);
+  });
+});
+
+describe('an invalid configuration', () => {
+  const BAD = { PORT: 'x', HOST: 'a b', EVENT_SOURCE: 'no uri' };
+  const expected = {
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^invalid configuration:\n {2}HOST [^\n]+\n {2}PORT [^\n]+\n {2}EVENT_SOURCE [^\n]+\n$/,
+    ),
+  };
+
+  test.for(['token', 'replay', 'plants', 'verify', 'prove', 'rebuild', 'backup'])(
+    'is reported with all its problems by %s, which creates no data directory',
+    async (name) => {
+      const DATA_DIR = join(tempDir(), 'data');
+      expect(await runCli(complete(name), { DATA_DIR, ...BAD })).toEqual(expected);
+      expect(existsSync(DATA_DIR)).toBe(false);
+    },
+  );
+
+  test('is ignored by check-proof', async () => {
+    expectRefused(await runCli(['check-proof'], BAD), /proof/);
+  });
+});
+
+describe('a command that reads', () => {
+  const reading = ['replay', 'plants', 'verify', 'prove', 'backup'];
+
+  test.for([...reading, 'rebuild'])('creates no data directory: %s', async (name) => {
+    const DATA_DIR = join(tempDir(), 'data');
+    expectRefused(await runCli(complete(name), { DATA_DIR }), RegExp(join(DATA_DIR, 'log.db')));
+    expect(existsSync(DATA_DIR)).toBe(false);
+  });
+
+  test('creates no data directory and writes nothing with EventStoreDB', async () => {
+    const server = await startFakeServer();
+    server.write('plant-alice/1', {
+      id: '00000000-0000-4000-8000-000000000001',
+      type: 'PlantCreated',
+      data: { id: '1', user: 'alice', name: 'Fern' },
+      metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
+    });
+    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
+    for (const name of reading.filter((name) => name !== 'backup'))
+      expect(await runCli(complete(name), env)).toMatchObject({ code: 0, stderr: '' });
+    expect(existsSync(env.DATA_DIR)).toBe(false);
+    expect(server.log.all).toHaveLength(1);
+  });
+});

@@ -1,0 +1,249 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { expectRefused, runCli } from '../support/cli.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { type Plant, startService } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const USERS = ['alice', 'bob'];
+
+const PLANTS: [user: string, id: bigint, plant: Plant][] = [
+  ['alice', 1n, { name: 'Fern', tag: 'indoor' }],
+  ['alice', 2n, { name: 'nul \0, quote ", line \u2028 \r\n' }],
+  ['bob', 1n, { name: 'Oak' }],
+  ['alice', -(2n ** 63n), { name: '', tag: '' }],
+  ['bob', 2n ** 63n - 1n, { name: 'emoji 🌱👩‍🌾', tag: '\ufeff' }],
+  ['bob', 2n, { name: 'Moss' }],
+  ['alice', 3n, { name: 'Ivy' }],
+];
+
+const plants = (env: Record<string, string>, ...args: string[]) => runCli(['plants', ...args], env);
+const printed = (stdout: string) => ({ code: 0, stderr: '', stdout });
+const names = ({ stdout }: { stdout: string }): string[] => JSON.parse(stdout).map(({ name }: Plant) => name);
+
+/** An event that occurred `id` seconds after noon. */
+const created = (id: number, user: string, data: object = { id: `${id}`, user, name: `${id}` }) => ({
+  ...plantOf(user, id, ''),
+  data,
+  metadata: metadataAt(`2026-03-01T12:00:0${id}.000Z`),
+});
+
+const metadataAt = (occurredAt: string) => ({ $correlationId: 'c', schemaVersion: 1, occurredAt });
+
+const STORES = [
+  {
+    store: 'the embedded log',
+    open: async () => {
+      const DATA_DIR = tempDir();
+      return { env: { DATA_DIR }, writeOther: () => {}, everyone: true };
+    },
+  },
+  {
+    store: 'EventStoreDB',
+    open: async () => {
+      const server = await startFakeServer();
+      return {
+        env: { DATA_DIR: tempDir(), EVENTSTOREDB_URL: server.url },
+        writeOther: () => void server.write('other-1'),
+        everyone: false,
+      };
+    },
+  },
+];
+
+describe.for(STORES)('npm run plants of $store', ({ open }) => {
+  test('prints for each position what GET /plants returned at it', async () => {
+    const { env, writeOther, everyone } = await open();
+    const service = await startService(env);
+    const lists: { at: bigint; user: string; body: string }[] = [];
+    const recordList = async (user: string): Promise<void> => {
+      const response = await service.as(user).get();
+      const at = BigInt(response.headers.get('log-position')?.split('.').at(-1) ?? '');
+      lists.push({ at, user, body: await response.text() });
+    };
+    for (const [user, id, plant] of PLANTS) {
+      writeOther();
+      expect((await service.as(user).create(id, plant)).status).toBe(200);
+      for (const each of USERS) await recordList(each);
+    }
+    expect(new Set(lists.map(({ body }) => body)).size).toBe(PLANTS.length + 1);
+    expect(lists[1]?.body).toBe('[]');
+    const selected = lists.filter((_, i) => everyone || i % 3 === 0); // each command on EventStoreDB starts a thread
+    for (const { at, user, body } of selected)
+      expect(await plants(env, '--user', user, '--at', `${at}`)).toEqual(printed(`${body}\n`));
+    for (const user of everyone ? USERS : ['bob']) {
+      const now = printed(`${await (await service.as(user).get()).text()}\n`);
+      expect(await plants(env, '--user', user)).toEqual(now);
+      expect(await plants(env, '--user', user, '--at', '0')).toEqual(printed('[]\n'));
+    }
+  });
+});
+
+test('npm run plants of EventStoreDB prints the same between two events as after the first', async () => {
+  const server = await startFakeServer();
+  const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: server.url };
+  const write = (...events: EventToStore[]) => writeTo(server, ...events).map(({ position }) => position);
+  const [first = 0n] = write(created(1, 'alice'));
+  server.write('other-1');
+  const [second = 0n, third = 0n] = write(created(2, 'bob'), created(3, 'alice'));
+  for (const at of [(first + second) / 2n, third - 1n])
+    expect(names(await plants(env, '--user', 'alice', '--at', `${at}`))).toEqual(['1']);
+});
+
+describe('npm run plants -- --at a time', () => {
+  /** Clocks are not monotonic: a later event may have an earlier time. */
+  const HAPPENED: [user: string, id: number, occurredAt: string][] = [
+    ['alice', 1, '2026-03-01T12:00:05.000Z'],
+    ['bob', 1, '2026-03-01T12:00:01.000Z'],
+    ['alice', 2, '2026-03-01T12:00:03.000Z'],
+    ['alice', 3, '2026-03-01T12:00:03.001Z'],
+    ['bob', 2, '2026-03-01T12:00:09.000Z'],
+    ['alice', 4, '2026-03-01T12:00:01.000Z'],
+    ['bob', 3, '2026-03-01T12:00:02.000Z'],
+  ];
+
+  const dirWithTimes = (): string =>
+    appendTo(
+      tempDir(),
+      ...HAPPENED.map(([user, id, occurredAt], i) => ({
+        ...plantOf(user, id, `${id}`),
+        id: eventId(i + 1),
+        metadata: metadataAt(occurredAt),
+      })),
+    );
+
+  test('prints in log order the plants whose events occurred by then', async () => {
+    const env = { DATA_DIR: dirWithTimes() };
+    const times = HAPPENED.map(([, , occurredAt]) => Date.parse(occurredAt));
+    const points = new Set(times.flatMap((time) => [time - 1, time, time + 1]));
+    for (const point of points) {
+      for (const user of USERS) {
+        const at = new Date(point).toISOString();
+        const expected = HAPPENED.filter(([of, , then]) => of === user && Date.parse(then) <= point);
+        expect({ at, plants: names(await plants(env, '--user', user, '--at', at)) }).toEqual({
+          at,
+          plants: expected.map(([, id]) => `${id}`),
+        });
+      }
+    }
+  });
+
+  test.for([
+    ['in another zone', '2026-03-01T14:00:03+02:00'],
+    ['in lower case', '2026-03-01t12:00:03z'],
+    ['with microseconds', '2026-03-01T12:00:03.000000Z'],
+  ] as const)('reads a time written %s', async ([, at]) => {
+    const env = { DATA_DIR: dirWithTimes() };
+    expect(names(await plants(env, '--user', 'alice', '--at', at))).toEqual(['2', '4']);
+  });
+
+  test('prints an empty list for a user without plants at that time', async () => {
+    const env = { DATA_DIR: dirWithTimes() };
+    expect(await plants(env, '--user', 'bob', '--at', '2025-01-01T00:00:00Z')).toEqual(printed('[]\n'));
+  });
+});
+
+describe('npm run plants', () => {
+  test('prints the same as GET /plants for an event with spaces in its JSON', async () => {
+    const spaced = '{"id": "2", "user": "alice", "name": "Ivy"}';
+    const dir = appendTo(tempDir(), created(1, 'alice'), { ...created(2, 'alice'), data: spaced });
+    const { as } = await startService({ DATA_DIR: dir });
+    const body = await (await as('alice').get()).text();
+    expect(body).toBe('[{"name":"1"},{"name":"Ivy"}]');
+    expect(await plants({ DATA_DIR: dir }, '--user', 'alice')).toEqual(printed(`${body}\n`));
+  });
+
+  test('prints the plants at any position of a long log', async () => {
+    const dir = logWith({ events: 1_203, name: "'' || id" });
+    for (const at of [1, 500, 501, 1_100, 1_203]) {
+      const ofAlice = Array.from({ length: Math.ceil(at / 2) }, (_, i) => `${2 * i + 1}`);
+      expect(names(await plants({ DATA_DIR: dir }, '--user', 'alice', '--at', `${at}`))).toEqual(ofAlice);
+    }
+  });
+
+  test.for([500, 501])('ends for a log of %i events of another type', async (events) => {
+    const all = await plants({ DATA_DIR: logWith({ events, type: 'Written' }) }, '--user', 'alice');
+    expect(all).toEqual(printed('[]\n'));
+  });
+
+  describe('of a log with an invalid PlantCreated', () => {
+    const nameless = created(3, 'alice', { id: '3', user: 'alice' });
+    const dirWithInvalidEvent = (): string =>
+      appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'), nameless, created(4, 'alice'));
+
+    test('reports it if it is of this user', async () => {
+      const env = { DATA_DIR: dirWithInvalidEvent() };
+      const it = RegExp(`event ${nameless.id} at position 3 `);
+      expectRefused(await plants(env, '--user', 'alice'), it);
+      expectRefused(await plants(env, '--user', 'alice', '--at', '3'), it);
+      expectRefused(await plants(env, '--user', 'alice', '--at', '2026-03-01T12:00:03Z'), it);
+    });
+
+    test('ignores it if it is later, or of another user', async () => {
+      const env = { DATA_DIR: dirWithInvalidEvent() };
+      expect(names(await plants(env, '--user', 'alice', '--at', '2'))).toEqual(['1']);
+      expect(names(await plants(env, '--user', 'alice', '--at', '2026-03-01T12:00:02Z'))).toEqual(['1']);
+      expect(names(await plants(env, '--user', 'bob'))).toEqual(['2']);
+    });
+
+    test('skips it if it is in SKIP_EVENTS', async () => {
+      const env = { DATA_DIR: dirWithInvalidEvent(), SKIP_EVENTS: nameless.id };
+      expect(names(await plants(env, '--user', 'alice'))).toEqual(['1', '4']);
+      const { as } = await startService(env);
+      expect((await as('alice').list()).map(({ name }) => name)).toEqual(['1', '4']);
+    });
+  });
+});
+
+describe('npm run plants reports in one line, and prints nothing else, for', () => {
+  test('an unknown user', async () => {
+    const env = { DATA_DIR: logWith({ events: 3 }) };
+    for (const at of [[], ['--at', '1'], ['--at', '2026-03-01T12:00:00Z']])
+      expectRefused(await plants(env, '--user', 'zed', ...at), /"zed"/);
+    expectRefused(await plants({ DATA_DIR: logWith({ events: 0 }) }, '--user', 'zed'), /"zed"/);
+  });
+
+  test('an invalid user', async () => {
+    const env = { DATA_DIR: logWith({ events: 3 }) };
+    for (const user of ['', 'ali\nce', 'a'.repeat(256), 'a\ud800'])
+      expectRefused(await plants(env, '--user', user), /--user /);
+  });
+
+  test('no user, and two users', async () => {
+    const env = { DATA_DIR: logWith({ events: 3 }) };
+    expectRefused(await plants(env), /--user /);
+    expectRefused(await plants(env, '--user', 'alice', '--user', 'bob'), /--user /);
+  });
+
+  test('a position that is invalid or beyond the end', async () => {
+    const env = { DATA_DIR: logWith({ events: 3 }) };
+    for (const at of ['4', '9223372036854775808', '03', '-1', '1.0', 's.1', '1e0', ' 1', ''])
+      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at /);
+  });
+
+  test('an invalid time', async () => {
+    const env = { DATA_DIR: logWith({ events: 3 }) };
+    const times = ['yesterday', '2026-03-01', '2026-03-01T12:00:00', '2026-02-30T12:00:00Z'];
+    for (const at of times)
+      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at .*RFC 3339/);
+  });
+
+  test('a log that is missing or not a log', async () => {
+    const [missing, other] = [tempDir(), tempDir()];
+    writeFileSync(join(other, 'log.db'), 'no SQLite');
+    for (const dir of [missing, other])
+      expectRefused(await plants({ DATA_DIR: dir }, '--user', 'alice'), RegExp(join(dir, 'log.db')));
+  });
+
+  test('an unavailable EventStoreDB', async () => {
+    const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' };
+    stopClock();
+    for (const at of [[], ['--at', '1']]) {
+      const [refused] = await untilSettled(plants(env, '--user', 'alice', ...at));
+      expectRefused(refused, /EventStoreDB is unavailable/);
+    }
+  });
+});

@@ -1,0 +1,316 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, test, vi } from 'vitest';
+import { expectRefused, runCli, startCli } from '../support/cli.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { auditorToken, linesOf } from '../support/eventStream.ts';
+import { appendTo, logWith, plantOf } from '../support/logs.ts';
+import { type Plant, startService } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const PLANTS: [user: string, id: bigint, plant: Plant][] = [
+  ['alice', 1n, { name: 'Fern', tag: 'indoor' }],
+  ['bob', -5n, { name: 'Oak' }],
+  ['Zoë 🌱', 1n, { name: 'nul \0, quote ", backslash \\, line \u2028 \r\n' }],
+  ['alice', -(2n ** 63n), { name: '\x1b[2J\u202e', tag: '\ufeff' }],
+  ['a/b-c', 7n, { name: 'emoji 🌱👩‍🌾' }],
+  ['bob', 2n ** 63n - 1n, { name: '', tag: '' }],
+  ['\u202eecila', 1n, { name: '__proto__' }],
+  ['bob', 1n, { name: 'Moss' }],
+];
+
+type Line = { subject: string; time: string; position: string; data: { id: string } };
+const parsed = (stdout: string): Line[] =>
+  stdout
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+
+const printed = (lines: string[]): string => lines.map((line) => `${line}\n`).join('');
+
+const STORES = [
+  {
+    store: 'the embedded log',
+    positionsDiffer: false,
+    open: async () => ({ env: {}, writeOther: () => {} }),
+  },
+  {
+    store: 'EventStoreDB',
+    /** The store affects no other filter, and each command on EventStoreDB starts a thread. */
+    positionsDiffer: true,
+    open: async () => {
+      const server = await startFakeServer();
+      return { env: { EVENTSTOREDB_URL: server.url }, writeOther: () => void server.write('other-1') };
+    },
+  },
+];
+
+describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => {
+  async function startHome() {
+    const { env, writeOther } = await open();
+    const service = await startService(env);
+    const token = await auditorToken(service.dir);
+    return {
+      settings: { DATA_DIR: service.dir, ...env },
+      writeOther,
+      async post(user: string, id: bigint | number, plant: Plant): Promise<void> {
+        const { status } = await service.as(user).create(id, plant);
+        if (status !== 200) throw new Error(`${plant.name} returned ${status}`);
+      },
+      /** The body of GET /events. */
+      async overHttp(...args: string[]): Promise<string> {
+        const query = new URLSearchParams();
+        for (let i = 0; i < args.length; i += 2) query.append(`${args[i]}`.slice(2), `${args[i + 1]}`);
+        return printed(await linesOf(service.url, { token, query: `?${query}` }));
+      },
+    };
+  }
+
+  type Home = Awaited<ReturnType<typeof startHome>>;
+
+  async function createPlants({ post, writeOther }: Home): Promise<void> {
+    for (const [user, id, plant] of PLANTS) {
+      writeOther();
+      await post(user, id, plant);
+    }
+  }
+
+  test('prints all events or those of a filter, in order, with the same bytes as GET /events', async () => {
+    const home = await startHome();
+    await createPlants(home);
+    const { stdout, ...ended } = await runCli(['replay'], home.settings);
+    expect(ended).toEqual({ code: 0, stderr: '' });
+    const all = parsed(stdout);
+    expect(all.map(({ subject, data }) => [subject, data])).toEqual(
+      PLANTS.map(([user, id, plant]) => [`plant-${user}/${id}`, { id: `${id}`, user, ...plant }]),
+    );
+    const positions = all.map(({ position }) => BigInt(position));
+    expect(positions).toEqual(positions.toSorted((a, b) => Number(a - b)));
+    expect(stdout).toBe(await home.overHttp());
+
+    const [third, fifth] = [all[2], all[4]] as [Line, Line];
+    const within = all.filter(({ time }) => time >= third.time && time <= fifth.time);
+    expect(within.length).toBeGreaterThanOrEqual(3);
+    const ofPositions: [args: string[], expected: Line[]][] = [
+      [['--after', third.position, '--limit', '2'], all.slice(3, 5)],
+      [['--after', (all.at(-1) as Line).position, '--user', 'zed'], []],
+    ];
+    const ofEvents: [args: string[], expected: Line[]][] = [
+      [['--user', 'bob', '--id', '-5'], [all[1] as Line]],
+      [['--since', third.time, '--until', fifth.time], within],
+      [['--type', 'PlantCreated', '--id', '1', '--user', '\u202eecila'], [all[6] as Line]],
+    ];
+    for (const [args, expected] of positionsDiffer ? ofPositions : [...ofPositions, ...ofEvents]) {
+      const { stdout, ...ended } = await runCli(['replay', ...args], home.settings);
+      expect(ended).toEqual({ code: 0, stderr: '' });
+      expect(parsed(stdout)).toEqual(expected);
+      expect(stdout).toBe(await home.overHttp(...args));
+    }
+  });
+
+  test('prints all events that existed at its start, while the service handles POSTs', async () => {
+    const home = await startHome();
+    await createPlants(home);
+    const replaying = startCli(['replay'], home.settings);
+    const posting = (async () => {
+      for (let id = 1_000; id < 1_005; id++) await home.post('alice', id, { name: `${id}` });
+    })();
+    replaying.pauseReader(posting);
+    const { code, stdout, stderr } = await replaying.ended;
+    await posting;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(parsed(stdout).length).toBeGreaterThanOrEqual(PLANTS.length);
+    expect((await home.overHttp()).startsWith(stdout)).toBe(true);
+  });
+
+  test('with --follow prints each new event, until it is stopped between two lines', async () => {
+    const home = await startHome();
+    await home.post('alice', 1, { name: 'Fern' });
+    const [fern] = parsed(await home.overHttp()) as [Line];
+    const all = startCli(['replay', '--follow'], home.settings);
+    const ofBob = startCli(['replay', '--follow', '--user', 'bob', '--after', fern.position], home.settings);
+    const both = [all, ofBob];
+    await all.printed(/Fern.*\n/);
+    await home.post('bob', 1, { name: 'Moss' });
+    for (const { printed } of both) await printed(/Moss.*\n/);
+
+    let isPosting = true;
+    const posting = (async () => {
+      for (let i = 0; isPosting; i++)
+        await home.post(i % 2 === 0 ? 'alice' : 'bob', 1_000 + i, { name: `${i}` });
+    })();
+    for (const { printed } of both) await printed(/"name":"5".*\n/);
+    for (const { stop } of both) stop();
+    const endings = [await all.ended, await ofBob.ended];
+    isPosting = false;
+    await posting;
+    const expected = [await home.overHttp(), await home.overHttp('--user', 'bob')];
+    for (const [i, { code, stdout, stderr }] of endings.entries()) {
+      expect({ code, stderr }).toEqual({ code: null, stderr: '' });
+      expect(stdout).toMatch(/\n$/);
+      expect(expected[i]?.startsWith(stdout)).toBe(true);
+    }
+  });
+});
+
+test('npm run replay prints an event with spaces in its JSON like GET /events', async () => {
+  const dir = appendTo(tempDir(), plantOf('alice', 1, 'Fern'), {
+    ...plantOf('bob', 2, 'Oak'),
+    data: '{"id": "2", "user": "bob", "name": "Oak"}',
+  });
+  const { url } = await startService({ DATA_DIR: dir });
+  const overHttp = await linesOf(url, { token: await auditorToken(dir) });
+  expect(overHttp).toHaveLength(2);
+  expect((await runCli(['replay'], { DATA_DIR: dir })).stdout).toBe(printed(overHttp));
+});
+
+test('npm run replay prints each event once to a reader that pauses longer than the idle timeout', async () => {
+  const EVENTS = 1_600; // more than one batch
+  stopClock();
+  const replaying = startCli(['replay'], { DATA_DIR: logWith({ events: EVENTS }) });
+  let resume = () => {};
+  replaying.pauseReader(new Promise<void>((resolve) => (resume = resolve)));
+  await replaying.printed(/"plant-alice\/1"/);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(parsed(replaying.stdout()).length).toBeLessThan(EVENTS);
+  resume();
+  const { code, stdout, stderr } = await replaying.ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(parsed(stdout).map(({ position }) => position)).toEqual(
+    Array.from({ length: EVENTS }, (_, i) => `${i + 1}`),
+  );
+});
+
+describe('npm run replay -- --table', () => {
+  test('prints a heading and a row per event, without control characters', async () => {
+    const written = (stream: string, type: string, second: number, data: Record<string, string>) => ({
+      ...{ stream, type, data, id: `e${second}` },
+      metadata: { occurredAt: `2026-03-01T12:00:0${second}.000Z` },
+    });
+    const dir = appendTo(
+      tempDir(),
+      written('plant-alice/1', 'PlantCreated', 1, { id: '1', user: 'alice', name: 'Fern' }),
+      written('plant-\u202eecila/1', 'PlantCreated', 2, {
+        id: '1',
+        user: '\u202eecila',
+        name: 'a\u2028b\u2029',
+      }),
+      written('plant-\x1b[2J\x07\r\n/1', 'Plant\u0085\u200bWatered', 3, { name: '\x1b]0;title\x9b' }),
+      written('plant-bob/2', 'PlantCreated', 4, { id: '2', user: 'bob', name: 'emoji 🌱, Zoë' }),
+    );
+    const { code, stdout, stderr } = await runCli(['replay', '--table'], { DATA_DIR: dir });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.split('\n')).toEqual([
+      '  position  time                      type          stream                data',
+      '         1  2026-03-01T12:00:01.000Z  PlantCreated  plant-alice/1         {"id":"1","user":"alice","name":"Fern"}',
+      '         2  2026-03-01T12:00:02.000Z  PlantCreated  plant-\\u{202e}ecila/1        {"id":"1","user":"\\u{202e}ecila","name":"a\\u{2028}b\\u{2029}"}',
+      '         3  2026-03-01T12:00:03.000Z  Plant\\u{85}\\u{200b}Watered  plant-\\u{1b}[2J\\u{7}\\u{d}\\u{a}/1       {"name":"\\u001b]0;title\\u{9b}"}',
+      '         4  2026-03-01T12:00:04.000Z  PlantCreated  plant-bob/2           {"id":"2","user":"bob","name":"emoji 🌱, Zoë"}',
+      '',
+    ]);
+  });
+
+  test.for([
+    ['--type', 'Nothing'],
+    ['--after', '3'],
+    ['--limit', '0'],
+  ])('prints only the heading if no event matches %s %s', async (args) => {
+    expect(await runCli(['replay', '--table', ...args], { DATA_DIR: logWith({ events: 3 }) })).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: expect.stringMatching(/^ *position +time[^\n]+\n$/),
+    });
+  });
+});
+
+describe('npm run replay reports in one line, and prints nothing else, for', () => {
+  async function expectRefusals(env: Record<string, string>, cases: [args: string[], line: RegExp][]) {
+    for (const [args, line] of cases) expectRefused(await runCli(['replay', ...args], env), line);
+  }
+
+  test.for([0, 3, 500, 501])('an unknown user, in a log of %i events', async (events) => {
+    await expectRefusals({ DATA_DIR: logWith({ events }) }, [
+      [['--user', 'zed'], /"zed"/],
+      [['--user', 'zed', '--follow'], /"zed"/],
+      [['--user', 'zed', '--table'], /"zed"/],
+    ]);
+  });
+
+  test('a position that is invalid or beyond the end', async () => {
+    await expectRefusals({ DATA_DIR: logWith({ events: 3 }) }, [
+      [['--after', '4'], /--after .*3/],
+      [['--after', '4', '--follow'], /--after .*3/],
+      [['--after', 's.3'], /--after /],
+      [['--after', '03'], /--after /],
+      [['--after', '-1'], /--after /],
+      [['--after', '9223372036854775808'], /--after /],
+      [['--after', ''], /--after /],
+    ]);
+  });
+
+  test('a position of EventStoreDB without an event', async () => {
+    const server = await startFakeServer();
+    const [first, second] = ['plant-alice/1', 'plant-bob/1'].map((stream) => server.write(stream));
+    const between = `${((first?.position ?? 0n) + (second?.position ?? 0n)) / 2n}`;
+    const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: server.url };
+    await expectRefusals(env, [
+      [['--after', between], /--after /],
+      [['--after', '1', '--follow'], /--after /],
+    ]);
+  });
+
+  test('an invalid time, and times in the wrong order', async () => {
+    await expectRefusals({ DATA_DIR: logWith({ events: 3 }) }, [
+      [['--since', 'yesterday'], /--since .*RFC 3339/],
+      [['--since', '2026-03-01'], /--since .*RFC 3339/],
+      [['--until', '2026-02-30T12:00:00Z'], /--until .*RFC 3339/],
+      [['--until', '2026-03-01T12:00:00'], /--until .*RFC 3339/],
+      [['--until', ''], /--until .*RFC 3339/],
+      [['--since', '2026-03-01T12:00:01Z', '--until', '2026-03-01T12:00:00Z'], /--since .*--until/],
+    ]);
+  });
+
+  test('an invalid limit, ID, user or type', async () => {
+    await expectRefusals({ DATA_DIR: logWith({ events: 3 }) }, [
+      [['--limit', '-1'], /--limit /],
+      [['--limit', '1e3'], /--limit /],
+      [['--limit', ''], /--limit /],
+      [['--id', '07'], /--id /],
+      [['--id', '9223372036854775808'], /--id /],
+      [['--id', ''], /--id /],
+      [['--user', ''], /--user /],
+      [['--user', 'ali\nce'], /--user /],
+      [['--type', ''], /--type /],
+    ]);
+  });
+
+  test('a filter option that is given twice', async () => {
+    await expectRefusals({ DATA_DIR: logWith({ events: 3 }) }, [
+      [['--user', 'alice', '--user', 'bob'], /--user /],
+      [['--limit', '1', '--limit', '2'], /--limit /],
+    ]);
+  });
+
+  test('a log that is missing or not a log', async () => {
+    const [missing, text, music] = [tempDir(), tempDir(), tempDir()];
+    writeFileSync(join(text, 'log.db'), 'no SQLite');
+    using other = new DatabaseSync(join(music, 'log.db'));
+    other.exec('CREATE TABLE events (title TEXT)');
+    for (const dir of [missing, text, music]) {
+      await expectRefusals({ DATA_DIR: dir }, [
+        [[], RegExp(join(dir, 'log.db'))],
+        [['--follow'], RegExp(join(dir, 'log.db'))],
+      ]);
+    }
+  });
+
+  test('an unavailable EventStoreDB, with the reason', async () => {
+    const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' };
+    expectRefused(await runCli(['replay'], env), /EventStoreDB.*ECONNREFUSED/);
+    stopClock();
+    const [refused] = await untilSettled(runCli(['replay', '--follow', '--table'], env));
+    expectRefused(refused, /EventStoreDB is unavailable/);
+  });
+});

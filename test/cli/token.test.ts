@@ -1,0 +1,104 @@
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeJwt } from 'jose';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { expectRefused, runCli } from '../support/cli.ts';
+import { startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const token = (args: string[], env: Record<string, string> = {}) => runCli(['token', ...args], env);
+
+const DAY = 24 * 60 * 60;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] }); // fixed time: the clock is read twice to issue a token
+  onTestFinished(() => void vi.useRealTimers());
+});
+
+describe('npm run -s token', () => {
+  test('-- alice prints a token of alice and nothing else', async () => {
+    const { code, stdout, stderr } = await token(['alice']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    const { sub, iat = 0, exp = 0, scope } = decodeJwt(stdout.trim());
+    expect({ sub, lifetime: exp - iat, scope }).toEqual({
+      sub: 'alice',
+      lifetime: 30 * DAY,
+      scope: undefined,
+    });
+  });
+
+  test('prints a token that the server of the same data directory accepts, running or not', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    const before = await token(['alice'], { DATA_DIR });
+    const { url } = await startService({ DATA_DIR });
+    const meanwhile = await token(['bob'], { DATA_DIR });
+    for (const { stdout } of [before, meanwhile]) {
+      const authorization = `Bearer ${stdout.trim()}`;
+      expect((await fetch(`${url}/plants`, { headers: { authorization } })).status).toBe(200);
+    }
+  });
+
+  test('creates the data directory and the key with access for their owner only', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    await token(['alice'], { DATA_DIR });
+    expect(statSync(DATA_DIR).mode & 0o777).toBe(0o700);
+    expect(statSync(join(DATA_DIR, 'key.json')).mode & 0o777).toBe(0o600);
+  });
+
+  test('--expires prints a token of that lifetime', async () => {
+    const lifetimes = { '90s': 90, '15m': 15 * 60, '12h': 12 * 60 * 60, '2d': 2 * DAY, '3w': 21 * DAY };
+    for (const [expires, lifetime] of Object.entries(lifetimes)) {
+      const { iat = 0, exp = 0 } = decodeJwt((await token(['alice', '--expires', expires])).stdout.trim());
+      expect({ expires, lifetime: exp - iat }).toEqual({ expires, lifetime });
+    }
+  });
+
+  test('--scope prints a token with that scope', async () => {
+    const { stdout } = await token(['alice', '--scope', 'plants:read plants:write']);
+    expect(decodeJwt(stdout.trim())).toMatchObject({ sub: 'alice', scope: 'plants:read plants:write' });
+  });
+
+  test('includes the issuer and the audience that the server requires', async () => {
+    const { stdout } = await token(['alice'], { JWT_ISSUER: 'us', JWT_AUDIENCE: 'plants' });
+    expect(decodeJwt(stdout.trim())).toMatchObject({ iss: 'us', aud: 'plants' });
+  });
+
+  test('accepts any valid user name', async () => {
+    for (const user of ['Zoë 🌱', 'a/b-c', '--', "O'Neill"])
+      expect(decodeJwt((await token(['--', user])).stdout.trim()).sub).toBe(user);
+  });
+});
+
+describe('npm run -s token reports in one line, and prints no token, for', () => {
+  test.for([
+    ['an unknown option', ['alice', '--admin']],
+    ['an option without its value', ['alice', '--expires']],
+    ['a lifetime without a unit', ['alice', '--expires', '30']],
+    ['a lifetime in words', ['alice', '--expires', 'soon']],
+    ['a lifetime of zero', ['alice', '--expires', '0d']],
+    ['a negative lifetime', ['alice', '--expires=-5m']],
+    ['an empty lifetime', ['alice', '--expires', '']],
+    ['an invalid scope', ['alice', '--scope', 'a"b']],
+    ['an empty scope', ['alice', '--scope', '']],
+    ['no user', []],
+    ['an empty user', ['']],
+    ['two users', ['alice', 'bob']],
+    ['a user with a control character', ['ali\nce']],
+    ['a user that is too long', ['a'.repeat(256)]],
+  ] as const)('%s', async ([, args]) => {
+    expectRefused(await token([...args]), /./);
+  });
+
+  test('a user if tokens are issued by an identity provider', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    const refused = await token(['alice'], {
+      DATA_DIR,
+      JWKS_URL: 'https://id.example/keys',
+      JWT_ISSUER: 'https://id.example',
+      JWT_AUDIENCE: 'plants',
+    });
+    expectRefused(refused, /JWKS_URL/);
+    expect(existsSync(DATA_DIR)).toBe(false);
+  });
+});

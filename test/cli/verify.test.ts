@@ -1,0 +1,280 @@
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import type { Verification } from '../../src/audit/verify.ts';
+import { expectRefused, runCli } from '../support/cli.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { startService } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { usedDirectory } from '../support/usedDataDir.ts';
+import { verifyDir } from '../support/verifyDir.ts';
+
+const EMPTY_ROOT = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+type Env = Record<string, string>;
+
+const verify = (env: Env, ...args: string[]) => runCli(['verify', ...args], env);
+
+const used = await usedDirectory([
+  ['alice', 1, { name: 'Fern', tag: 'indoor' }],
+  ['bob', 1, { name: 'unit \u001f, line \u2028' }],
+  ['alice', 2, { name: 'Moss' }],
+]);
+
+const malformed = (n: number) => ({ ...plantOf('alice', n, ''), data: { name: 5 } });
+
+function inView(dir: string, sql: string): void {
+  using db = new DatabaseSync(join(dir, 'view.db'));
+  db.exec(sql);
+}
+
+const contentsOf = (dir: string): Map<string, string> =>
+  new Map(readdirSync(dir).map((name) => [name, readFileSync(join(dir, name)).toString('base64')]));
+
+describe('npm run verify', () => {
+  test('prints the root of the log on stdout, as text or JSON, and nothing on stderr, and changes no file', async () => {
+    const dir = used.copy();
+    const before = contentsOf(dir);
+    const words = await verify({ DATA_DIR: dir });
+    const json = await verify({ DATA_DIR: dir }, '--json');
+    expect(json).toMatchObject({ code: 0, stderr: '' });
+    const facts = JSON.parse(json.stdout);
+    expect(json.stdout).toBe(`${JSON.stringify(facts)}\n`);
+    expect(facts).toEqual({
+      size: 3,
+      position: '3',
+      root: expect.stringMatching(/^[\da-f]{64}$/),
+      view: '3',
+      unknown: 0,
+      skipped: 0,
+      problemCount: 0,
+      problems: [],
+    });
+    expect(words).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: `size      3
+position  3
+root      ${facts.root}
+expect    3:${facts.root}
+view      compared up to position 3
+problems  none
+`,
+    });
+    const after = contentsOf(dir);
+    for (const [name, bytes] of before) expect(after.get(name) === bytes, name).toBe(true);
+  });
+
+  test('reads acknowledged events of a server that has not closed its files, and changes none', async () => {
+    const [running, dir] = [await startService(), tempDir()];
+    for (const user of ['alice', 'bob'])
+      expect((await running.as(user).create(1, { name: 'Fern' })).status).toBe(200);
+    cpSync(running.dir, dir, { recursive: true }); // the files if it were killed now
+    const data = ['log.db', 'log.db-wal', 'view.db', 'view.db-wal'];
+    const before = contentsOf(dir);
+    const { code, stdout } = await verify({ DATA_DIR: dir });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^size +2$/m) });
+    const after = contentsOf(dir);
+    for (const name of data) expect(before.get(name) === after.get(name), name).toBe(true);
+    const again = await startService({ DATA_DIR: dir });
+    expect(await again.as('bob').list()).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('reports a missing view, and prints the root of an empty log', async () => {
+    const [dir, { dir: empty, close }] = [used.copy(), await startService()];
+    await close();
+    rmSync(join(dir, 'view.db'));
+    const ended = [
+      await verify({ DATA_DIR: dir }, '--json'),
+      await verify({ DATA_DIR: empty }, '--expect', `0:${EMPTY_ROOT}`),
+    ] as const;
+    for (const one of ended) expect(one).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(ended[0].stdout)).toMatchObject({ size: 3, view: null, problems: [] });
+    expect(ended[1].stdout).toMatch(new RegExp(`^size +0\nposition +0\nroot +${EMPTY_ROOT}$`, 'm'));
+    expect(existsSync(join(dir, 'view.db'))).toBe(false);
+  });
+
+  test('reports a missing log in one line, and creates none', async () => {
+    const dir = tempDir();
+    expect(await verify({ DATA_DIR: join(dir, 'nowhere') })).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: `there is no log ${join(dir, 'nowhere', 'log.db')}\n`,
+    });
+    expect(readdirSync(dir)).toEqual([]);
+  });
+
+  test('reports an invalid PlantCreated, unless SKIP_EVENTS has it', async () => {
+    const dir = used.copy();
+    const event = malformed(3);
+    appendTo(dir, event);
+    const found = await verify({ DATA_DIR: dir });
+    const passed = await verify({ DATA_DIR: dir, SKIP_EVENTS: event.id });
+    expect(found).toMatchObject({
+      code: 1,
+      stderr: 'verification failed: 1 problem\n',
+    });
+    expect(found.stdout).toMatch(
+      /^problems {2}1\n {10}position 4: its data is not that of a PlantCreated\n$/m,
+    );
+    expect(passed).toMatchObject({ code: 0, stderr: '' });
+    expect(passed.stdout).toMatch(/^skipped {3}1 event in SKIP_EVENTS\nproblems {2}none$/m);
+  });
+
+  test('counts all problems and lists 100, as text and as JSON', async () => {
+    const dir = appendTo(tempDir(), ...Array.from({ length: 150 }, (_, i) => malformed(i + 1)));
+    const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
+    const stderr = 'verification failed: 150 problems\n';
+    expect(words).toMatchObject({ code: 1, stderr });
+    expect(json).toMatchObject({ code: 1, stderr });
+    const listed = Array.from({ length: 100 }, (_, i) => ({
+      position: `${i + 1}`,
+      problem: 'its data is not that of a PlantCreated',
+    }));
+    expect(words.stdout.split('\n').slice(5)).toEqual([
+      'problems  150',
+      ...listed.map(({ position, problem }) => `          position ${position}: ${problem}`),
+      '          and 50 more',
+      '',
+    ]);
+    const { problemCount, problems } = JSON.parse(json.stdout);
+    expect({ problemCount, problems }).toEqual({ problemCount: 150, problems: listed });
+  });
+
+  test('prints no control characters, whatever the view contains', async () => {
+    const dir = used.copy();
+    const evil = '\x1b]0;mallory\x07\x1b[2J\r\n\x9b31m\u202e\u2066\u2028\x7f';
+    inView(
+      dir,
+      `UPDATE plants SET plant = '{"name":"${evil}"}' WHERE position = 1;
+       INSERT INTO plants VALUES ('mallory${evil}', 9, 1, '9', '{}')`,
+    );
+    const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
+    const stderr = 'verification failed: 2 problems\n';
+    for (const one of [words, json]) expect(one).toMatchObject({ code: 1, stderr });
+    expect(words.stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+    expect(json.stdout).not.toContain('\x1b');
+    expect(words.stdout.split('\n')).toHaveLength(9);
+    const escaped = evil.replace(
+      /[^\]0;mallory[2J31]/gu,
+      (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`,
+    );
+    expect(words.stdout).toContain(`, in the view {"name":"${escaped}"}\n`);
+    const { problems } = JSON.parse(json.stdout);
+    expect(problems[0]).toEqual({
+      position: '1',
+      problem: `by the log it is {"name":"Fern","tag":"indoor"}, in the view {"name":"${evil}"}`,
+    });
+  });
+});
+
+/** Verifies repeatedly while the condition holds, and opens all files each time. */
+async function verifyWhile(
+  shouldContinue: (verifications: Verification[]) => boolean,
+  dir: string,
+): Promise<Verification[]> {
+  const verifications: Verification[] = [];
+  while (shouldContinue(verifications)) {
+    verifications.push(await verifyDir(dir));
+    await nextTurn();
+  }
+  return verifications;
+}
+
+describe('verify beside a server', () => {
+  test('that creates plants finds no problems, however far the view is behind', async () => {
+    const { dir, as, close } = await startService();
+    let isOver = false;
+    let created = 0;
+    const post = async (user: string): Promise<void> => {
+      for (let id = 1; !isOver; id++) {
+        expect((await as(user).create(id, { name: `${user}'s ${id}` })).status).toBe(200);
+        created++;
+      }
+    };
+    const posting = Promise.all(['alice', 'alice2', 'bob', 'bob2'].map(post));
+    const sizesIn = (verifications: Verification[]) => new Set(verifications.map(({ size }) => size));
+    const isBehind = ({ size, view }: Verification) => BigInt(size) > (view ?? 0n);
+    const verifications = await verifyWhile(
+      (so) => sizesIn(so).size < 10 || so.filter(isBehind).length < 3,
+      dir,
+    );
+    const first = await verify({ DATA_DIR: dir }, '--json');
+    const { size, root } = JSON.parse(first.stdout);
+    const grown = created + 10;
+    await expect.poll(() => created).toBeGreaterThan(grown);
+    const later = await verify({ DATA_DIR: dir }, '--json', '--expect', `${size}:${root}`);
+    isOver = true;
+    await posting;
+    expect(verifications.flatMap(({ problems }) => problems)).toEqual([]);
+    for (const { code, stderr } of [first, later]) expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(JSON.parse(later.stdout).size).toBeGreaterThan(size);
+    await close();
+    const { stdout } = await verify({ DATA_DIR: dir }, '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ size: created, view: `${created}`, problemCount: 0 });
+  });
+
+  test('that rebuilds its view reports the rebuild, or no problems', async () => {
+    const dir = logWith({ events: 2_000 });
+    const isReady = async (): Promise<void> => {
+      const { url, close } = await startService({ DATA_DIR: dir });
+      await expect.poll(async () => (await fetch(`${url}/health/ready`)).status).toBe(200);
+      await close();
+    };
+    await isReady();
+    // The ID of another event: the server will rebuild the view.
+    inView(dir, "UPDATE checkpoint SET event_id = 'x'");
+    let isOver = false;
+    const building = isReady().finally(() => {
+      isOver = true;
+    });
+    const verifications = await verifyWhile(() => !isOver, dir);
+    await building;
+    const outcomes = verifications.map(({ problems }) => {
+      const problemTexts = problems.map(({ problem }) => problem);
+      if (problemTexts.length === 0) return 'none';
+      if (problemTexts.includes('the view was rebuilt meanwhile: verify again')) return 'rebuilt';
+      return problemTexts[0];
+    });
+    const before = 'the checkpoint of the view names an event that the log does not have';
+    expect(outcomes.filter((one) => ![before, 'none', 'rebuilt'].includes(`${one}`))).toEqual([]);
+    const { stdout } = await verify({ DATA_DIR: dir }, '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ size: 2_000, problemCount: 0 });
+  });
+});
+
+describe('verify on EventStoreDB', () => {
+  test('prints the same root as for an embedded log with the same events', async () => {
+    const events = [plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'unit \u001f, line \u2028')].map(
+      (event, i) => ({ ...event, id: eventId(i + 1) }),
+    );
+    const fake = await startFakeServer();
+    const env = { EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() };
+    fake.write('invoice-1', { data: { due: true } });
+    const [, last] = writeTo(fake, ...events);
+    const service = await startService(env);
+    await expect.poll(async () => (await service.as('bob').list()).length).toBe(1); // the view has caught up, too
+    await service.close();
+    const here = await verify({ DATA_DIR: appendTo(tempDir(), ...events) }, '--json');
+    const there = await verify(env, '--json');
+    const { root, position } = JSON.parse(here.stdout);
+    expect({ code: here.code, position }).toEqual({ code: 0, position: '2' });
+    expect(there).toMatchObject({ code: 0, stderr: '' });
+    const end = `${last?.position}`;
+    expect(JSON.parse(there.stdout)).toMatchObject({ size: 2, root, position: end, view: end, problems: [] });
+    const again = await verify(env, '--expect', `2:${root}`);
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('that is unavailable fails with one line', async () => {
+    const fake = await startFakeServer();
+    await fake.stop();
+    stopClock();
+    const [ended] = await untilSettled(verify({ DATA_DIR: tempDir(), EVENTSTOREDB_URL: fake.url }));
+    expectRefused(ended, /EventStoreDB is unavailable/);
+  });
+});

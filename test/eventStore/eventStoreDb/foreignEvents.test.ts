@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'vitest';
+import { START } from '../../../src/eventStore/eventStore.ts';
+import type { EventToWrite } from '../../fakeEventStoreDb/server.ts';
+import { serviceOver } from '../../support/eventStoreDbService.ts';
+import { open } from '../../support/eventStoreDbStore.ts';
+import { ready, untilAvailable } from '../../support/load.ts';
+import { refusedWith } from '../../support/refusal.ts';
+import { startFakeServer } from '../../support/stores.ts';
+
+const INFO = 30;
+const FATAL = 60;
+
+const fern = { type: 'PlantCreated', data: { id: '1', user: 'alice', name: 'Fern' } };
+const notJson = { contentType: 'application/octet-stream', data: Buffer.from([0xff, 0, 0x7b]) };
+
+describe('a log with other writers', () => {
+  test('is read page by page, although most pages have no event of a plant', async () => {
+    const server = await startFakeServer();
+    server.write('plant-alice/1', fern);
+    for (let i = 0; i < 3_000; i++) server.write('other-1', { type: 'Other' });
+    server.write('plant-bob/1', { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } });
+    const { store } = await open(server.url);
+    const streams: string[] = [];
+    let position = START;
+    for (let isEnd = false; !isEnd; ) {
+      const reads = server.calls.read;
+      const page = await store.readAll({ after: position, limit: 500 });
+      expect(server.calls.read).toBe(reads + 1);
+      ({ position, isEnd } = page);
+      streams.push(...page.events.map(({ stream }) => stream));
+    }
+    expect(streams).toEqual(['plant-alice/1', 'plant-bob/1']);
+    expect(position).toBe(server.log.all.at(-1)?.position);
+  });
+
+  test('may have events that do not create plants, or create them again', async () => {
+    const oak = { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } };
+    const ignored: [string, EventToWrite][] = [
+      ['plantation-1', fern],
+      ['plant-', fern],
+      ['plant-alice', fern],
+      ['plant-alice/', fern],
+      ['plant-alice/first', fern],
+      ['plant-alice/9223372036854775808', fern],
+      ['plant-alice/01', fern],
+      ['plant-/1', fern],
+      ['plant-alice/8', { type: '$>', data: '0@plant-bob/1' }],
+      ['plant-alice/9', { type: '$>', data: '7@plant-nobody/1' }],
+      ['plant-alice/10', { type: 'PlantWatered', data: fern.data }],
+      ['plant-alice/11', { type: 'PlantPhotographed', ...notJson }],
+      ['plant-alice/12', { type: 'PlantPhotographed', data: Buffer.from('{"id":') }],
+      ['plant-alice/13', { type: '$streamDeleted', data: {} }],
+      ['$$plant-bob/1', { type: '$metadata', data: { $tb: 9e15 } }],
+      ['plant-bob/1', { type: 'PlantCreated', data: { id: '1' } }],
+      ['plant-bob/1', { type: 'PlantCreated', ...notJson }],
+    ];
+    const server = await startFakeServer();
+    server.write('plant-bob/1', oak);
+    for (const [stream, event] of ignored) server.write(stream, event);
+    const service = await serviceOver(server.url);
+    await ready(service);
+    expect(await service.alice.list()).toEqual([]);
+    for (const [stream, event] of ignored) server.write(stream, event); // also as live events
+    expect((await service.alice.create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }]);
+    expect(await service.isReady()).toBe(true);
+    const isResubscribing = (msg: string) => msg.endsWith('resubscribing'); // on a very slow machine
+    expect(service.log().filter(({ level, msg }) => level > INFO && !isResubscribing(msg))).toEqual([]);
+  });
+
+  test.each<[string, EventToWrite]>([
+    ['without a name', { type: 'PlantCreated', data: { id: '3', user: 'bob' } }],
+    ['that is not JSON', { type: 'PlantCreated', ...notJson }],
+  ])('halts the projection on a PlantCreated %s, until SKIP_EVENTS has it', async (_, event) => {
+    const server = await startFakeServer();
+    const service = await serviceOver(server.url);
+    await ready(service);
+    await service.alice.create(1, { name: 'Fern' });
+    const { id } = server.write('plant-bob/3', event);
+    const fatal = () => service.log().find(({ level }) => level === FATAL);
+    await expect.poll(fatal).toMatchObject({ msg: expect.stringContaining(`SKIP_EVENTS=${id}`) });
+    const readiness = await service.readiness();
+    expect(readiness.status).toBe(503);
+    expect(await readiness.json()).toMatchObject({ message: expect.stringContaining(id) });
+    for (const user of [service.alice, service.bob]) await refusedWith(50302, await user.get());
+    expect((await service.alice.create(2, { name: 'Moss' })).status).toBe(200);
+    await service.close();
+    const again = await serviceOver(server.url, { DATA_DIR: service.dir, SKIP_EVENTS: id });
+    await ready(again);
+    expect(await again.alice.list()).toEqual([{ name: 'Fern' }, { name: 'Moss' }]);
+    expect(await again.bob.list()).toEqual([]);
+  });
+});

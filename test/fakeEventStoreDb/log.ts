@@ -1,0 +1,166 @@
+import { randomUUID } from 'node:crypto';
+
+export type FakeEvent = {
+  /** The offset of the event in the log, in bytes: above 0, increasing, with gaps. */
+  position: bigint;
+  stream: string;
+  revision: bigint;
+  id: string;
+  type: string;
+  contentType: string;
+  data: Uint8Array;
+  metadata: Uint8Array;
+  /** Milliseconds since 1970. */
+  created: number;
+};
+
+export type ProposedEvent = Pick<FakeEvent, 'id' | 'type' | 'contentType' | 'data' | 'metadata'>;
+
+/** Bytes and text are stored unchanged, everything else as JSON. */
+export type EventToWrite = {
+  id?: string;
+  type?: string;
+  contentType?: string;
+  data?: unknown;
+  metadata?: unknown;
+};
+
+export type ExpectedRevision = 'any' | 'no_stream' | 'stream_exists' | bigint;
+
+/** The stream is at another revision; -1 is no stream. */
+export type WrongRevision = { current: bigint };
+
+/** The minimum number of event IDs that are recognised without an exact expected revision. */
+const REMEMBERED_IDS = 50_000;
+
+/** The log, which the nodes of a fake cluster share. */
+export class FakeLog {
+  readonly all: readonly FakeEvent[];
+  readonly #all: FakeEvent[] = [];
+  readonly #streams = new Map<string, FakeEvent[]>();
+  #recent = new Map<string, FakeEvent>();
+  #lessRecent = new Map<string, FakeEvent>();
+  readonly #followers = new Set<() => void>();
+  #end = 1_024;
+
+  constructor() {
+    this.all = this.#all;
+  }
+
+  stream(name: string): readonly FakeEvent[] {
+    return this.#streams.get(name) ?? [];
+  }
+
+  /** The index in `all` of the first event at or after this position. */
+  indexOf(position: bigint): number {
+    let low = 0;
+    let high = this.#all.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#all[middle] as FakeEvent).position < position) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Calls the follower after every append; returns a function that ends this. */
+  follow(follower: () => void): () => void {
+    this.#followers.add(follower);
+    return () => this.#followers.delete(follower);
+  }
+
+  /** Appends without an expected revision. */
+  append(stream: string, event: EventToWrite = {}): FakeEvent {
+    const { id = randomUUID(), type = 'Written', contentType = 'application/json' } = event;
+    const [data, metadata] = [bytes(event.data ?? {}), bytes(event.metadata ?? '')];
+    const appended = this.#put(stream, { id, type, contentType, data, metadata });
+    this.#notify();
+    return appended;
+  }
+
+  /**
+   * Appends with an expected revision, and returns the last event of the append. Events that were appended
+   * before are not appended again (EventStoreDB, IndexWriter.CheckCommit): events of the same IDs that follow
+   * the expected revision, or, without an exact expected revision, recent IDs in the same stream.
+   */
+  appendExpecting(
+    stream: string,
+    expected: ExpectedRevision,
+    proposed: readonly ProposedEvent[],
+  ): FakeEvent | WrongRevision {
+    const events = this.stream(stream);
+    const current = BigInt(events.length) - 1n;
+    const exact = expected === 'no_stream' ? -1n : expected;
+    const repeated = proposed.map(({ id }, i) => {
+      const earlier = typeof exact === 'bigint' ? events[Number(exact) + 1 + i] : this.#remembered(id);
+      return earlier?.id === id && earlier.stream === stream ? earlier : undefined;
+    });
+    const last = repeated.at(-1);
+    if (last !== undefined && !repeated.includes(undefined)) return last;
+    const fits =
+      typeof exact === 'bigint'
+        ? exact === current
+        : repeated[0] === undefined && (exact === 'any' || events.length > 0);
+    if (!fits) return { current };
+    const appended = proposed.map((event) => this.#put(stream, event)).at(-1);
+    if (appended === undefined) throw new Error('an append without events is not implemented');
+    this.#notify();
+    return appended;
+  }
+
+  /** Removes all events but the first, which is the log ID; positions continue to increase. */
+  clear(): void {
+    const [first] = this.#all;
+    this.#all.length = 0;
+    this.#streams.clear();
+    this.#recent = new Map();
+    this.#lessRecent = new Map();
+    if (!first) return;
+    this.#all.push(first);
+    this.#streams.set(first.stream, [first]);
+    this.#remember(first);
+  }
+
+  #put(stream: string, proposed: ProposedEvent): FakeEvent {
+    const events = this.#streams.get(stream);
+    const { id, type, contentType, data, metadata } = proposed;
+    const event = {
+      position: BigInt(this.#end),
+      stream,
+      revision: BigInt(events?.length ?? 0),
+      id,
+      type,
+      contentType,
+      data,
+      metadata,
+      created: Date.now(),
+    };
+    this.#end += 100 + stream.length + type.length + data.length + metadata.length;
+    this.#all.push(event);
+    if (events) events.push(event);
+    else this.#streams.set(stream, [event]);
+    this.#remember(event);
+    return event;
+  }
+
+  #remembered(id: string): FakeEvent | undefined {
+    return this.#recent.get(id) ?? this.#lessRecent.get(id);
+  }
+
+  #remember(event: FakeEvent): void {
+    if (this.#recent.size === REMEMBERED_IDS) {
+      this.#lessRecent = this.#recent;
+      this.#recent = new Map();
+    }
+    this.#recent.set(event.id, event);
+  }
+
+  #notify(): void {
+    for (const follower of this.#followers) follower();
+  }
+}
+
+function bytes(value: unknown): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+}

@@ -1,0 +1,261 @@
+import type { MemberInfo } from '@eventstore/db-client/generated/gossip_pb.js';
+import gossip from '@eventstore/db-client/generated/gossip_pb.js';
+import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import type { StreamIdentifier } from '@eventstore/db-client/generated/shared_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import type { Status } from '@eventstore/db-client/generated/status_pb.js';
+import rpc from '@eventstore/db-client/generated/status_pb.js';
+import type {
+  AppendReq,
+  AppendResp,
+  BatchAppendReq,
+  BatchAppendResp,
+  ReadResp,
+} from '@eventstore/db-client/generated/streams_pb.js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
+import { Metadata, status } from '@grpc/grpc-js';
+import type { Message } from 'google-protobuf';
+import protobufAny from 'google-protobuf/google/protobuf/any_pb.js';
+import protobufEmpty from 'google-protobuf/google/protobuf/empty_pb.js';
+import type { ExpectedRevision, FakeEvent, ProposedEvent } from './log.ts';
+
+/** The largest append that a server accepts by default, in bytes, up to 25.0. */
+export const MAX_APPEND_SIZE = 1_024 * 1_024;
+
+export type Endpoint = { address: string; port: number };
+export type Member = { port: number; state: 'leader' | 'follower'; isAlive?: boolean };
+
+/** An error response: a gRPC status with trailers. */
+export class CallError extends Error {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata = new Metadata();
+
+  constructor(code: status, details: string, trailers: Record<string, string> = {}) {
+    super(details);
+    this.code = code;
+    this.details = details;
+    for (const [name, value] of Object.entries(trailers)) this.metadata.set(name, value);
+  }
+}
+
+export const accessDenied = () =>
+  new CallError(status.PERMISSION_DENIED, 'Access Denied', { exception: 'access-denied' });
+
+export const notLeader = ({ address, port }: Endpoint) =>
+  new CallError(status.NOT_FOUND, 'Leader info available', {
+    exception: 'not-leader',
+    'leader-endpoint-host': address,
+    'leader-endpoint-port': `${port}`,
+  });
+
+export const invalidPosition = () =>
+  new CallError(status.INVALID_ARGUMENT, 'Trying to read from an invalid position.');
+
+/** The outcome of an append. */
+export type AppendOutcome =
+  | { is: 'stored'; last: FakeEvent }
+  | { is: 'wrong revision'; expected: ExpectedRevision; current: bigint }
+  | { is: 'too large' }
+  | { is: 'bad request'; message: string }
+  | { is: 'denied' }
+  | { is: 'busy' }
+  | { is: 'timed out' }
+  | { is: 'failed'; error: CallError };
+
+/** The response of the unary append. */
+export function appendResponse(outcome: AppendOutcome): AppendResp | CallError {
+  const { Success, Position, WrongExpectedVersion } = streams.AppendResp;
+  switch (outcome.is) {
+    case 'stored': {
+      const { revision, position } = outcome.last;
+      const at = new Position().setCommitPosition(`${position}`).setPreparePosition(`${position}`);
+      const success = new Success().setCurrentRevision(`${revision}`).setPosition(at);
+      return new streams.AppendResp().setSuccess(success);
+    }
+    case 'wrong revision': {
+      const { expected, current } = outcome;
+      const wrong = new WrongExpectedVersion();
+      if (current < 0n) wrong.setCurrentNoStream(new shared.Empty());
+      else wrong.setCurrentRevision(`${current}`);
+      if (expected === 'no_stream') wrong.setExpectedNoStream(new shared.Empty());
+      else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new shared.Empty());
+      else if (expected === 'any') wrong.setExpectedAny(new shared.Empty());
+      else wrong.setExpectedRevision(`${expected}`);
+      return new streams.AppendResp().setWrongExpectedVersion(wrong);
+    }
+    case 'too large':
+      return new CallError(status.INVALID_ARGUMENT, `Maximum Append Size of ${MAX_APPEND_SIZE} Exceeded.`, {
+        exception: 'maximum-append-size-exceeded',
+        'maximum-append-size': `${MAX_APPEND_SIZE}`,
+      });
+    case 'bad request':
+      return new CallError(status.UNKNOWN, 'Exception was thrown by handler.');
+    case 'denied':
+      return accessDenied();
+    case 'busy':
+      return new CallError(status.UNAVAILABLE, 'Server Is Too Busy');
+    case 'timed out':
+      return new CallError(status.ABORTED, 'Operation timed out: CommitTimeout');
+    case 'failed':
+      return outcome.error;
+  }
+}
+
+/** The response of the batch append to one request; an error ends the whole batch. */
+export function batchResponse(request: BatchAppendReq, stream: string, outcome: AppendOutcome) {
+  if (outcome.is === 'failed') return outcome.error;
+  const response = new streams.BatchAppendResp()
+    .setCorrelationId(request.getCorrelationId())
+    .setStreamIdentifier(identifier(stream));
+  return outcome.is === 'stored'
+    ? response.setSuccess(batchSuccess(outcome.last))
+    : response.setError(batchError(outcome));
+}
+
+function batchSuccess({ revision, position }: FakeEvent): BatchAppendResp.Success {
+  const at = new shared.AllStreamPosition()
+    .setCommitPosition(`${position}`)
+    .setPreparePosition(`${position}`);
+  return new streams.BatchAppendResp.Success().setCurrentRevision(`${revision}`).setPosition(at);
+}
+
+function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>): Status {
+  switch (outcome.is) {
+    case 'wrong revision': {
+      const { expected, current } = outcome;
+      const wrong = new shared.WrongExpectedVersion();
+      if (current < 0n) wrong.setCurrentNoStream(new protobufEmpty.Empty());
+      else wrong.setCurrentStreamRevision(`${current}`);
+      if (expected === 'no_stream') wrong.setExpectedNoStream(new protobufEmpty.Empty());
+      else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new protobufEmpty.Empty());
+      else if (expected === 'any') wrong.setExpectedAny(new protobufEmpty.Empty());
+      else wrong.setExpectedStreamPosition(`${expected}`);
+      return rpcStatus(status.ALREADY_EXISTS, 'WrongExpectedVersion', wrong);
+    }
+    case 'too large': {
+      const tooLarge = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_SIZE);
+      return rpcStatus(status.INVALID_ARGUMENT, 'MaximumAppendSizeExceeded', tooLarge);
+    }
+    case 'bad request': {
+      const bad = new shared.BadRequest().setMessage(outcome.message);
+      return rpcStatus(status.INVALID_ARGUMENT, 'BadRequest', bad);
+    }
+    case 'denied':
+      return rpcStatus(status.PERMISSION_DENIED, 'AccessDenied', new shared.AccessDenied());
+    case 'timed out':
+      return rpcStatus(status.DEADLINE_EXCEEDED, 'Timeout', new shared.Timeout());
+    case 'busy':
+      return rpcStatus(status.OK, 'Server Is Busy', new protobufEmpty.Empty(), 'google.protobuf.Empty');
+  }
+}
+
+function rpcStatus(code: status, message: string, details: Message, type = `event_store.client.${message}`) {
+  const packed = new protobufAny.Any();
+  packed.pack(details.serializeBinary(), type);
+  return new rpc.Status()
+    .setCode(code as number)
+    .setMessage(message)
+    .setDetails(packed);
+}
+
+type Proposed = AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage;
+
+export function proposedEvent(message: Proposed): ProposedEvent {
+  return {
+    id: message.getId()?.getString() ?? '',
+    type: message.getMetadataMap().get('type') ?? '',
+    contentType: message.getMetadataMap().get('content-type') ?? '',
+    data: message.getData_asU8(),
+    metadata: message.getCustomMetadata_asU8(),
+  };
+}
+
+export function expectedRevision(options: AppendReq.Options | BatchAppendReq.Options): ExpectedRevision {
+  if (options.hasNoStream()) return 'no_stream';
+  if (options.hasAny()) return 'any';
+  if (options.hasStreamExists()) return 'stream_exists';
+  return BigInt('getRevision' in options ? options.getRevision() : options.getStreamPosition());
+}
+
+/** An event as read from $all, or from its stream; a resolved link is sent with its target. */
+export function eventMessage(inAll: boolean, at: FakeEvent, target?: FakeEvent | 'missing'): ReadResp {
+  const event = new streams.ReadResp.ReadEvent();
+  if (target === undefined) event.setEvent(recorded(at));
+  else event.setLink(recorded(at));
+  if (typeof target === 'object') event.setEvent(recorded(target));
+  if (inAll) event.setCommitPosition(`${at.position}`);
+  else event.setNoPosition(new shared.Empty());
+  return new streams.ReadResp().setEvent(event);
+}
+
+function recorded(event: FakeEvent): ReadResp.ReadEvent.RecordedEvent {
+  const message = new streams.ReadResp.ReadEvent.RecordedEvent()
+    .setId(uuid(event.id))
+    .setStreamIdentifier(identifier(event.stream))
+    .setStreamRevision(`${event.revision}`)
+    .setCommitPosition(`${event.position}`)
+    .setPreparePosition(`${event.position}`)
+    .setCustomMetadata(event.metadata)
+    .setData(event.data);
+  message
+    .getMetadataMap()
+    .set('type', event.type)
+    .set('content-type', event.contentType)
+    .set('created', `${event.created}0000`); // .NET ticks: ten thousand in a millisecond
+  return message;
+}
+
+export function confirmation(subscription: string): ReadResp {
+  const confirmed = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscription);
+  return new streams.ReadResp().setConfirmation(confirmed);
+}
+
+export function checkpoint({ position }: FakeEvent): ReadResp {
+  const reached = new streams.ReadResp.Checkpoint()
+    .setCommitPosition(`${position}`)
+    .setPreparePosition(`${position}`);
+  return new streams.ReadResp().setCheckpoint(reached);
+}
+
+export function caughtUp(): ReadResp {
+  return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp());
+}
+
+export function streamNotFound(stream: string): ReadResp {
+  const missing = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier(stream));
+  return new streams.ReadResp().setStreamNotFound(missing);
+}
+
+export function supportedMethods() {
+  const supported = new features.SupportedMethods().setEventStoreServerVersion('23.10.6');
+  for (const method of ['read', 'append', 'batchappend']) {
+    const name = 'event_store.client.streams.streams';
+    supported.addMethods(new features.SupportedMethod().setServiceName(name).setMethodName(method));
+  }
+  return supported;
+}
+
+export function clusterInfo(members: readonly Member[], address: string) {
+  const { LEADER, FOLLOWER } = gossip.MemberInfo.VNodeState;
+  const message = ({ port, state, isAlive = true }: Member): MemberInfo =>
+    new gossip.MemberInfo()
+      .setInstanceId(uuid(`00000000-0000-4000-8000-${`${port}`.padStart(12, '0')}`))
+      .setTimeStamp(`${Date.now()}0000`)
+      .setState(state === 'leader' ? LEADER : FOLLOWER)
+      .setIsAlive(isAlive)
+      .setHttpEndPoint(new gossip.EndPoint().setAddress(address).setPort(port));
+  return new gossip.ClusterInfo().setMembersList(members.map(message));
+}
+
+export function streamName(stream: StreamIdentifier | undefined): string {
+  return Buffer.from(stream?.getStreamName_asU8() ?? []).toString();
+}
+
+function identifier(stream: string): StreamIdentifier {
+  return new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
+}
+
+function uuid(text: string) {
+  return new shared.UUID().setString(text);
+}

@@ -1,0 +1,524 @@
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
+import gossipService from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import type { ClusterInfo } from '@eventstore/db-client/generated/gossip_pb.js';
+import featuresService from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import type { SupportedMethods } from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import type {
+  AppendReq,
+  AppendResp,
+  BatchAppendReq,
+  BatchAppendResp,
+} from '@eventstore/db-client/generated/streams_pb.js';
+import {
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
+import {
+  type EventToWrite,
+  type ExpectedRevision,
+  type FakeEvent,
+  FakeLog,
+  type ProposedEvent,
+} from './log.ts';
+import {
+  type AppendOutcome,
+  accessDenied,
+  appendResponse,
+  batchResponse,
+  CallError,
+  clusterInfo,
+  type Endpoint,
+  expectedRevision,
+  MAX_APPEND_SIZE,
+  type Member,
+  notLeader,
+  proposedEvent,
+  streamName,
+  supportedMethods,
+} from './messages.ts';
+import { EventStoreDbPort } from './port.ts';
+import { Feed, type ReadCall, read, Subscription } from './reads.ts';
+
+export { type EventToWrite, type FakeEvent, FakeLog } from './log.ts';
+export type { Endpoint, Member } from './messages.ts';
+
+export type FakeOptions = {
+  /** A free port by default. */
+  port?: number;
+  host?: string;
+  /** Shared by the nodes of a cluster. */
+  log?: FakeLog;
+  /** Servers before 21.10 have no server features, so clients append without batches. */
+  serverFeatures?: 'batch' | 'unimplemented';
+  /** Servers before 23.10 never send CaughtUp. */
+  caughtUp?: boolean;
+  /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
+  users?: Record<string, string>;
+  /** PEM. */
+  tls?: { key: string; cert: string };
+  /** The lag, in events, at which a live subscription is dropped; unlimited by default. */
+  lagLimit?: number;
+  /** The latency of every response, in milliseconds. */
+  latency?: number;
+};
+
+export type Drop = 'end' | 'slow' | 'cancelled' | 'unavailable' | 'reset' | 'internal' | 'notLeader';
+
+type Append = { stream: string; expected: ExpectedRevision; proposed: ProposedEvent[] };
+/** Undefined if there is no response to the append. */
+type Failure = (store: () => AppendOutcome) => AppendOutcome | undefined;
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
+const SLOW =
+  'Operation timed out: Consumer too slow to handle event while live. Client resubscription required.';
+const DROPS = {
+  slow: new CallError(status.ABORTED, SLOW),
+  cancelled: new CallError(status.CANCELLED, 'Operation was cancelled'),
+  unavailable: new CallError(status.UNAVAILABLE, 'Server Is Not Ready'),
+  internal: new CallError(status.INTERNAL, 'Received RST_STREAM with code 2 (Internal server error)'),
+};
+
+/** A fake server with EventStoreDB's gRPC protocol over a log in memory, which can inject failures. */
+export class FakeEventStoreDb {
+  readonly log: FakeLog;
+  /**
+   * The number of calls: `append` counts unary appends, `batchAppend` batches, `batched` the appends in
+   * them, `appended` the appends of both kinds that stored events.
+   */
+  readonly calls = {
+    features: 0,
+    append: 0,
+    batchAppend: 0,
+    batched: 0,
+    appended: 0,
+    read: 0,
+    subscribe: 0,
+    gossip: 0,
+  };
+  users: Record<string, string> | undefined;
+
+  readonly #options: FakeOptions;
+  readonly #host: string;
+  readonly #listener: EventStoreDbPort;
+  readonly #subscriptions = new Set<Feed>();
+  readonly #reads = new Set<Feed>();
+  readonly #batches = new Set<unknown>();
+  readonly #responses: { due: number; send: () => void; timer: NodeJS.Timeout }[] = [];
+  readonly #appendFailures: { left: number; failure: Failure }[] = [];
+  readonly #featureFailures: CallError[] = [];
+  readonly #readFailures: CallError[] = [];
+  readonly #leaders: Endpoint[] = [];
+  #port: number;
+  #latency: number;
+  #heldAfter = Number.POSITIVE_INFINITY;
+  #members: Member[] | undefined;
+
+  private constructor(options: FakeOptions) {
+    const { log = new FakeLog(), host = '127.0.0.1', port = 0, latency = 0, users, tls } = options;
+    this.log = log;
+    this.users = users;
+    this.#options = options;
+    this.#host = host;
+    this.#port = port;
+    this.#latency = latency;
+
+    const grpc = new Server({
+      'grpc.max_receive_message_length': 17 * 1_024 * 1_024,
+      'grpc.enable_channelz': 0,
+    });
+    grpc.addService(featuresService.ServerFeaturesService, { getSupportedMethods: this.#features });
+    grpc.addService(gossipService.GossipService, { read: this.#gossip });
+    grpc.addService(streamsService.StreamsService, {
+      append: this.#append,
+      batchAppend: this.#batchAppend,
+      read: this.#read,
+    });
+    const keys = tls && [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) }];
+    const injector = grpc.createConnectionInjector(
+      keys ? ServerCredentials.createSsl(null, keys) : ServerCredentials.createInsecure(),
+    );
+    const http = createServer(({ url }, response) =>
+      response.writeHead(url === '/health/live' ? 204 : 404).end(),
+    );
+    this.#listener = new EventStoreDbPort(
+      (connection) => injector.injectConnection(connection),
+      (connection) => http.emit('connection', connection),
+    );
+  }
+
+  static async start(options: FakeOptions = {}): Promise<FakeEventStoreDb> {
+    const fake = new FakeEventStoreDb(options);
+    await fake.restart();
+    return fake;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get url(): string {
+    const { address, port } = this.#endpoint;
+    return `esdb://${address}:${port}?tls=${this.#options.tls !== undefined}`;
+  }
+
+  get #endpoint(): Endpoint {
+    return { address: this.#options.tls ? 'localhost' : '127.0.0.1', port: this.#port };
+  }
+
+  get openSubscriptions(): number {
+    return this.#subscriptions.size;
+  }
+
+  get openReads(): number {
+    return this.#reads.size;
+  }
+
+  get openBatches(): number {
+    return this.#batches.size;
+  }
+
+  /** The number of injected failures that have not occurred yet. */
+  get failuresLeft(): number {
+    const ofAppends = this.#appendFailures.reduce((sum, { left }) => sum + left, 0);
+    return ofAppends + this.#featureFailures.length + this.#readFailures.length + this.#leaders.length;
+  }
+
+  /** Stops like a killed process; the log is kept. */
+  async stop(): Promise<void> {
+    for (const { timer } of this.#responses.splice(0)) clearTimeout(timer);
+    await this.#listener.close();
+    // The calls end some turns later.
+    while (this.openBatches + this.openReads + this.openSubscriptions > 0) await setImmediate();
+  }
+
+  /** Listens again, on the same port and with the same log. */
+  async restart(): Promise<void> {
+    this.#port = await this.#listener.listen(this.#port, this.#host);
+  }
+
+  /** Removes all events but the first when no call reads the log; connections stay open. */
+  async clear(): Promise<void> {
+    while (this.openReads + this.openSubscriptions > 0) await setImmediate();
+    this.log.clear();
+  }
+
+  /**
+   * Freezes like a stopped process (SIGSTOP): accepts connections and bytes, but does not respond until
+   * thawed.
+   */
+  freeze(): void {
+    this.#listener.freeze();
+  }
+
+  thaw(): void {
+    this.#listener.thaw();
+  }
+
+  /** The next appends are stored, but without a response; their calls stay open. */
+  loseResponses(count: number): void {
+    this.#failNextAppends(count, (store) => void store());
+  }
+
+  /**
+   * The next appends are stored; instead of a response the call breaks, with all others in the same batch.
+   */
+  breakAfterStoring(count: number): void {
+    this.#failNextAppends(count, (store) => {
+      store();
+      return { is: 'failed', error: new CallError(status.UNAVAILABLE, 'Connection dropped') };
+    });
+  }
+
+  /** The next appends are stored, but the server reports a timeout, as during a leader election. */
+  timeOut(count: number): void {
+    this.#failNextAppends(count, (store) => {
+      store();
+      return { is: 'timed out' };
+    });
+  }
+
+  /** The next appends fail because the server is busy. */
+  busy(count: number): void {
+    this.#failNextAppends(count, () => ({ is: 'busy' }));
+  }
+
+  /** The next appends fail their call, with all others in the same batch. */
+  failAppends(count: number, code: status): void {
+    const error = new CallError(code, `failed with ${status[code]}`);
+    this.#failNextAppends(count, () => ({ is: 'failed', error }));
+  }
+
+  /** The next calls (appends, reads, subscriptions) are redirected to a leader, by default this server. */
+  notLeader(count: number, leader: Endpoint = this.#endpoint): void {
+    this.#leaders.push(...Array<Endpoint>(count).fill(leader));
+  }
+
+  /** The next calls for the server's features fail. */
+  failFeatures(count: number, code: status = status.INTERNAL): void {
+    const error = new CallError(code, `failed with ${status[code]}`);
+    this.#featureFailures.push(...Array<CallError>(count).fill(error));
+  }
+
+  /** The next reads fail. */
+  failReads(count: number, code: status): void {
+    const error = new CallError(code, `failed with ${status[code]}`);
+    this.#readFailures.push(...Array<CallError>(count).fill(error));
+  }
+
+  /** Sets the latency of every response, in milliseconds; their order is kept. */
+  slow(milliseconds: number): void {
+    this.#latency = milliseconds;
+  }
+
+  /** Ends every open subscription, with `reset` also every connection; returns their number. */
+  dropSubscriptions(how: Drop): number {
+    const dropped = [...this.#subscriptions];
+    if (how === 'reset') this.#listener.breakConnections();
+    else for (const feed of dropped) this.#drop(feed, how);
+    return dropped.length;
+  }
+
+  /** The open subscriptions stay open but receive nothing more. */
+  muteSubscriptions(): void {
+    for (const feed of this.#subscriptions) feed.isMuted = true;
+  }
+
+  unmuteSubscriptions(): void {
+    for (const feed of this.#subscriptions) {
+      feed.isMuted = false;
+      feed.pump();
+    }
+  }
+
+  /**
+   * Subscriptions receive that many events from the start of the log, and then wait; with -1 they are not
+   * confirmed. A page of the log that starts after that many events waits, too.
+   */
+  holdAfter(events: number): void {
+    this.#heldAfter = events;
+  }
+
+  /** Appends like another writer. */
+  write(stream: string, event: EventToWrite = {}): FakeEvent {
+    return this.log.append(stream, event);
+  }
+
+  /** Sets the members that gossip returns. */
+  setMembers(members: Member[]): void {
+    this.#members = members;
+  }
+
+  #features = (_call: unknown, callback: sendUnaryData<SupportedMethods>): void => {
+    this.calls.features++;
+    const unimplemented = this.#options.serverFeatures === 'unimplemented';
+    const error = unimplemented
+      ? new CallError(status.UNIMPLEMENTED, 'Service is unimplemented.')
+      : this.#featureFailures.shift();
+    this.#response(() => (error ? callback(error) : callback(null, supportedMethods())));
+  };
+
+  #gossip = (_call: ServerUnaryCall<unknown, ClusterInfo>, callback: sendUnaryData<ClusterInfo>): void => {
+    this.calls.gossip++;
+    const members = this.#members ?? [{ port: this.#port, state: 'leader' }];
+    this.#response(() => callback(null, clusterInfo(members, this.#endpoint.address)));
+  };
+
+  #append = (
+    call: ServerReadableStream<AppendReq, AppendResp>,
+    callback: sendUnaryData<AppendResp>,
+  ): void => {
+    this.calls.append++;
+    let options: AppendReq.Options | undefined;
+    const proposed: ProposedEvent[] = [];
+    call.on('data', (request: AppendReq) => {
+      options ??= request.getOptions();
+      const message = request.getProposedMessage();
+      if (message) proposed.push(proposedEvent(message));
+    });
+    call.on('end', async () => {
+      await setImmediate(); // an aborted call ends as well, and is marked as cancelled only now
+      if (!options || call.cancelled) return;
+      const error = this.#accessError(call.metadata);
+      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(appendOf(options, proposed));
+      if (!outcome) return;
+      const response = appendResponse(outcome);
+      this.#response(() => (response instanceof CallError ? callback(response) : callback(null, response)));
+    });
+  };
+
+  #batchAppend = (call: ServerDuplexStream<BatchAppendReq, BatchAppendResp>): void => {
+    this.calls.batchAppend++;
+    this.#batches.add(call);
+    const pending = new Map<string, Append>();
+    let isOver = false;
+    const closed = () => {
+      isOver = true;
+      this.#batches.delete(call);
+    };
+    const fail = (error: CallError) => {
+      closed();
+      this.#response(() => call.emit('error', error));
+    };
+    call.on('cancelled', closed);
+    call.on('end', () => {
+      closed();
+      this.#response(() => call.end());
+    });
+    const accessError = this.#accessError(call.metadata);
+    if (accessError?.code === status.UNAUTHENTICATED) fail(accessError);
+    call.on('data', (request: BatchAppendReq) => {
+      if (isOver) return;
+      const correlation = request.getCorrelationId()?.getString() ?? '';
+      const options = request.getOptions();
+      if (options) pending.set(correlation, appendOf(options, []));
+      const append = pending.get(correlation);
+      if (!append) return;
+      append.proposed.push(...request.getProposedMessagesList().map(proposedEvent));
+      if (!request.getIsFinal()) return;
+      pending.delete(correlation);
+      this.calls.batched++;
+      const outcome = accessError ? ({ is: 'denied' } as const) : this.#outcome(append);
+      if (!outcome) return;
+      const response = batchResponse(request, append.stream, outcome);
+      if (response instanceof CallError) fail(response);
+      else this.#response(() => call.write(response));
+    });
+  };
+
+  #read = (call: ReadCall): void => {
+    const options = call.request.getOptions();
+    if (!options) return;
+    const subscribes = options.hasSubscription();
+    if (subscribes) this.calls.subscribe++;
+    else this.calls.read++;
+    const accessError =
+      this.#accessError(call.metadata) ??
+      this.#redirect() ??
+      this.#leaderRequired(call.metadata) ??
+      (subscribes ? undefined : this.#readFailures.shift());
+    if (accessError) this.#response(() => call.emit('error', accessError));
+    else if (subscribes)
+      this.#subscribe(
+        call,
+        new Subscription(this.log, options, this.#options.caughtUp ?? true, () => this.#heldAfter),
+      );
+    else
+      this.#feed(
+        call,
+        new Feed(
+          call,
+          read(this.log, options, () => this.#heldAfter),
+        ),
+        this.#reads,
+      );
+  };
+
+  #subscribe(call: ReadCall, subscription: Subscription): void {
+    const feed = new Feed(call, subscription.messages(randomUUID()));
+    const { lagLimit = Number.POSITIVE_INFINITY } = this.#options;
+    const unfollow = this.log.follow(() =>
+      this.#response(() => {
+        feed.pump();
+        if (subscription.behind > lagLimit) this.#drop(feed, 'slow');
+      }),
+    );
+    this.#feed(call, feed, this.#subscriptions, unfollow);
+  }
+
+  #feed(call: ReadCall, feed: Feed, open: Set<Feed>, closed = () => {}): void {
+    open.add(feed);
+    for (const end of ['cancelled', 'finish', 'close']) {
+      call.once(end, () => {
+        open.delete(feed);
+        closed();
+      });
+    }
+    this.#response(() => feed.pump());
+  }
+
+  #drop(feed: Feed, how: Exclude<Drop, 'reset'>): void {
+    this.#subscriptions.delete(feed);
+    if (how === 'end') feed.end();
+    else if (how === 'notLeader') feed.fail(notLeader(this.#endpoint));
+    else feed.fail(DROPS[how]);
+  }
+
+  #outcome({ stream, expected, proposed }: Append): AppendOutcome | undefined {
+    const redirect = this.#redirect();
+    if (redirect) return { is: 'failed', error: redirect };
+    const store = (): AppendOutcome => {
+      if (!proposed.every(({ id }) => UUID.test(id)))
+        return { is: 'bad request', message: 'Guid should contain 32 digits with 4 dashes' };
+      if (proposed.reduce((sum, event) => sum + sizeOf(event), 0) > MAX_APPEND_SIZE)
+        return { is: 'too large' };
+      const before = this.log.all.length;
+      const result = this.log.appendExpecting(stream, expected, proposed);
+      if (this.log.all.length > before) this.calls.appended++;
+      return 'current' in result
+        ? { is: 'wrong revision', expected, current: result.current }
+        : { is: 'stored', last: result };
+    };
+    const [next] = this.#appendFailures;
+    if (!next) return store();
+    if (--next.left === 0) this.#appendFailures.shift();
+    return next.failure(store);
+  }
+
+  #failNextAppends(count: number, failure: Failure): void {
+    if (count > 0) this.#appendFailures.push({ left: count, failure });
+  }
+
+  /** A client may require a response from the leader. */
+  #leaderRequired(metadata: Metadata): CallError | undefined {
+    if (metadata.get('requires-leader')[0] !== 'true') return undefined;
+    const members = this.#members ?? [];
+    const isFollower = members.some(({ port, state }) => port === this.#port && state === 'follower');
+    if (!isFollower) return undefined;
+    const leader = members.find(({ state, isAlive }) => state === 'leader' && isAlive !== false);
+    if (!leader) return new CallError(status.UNAVAILABLE, 'Server Is Not Ready');
+    return notLeader({ address: '127.0.0.1', port: leader.port });
+  }
+
+  #redirect(): CallError | undefined {
+    const leader = this.#leaders.shift();
+    return leader && notLeader(leader);
+  }
+
+  /** The error for a call with these credentials, if any. */
+  #accessError(metadata: Metadata): CallError | undefined {
+    if (this.users === undefined) return undefined;
+    const [credentials] = metadata.get('authorization');
+    if (credentials === undefined) return accessDenied();
+    const decoded = Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
+    const isKnown = Object.entries(this.users).some(([name, password]) => decoded === `${name}:${password}`);
+    return isKnown ? undefined : new CallError(status.UNAUTHENTICATED, 'Bad credentials');
+  }
+
+  /** Sends now, or after the latency; responses stay in order. */
+  #response(send: () => void): void {
+    if (this.#latency === 0 && this.#responses.length === 0) return void send();
+    const now = performance.now();
+    const due = Math.max(now + this.#latency, this.#responses.at(-1)?.due ?? 0);
+    const timer = setTimeout(() => this.#responses.shift()?.send(), due - now);
+    this.#responses.push({ due, send, timer });
+  }
+}
+
+function appendOf(options: AppendReq.Options | BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
+  return { stream: streamName(options.getStreamIdentifier()), expected: expectedRevision(options), proposed };
+}
+
+/** The size in bytes, like on the server: types are UTF-16. */
+function sizeOf({ type, data, metadata }: ProposedEvent): number {
+  return 2 * type.length + data.length + metadata.length;
+}

@@ -1,0 +1,203 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { exchange, responsesIn } from '../support/rawHttp.ts';
+import { refusalIn } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { url, as, bearer, events } = await serviceOfFile();
+
+const REQUESTS = 3_000;
+const AT_ONCE = 16;
+
+const HOST = 'Host: plants\r\nConnection: close\r\n';
+const JSON_TYPE = 'Content-Type: application/json\r\n';
+const known = `Authorization: ${await bearer('mallory')}\r\n`;
+/** An invalid plant, so that undamaged requests create none. */
+const INVALID_PLANT = '{"id":"one","name":"Fern"}';
+const chunks = `5\r\n${INVALID_PLANT.slice(0, 5)}\r\n${(INVALID_PLANT.length - 5).toString(16)}\r\n${INVALID_PLANT.slice(5)}\r\n0\r\n\r\n`;
+
+const valid = [
+  `GET /health/live HTTP/1.1\r\n${HOST}\r\n`,
+  `GET /plants?limit=3 HTTP/1.1\r\n${HOST}\r\n`,
+  `GET /plants?limit=3 HTTP/1.1\r\n${HOST}${known}\r\n`,
+  `POST /plants HTTP/1.1\r\n${HOST}${JSON_TYPE}Content-Length: ${INVALID_PLANT.length}\r\n\r\n${INVALID_PLANT}`,
+  `POST /plants HTTP/1.1\r\n${HOST}${known}${JSON_TYPE}Content-Length: ${INVALID_PLANT.length}\r\n\r\n${INVALID_PLANT}`,
+  `POST /plants HTTP/1.1\r\n${HOST}${known}${JSON_TYPE}Transfer-Encoding: chunked\r\n\r\n${chunks}`,
+];
+
+const METHODS = [
+  'get',
+  'PLANT',
+  '',
+  'GETGET',
+  'PRI',
+  'CONNECT',
+  'TRACE',
+  'OPTIONS',
+  'PROPFIND',
+  'DELETE',
+  'G\0T',
+  'GET ',
+];
+const TARGETS = [
+  '',
+  '*',
+  '/%zz',
+  '/plants%',
+  '//',
+  'http://',
+  'http://plants/plants',
+  '/plants\0',
+  '/plants plants',
+  '/../plants',
+];
+const VERSIONS = [
+  '',
+  'HTTP/0.9',
+  'HTTP/1.0',
+  'HTTP/1.2',
+  'HTTP/2.0',
+  'HTTP/11.1',
+  'http/1.1',
+  'HTTP/1.1 ',
+  'HTTPS/1.1',
+  'ICY',
+];
+const LENGTHS = [
+  '-1',
+  '+5',
+  '0x10',
+  '5, 6',
+  '5,5',
+  '99999999999999999999',
+  '1e3',
+  '',
+  '65537',
+  '70000',
+  '4294967296',
+  '9223372036854775807',
+  '5 5',
+  '27',
+  '0',
+  '٥',
+];
+const CHUNKS = ['-1', 'x', '', '0x5', 'ffffffffffffffff', '5;', '5;a="', '11 1', '10001', '0'];
+const PIECES = [
+  '\0',
+  '\r',
+  '\n',
+  '\r\n',
+  '\r\n\r\n',
+  ' ',
+  '\t',
+  ':',
+  ',',
+  '"',
+  '\x7f',
+  '\xff',
+  '%zz',
+  '\x1b[2J',
+];
+const FIELDS = [
+  'Transfer-Encoding: chunked',
+  'Transfer-Encoding: gzip',
+  'Transfer-Encoding: chunked, chunked',
+  'Content-Length: 3',
+  'Content-Encoding: gzip',
+  'Content-Type: text/plain',
+  'Expect: nothing',
+  'Expect: 100-continue',
+  'Upgrade: websocket\r\nConnection: upgrade',
+  'Host: elsewhere',
+  'Host',
+  ': nameless',
+  ' folded',
+  'Na me: x',
+  'Näme: x',
+  'Log-Position: \xff',
+  `X-Long: ${'x'.repeat(20_000)}`,
+  'X-Many: x\r\n'.repeat(2_500).trimEnd(),
+];
+
+type Damage = (request: string) => string;
+const at = (request: string, place: number): number => Math.floor(request.length * place);
+const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
+const byte = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
+const bytes = (maxLength: number) => fc.array(byte, { minLength: 1, maxLength }).map((all) => all.join(''));
+
+const damage = fc.oneof<fc.Arbitrary<Damage>[]>(
+  fc.constantFrom(...METHODS).map((method) => (request) => request.replace(/^\S+/, () => method)),
+  fc.constantFrom(...TARGETS).map((target) => (request) => request.replace(/\/\S+/, () => target)),
+  fc.constantFrom(...VERSIONS).map((version) => (request) => request.replace('HTTP/1.1', () => version)),
+  fc
+    .constantFrom(...LENGTHS)
+    .map((length) => (request) => request.replace(/(?<=Content-Length: )\d+/, () => length)),
+  fc.constantFrom(...CHUNKS).map((size) => (request) => request.replace(/(?<=\r\n)\d+(?=\r\n)/, () => size)),
+  fc.constantFrom(...FIELDS).map((field) => (request) => request.replace('\r\n', () => `\r\n${field}\r\n`)),
+  fc.tuple(place, fc.oneof(fc.constantFrom(...PIECES), bytes(8))).map(
+    ([where, piece]) =>
+      (request) =>
+        request.slice(0, at(request, where)) + piece + request.slice(at(request, where)),
+  ),
+  fc.tuple(place, bytes(4)).map(
+    ([where, piece]) =>
+      (request) =>
+        request.slice(0, at(request, where)) + piece + request.slice(at(request, where) + piece.length),
+  ),
+  fc.tuple(place, fc.nat(30)).map(
+    ([where, gone]) =>
+      (request) =>
+        request.slice(0, at(request, where)) + request.slice(at(request, where) + gone),
+  ),
+  place.map((where) => (request) => request.slice(0, at(request, where))),
+  fc.oneof(bytes(40), fc.constantFrom(...valid, '\0'.repeat(100))).map((more) => (request) => request + more),
+  fc.constantFrom(...valid).map((other) => (request) => request.replace('Connection: close\r\n', '') + other),
+);
+
+const damaged = fc
+  .tuple(fc.constantFrom(...valid), fc.array(damage, { minLength: 1, maxLength: 3 }))
+  .map(([request, all]) => all.reduce((text, apply) => apply(text), request));
+
+test(`${REQUESTS} damaged requests get an error body or are disconnected, and change nothing`, async () => {
+  await as('alice').create(1, { name: 'Fern' });
+  const requests = fc.sample(damaged, { numRuns: REQUESTS, seed: 1753 }).values();
+  const violations: { request: string; received: string; reason: string }[] = [];
+  const statuses: Record<number, number> = {};
+  let withoutResponse = 0;
+
+  /** Waits for the responses to later requests: then the server is waiting for more of this one. */
+  async function laterRequests(): Promise<void> {
+    for (let i = 0; i < 3; i++) await (await fetch(`${url}/health/live`)).text();
+  }
+
+  async function send(): Promise<void> {
+    for (const request of requests) {
+      const received = await exchange(url, Buffer.from(request, 'latin1'), laterRequests);
+      try {
+        const responses = responsesIn(received);
+        if (responses.length === 0) withoutResponse++;
+        for (const response of responses) {
+          statuses[response.status] = (statuses[response.status] ?? 0) + 1;
+          if (response.status === 200) continue;
+          expect(response.status).toBeGreaterThanOrEqual(400);
+          expect(response.status).toBeLessThan(500);
+          await refusalIn(response);
+        }
+      } catch (error) {
+        violations.push({ request, received: received.toString('latin1'), reason: String(error) });
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, send));
+
+  expect(violations).toEqual([]);
+  // There was damage of every kind, and most requests had a response.
+  const seen = [200, 400, 401, 404, 405, 413, 415, 417, 431];
+  expect(Object.keys(statuses).map(Number)).toEqual(expect.arrayContaining(seen));
+  expect(withoutResponse).toBeLessThan(REQUESTS / 4);
+  expect(await (await fetch(`${url}/health/live`)).json()).toEqual({ status: 'live' });
+  expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+  await as('bob').create(1, { name: 'Oak' });
+  expect([await as('alice').list(), await as('bob').list()]).toEqual([[{ name: 'Fern' }], [{ name: 'Oak' }]]);
+  expect(events().map(({ data }) => data.user)).toEqual(['alice', 'bob']);
+});

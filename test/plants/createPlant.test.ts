@@ -1,0 +1,115 @@
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { type EventStore, NO_STREAM, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const CONTEXT = {
+  now: () => new Date('2026-03-01T12:00:00.000Z'),
+  newEventId: () => crypto.randomUUID(),
+  correlationId: 'request-1',
+};
+
+const FERN: CreatePlant = { user: 'alice', id: 42n, name: 'Fern', tag: 'indoor' };
+
+async function given(...commands: CreatePlant[]): Promise<EventStore> {
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const store = await openSqliteStore({
+    file: join(tempDir(), 'log.db'),
+    now: CONTEXT.now,
+    onFatal,
+  });
+  onTestFinished(() => store.close());
+  for (const command of commands) await createPlant(store, command, CONTEXT);
+  return store;
+}
+
+async function logOf(
+  store: EventStore,
+): Promise<Pick<RecordedEvent, 'stream' | 'type' | 'data' | 'metadata'>[]> {
+  for await (const { events } of store.subscribe({ after: START, signal: new AbortController().signal })) {
+    return events.map(({ stream, type, data, metadata }) => ({ stream, type, data, metadata }));
+  }
+  return [];
+}
+
+const streamsOf = async (store: EventStore): Promise<string[]> =>
+  (await logOf(store)).map(({ stream }) => stream);
+
+describe('createPlant', () => {
+  test('appends PlantCreated to the stream of a new plant', async () => {
+    const store = await given();
+    await createPlant(store, FERN, CONTEXT);
+    expect(await logOf(store)).toEqual([
+      {
+        stream: 'plant-alice/42',
+        type: 'PlantCreated',
+        data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
+        metadata: { $correlationId: 'request-1', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
+      },
+    ]);
+  });
+
+  test('does not take an event without the plant’s ID and user for the same plant', async () => {
+    const store = await given();
+    const event = { id: crypto.randomUUID(), type: 'PlantCreated', data: { name: 'Fern' }, metadata: {} };
+    await store.append('plant-alice/42', event, NO_STREAM);
+    const command = { user: 'alice', id: 42n, name: 'Fern' };
+    await expect(createPlant(store, command, CONTEXT)).rejects.toThrow(PlantIdTaken);
+  });
+
+  test('appends an event without a tag if the plant has none', async () => {
+    const store = await given();
+    await createPlant(store, { user: 'alice', id: 1n, name: '' }, CONTEXT);
+    expect((await logOf(store))[0]?.data).toEqual({ id: '1', user: 'alice', name: '' });
+  });
+
+  test('returns the position of the existing event if the plant is the same', async () => {
+    const store = await given({ user: 'bob', id: 1n, name: 'Oak' }, FERN);
+    expect(await createPlant(store, { ...FERN }, CONTEXT)).toBe(2n);
+    expect(await streamsOf(store)).toEqual(['plant-bob/1', 'plant-alice/42']);
+  });
+
+  const { tag: _, ...untagged } = FERN;
+  test.each([
+    ['another name', { ...FERN, name: 'Moss' }],
+    ['another tag', { ...FERN, tag: 'outdoor' }],
+    ['an empty tag', { ...FERN, tag: '' }],
+    ['no tag', untagged],
+  ])('fails with PlantIdTaken if the existing plant differs: %s', async (_name, other) => {
+    const store = await given(FERN);
+    await expect(createPlant(store, other, CONTEXT)).rejects.toThrow(PlantIdTaken);
+    expect(await streamsOf(store)).toEqual(['plant-alice/42']);
+  });
+
+  test('creates a plant if only another user has the ID', async () => {
+    const store = await given(FERN);
+    await createPlant(store, { ...FERN, user: 'bob' }, CONTEXT);
+    expect(await streamsOf(store)).toEqual(['plant-alice/42', 'plant-bob/42']);
+  });
+
+  test('fails with PlantIdTaken if its stream has an unknown event', async () => {
+    const store = await given();
+    const unknownEvent = {
+      id: crypto.randomUUID(),
+      type: 'Other',
+      data: { name: 'Fern', tag: 'indoor' },
+      metadata: {},
+    };
+    await store.append('plant-alice/42', unknownEvent, NO_STREAM);
+    await expect(createPlant(store, FERN, CONTEXT)).rejects.toThrow(PlantIdTaken);
+  });
+
+  test('succeeds once for two concurrent plants with different content', async () => {
+    const store = await given();
+    const commands = [FERN, { ...FERN, name: 'Moss' }];
+    const outcomes = await Promise.allSettled(
+      commands.map((command) => createPlant(store, command, CONTEXT)),
+    );
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(await streamsOf(store)).toEqual(['plant-alice/42']);
+  });
+});

@@ -1,0 +1,39 @@
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startService } from './support/service.ts';
+import { tempDir } from './support/tempDir.ts';
+
+test('a service is new while its log has no plant', async () => {
+  const DATA_DIR = tempDir();
+  const first = await startService({ DATA_DIR });
+  expect(first.isNew).toBe(true);
+  await first.close();
+  const second = await startService({ DATA_DIR });
+  expect(second.isNew).toBe(true);
+  await second.as('alice').create(1, { name: 'Fern' });
+  await second.close();
+  expect((await startService({ DATA_DIR })).isNew).toBe(false);
+});
+
+describe('a start fails with one line', () => {
+  test('with the port if it is in use', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    await expect(startService({ PORT: `${port}` })).rejects.toThrow(RegExp(`^.*in use.*\\b${port}$`));
+  });
+
+  test.for([
+    ['that other users can read', (file: string) => writeFileSync(file, '{}', { mode: 0o644 })],
+    ['without a key', (file: string) => writeFileSync(file, '{}', { mode: 0o600 })],
+    ['that is a directory', (file: string) => mkdirSync(file, { mode: 0o700 })],
+  ] as const)('with the path of a key file %s', async ([, make]) => {
+    const DATA_DIR = tempDir();
+    make(join(DATA_DIR, 'key.json'));
+    await expect(startService({ DATA_DIR })).rejects.toThrow(/^cannot use the key file .*key\.json: .+$/);
+  });
+});

@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import pino from 'pino';
+import { expect, onTestFinished } from 'vitest';
+import type { CopyProgress } from '../../src/copy/copyLog.ts';
+import {
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  type RecordedEvent,
+} from '../../src/eventStore/eventStore.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
+import { openStore } from '../../src/stores.ts';
+import { everything } from '../eventStore/contract.ts';
+import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { tempDir } from './tempDir.ts';
+
+/** The log of a data directory, until the end of the test. */
+export async function openIn(dir: string): Promise<EventStore> {
+  const store = await openSqliteStore({
+    file: join(dir, 'log.db'),
+    now: () => new Date(),
+    onFatal: (error) => {
+      throw error;
+    },
+  });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** The log of a connection string. */
+export function openOver(url: string): Promise<EventStore> {
+  return openEventStoreDb({
+    url,
+    timeoutMs: 10_000,
+    prefix: PLANT_STREAM_PREFIX,
+    logger: pino({ level: 'silent' }),
+  });
+}
+
+/** The log of a connection string, until the end of the test. */
+export async function overFakeServer(url: string): Promise<EventStore> {
+  const store = await openOver(url);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** A data directory with this number of events in its log. */
+export async function dirWith(events: number): Promise<string> {
+  const dir = tempDir();
+  const log = await openIn(dir);
+  await appendMany(log, events);
+  await log.close();
+  return dir;
+}
+
+export async function appendMany(log: EventStore, events: number): Promise<void> {
+  const append = (i: number) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM);
+  await Promise.all(Array.from({ length: events }, (_, i) => append(i)));
+}
+
+export function named(name: string): NewEvent {
+  return { id: randomUUID(), type: 'Written', data: { name }, metadata: {} };
+}
+
+/** A fake server until the end of the test. */
+export async function startFakeServer(
+  options?: Parameters<typeof FakeEventStoreDb.start>[0],
+): Promise<FakeEventStoreDb> {
+  const server = await FakeEventStoreDb.start(options);
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+/** Opens it like the command, with its timeouts. */
+export function openAsCommand(url: string): Promise<EventStore> {
+  const location = { dataDir: '', eventStoreDb: { url, timeoutMs: 30_000, setting: 'the test' } };
+  return openStore(location, { logger: pino({ level: 'silent' }), now: () => new Date(), onFatal: () => {} });
+}
+
+/** The same, until the end of the test. */
+export async function openedUntilFinished(url: string): Promise<EventStore> {
+  const store = await openAsCommand(url);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** The events without their positions, which differ between logs. */
+export async function contents(store: EventStore) {
+  return (await everything(store)).map(comparable);
+}
+
+export function comparable({ position, ...event }: RecordedEvent) {
+  return event;
+}
+
+/** Restarts a server at the 50th event of the copy and of the comparison. */
+export function restarting(server: FakeEventStoreDb) {
+  return async ({ events }: CopyProgress) => {
+    if (events !== 50) return;
+    await server.stop();
+    await server.restart();
+  };
+}
+
+/** The message of a copy that fails. */
+export async function refusal(copying: Promise<unknown>): Promise<string> {
+  const outcome = await copying.catch((error: unknown) => error);
+  expect(outcome).toBeInstanceOf(Error);
+  return (outcome as Error).message;
+}
