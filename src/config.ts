@@ -56,6 +56,9 @@ const Settings = Type.Object(
 );
 type Settings = Static<typeof Settings>;
 
+/** The names of all settings. */
+export const SETTINGS = Object.keys(Settings.properties);
+
 export type Config = Readonly<{
   host: string;
   port: number;
