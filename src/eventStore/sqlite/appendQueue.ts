@@ -1,8 +1,15 @@
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../eventStore.ts';
-import type { AppendRequest, AppendResult, CommitReply, CommitRequest } from './protocol.ts';
+import {
+  type AppendRequest,
+  type AppendResult,
+  type CommitReply,
+  type CommitRequest,
+  isCommitReply,
+  READY,
+} from './protocol.ts';
 
 export type Committed = { position: bigint; revision: bigint; isDuplicate: boolean };
 
@@ -47,9 +54,11 @@ export class AppendQueue {
   /** Starts the writer thread. @throws UnusableLog */
   static async start(options: Options): Promise<AppendQueue> {
     const queue = new AppendQueue(options);
-    await once(queue.#worker, 'message'); // 'ready', or an error
+    for await (const [message] of on(queue.#worker, 'message')) if (message === READY) break; // or an error
     queue.#worker.on('error', (error) => queue.#fail(error as Error));
-    queue.#worker.on('message', (reply: CommitReply) => queue.#handle(reply));
+    queue.#worker.on('message', (message) => {
+      if (isCommitReply(message)) queue.#handle(message);
+    });
     return queue;
   }
 

@@ -2,7 +2,13 @@ import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
 import { openLogFile } from './file.ts';
-import type { AppendRequest, AppendResult, CommitReply, CommitRequest } from './protocol.ts';
+import {
+  type AppendRequest,
+  type AppendResult,
+  type CommitReply,
+  type CommitRequest,
+  READY,
+} from './protocol.ts';
 
 // The only writer of the embedded log runs on its own thread, so that no request waits for an fsync.
 
@@ -40,7 +46,8 @@ class LogWriter {
     } catch (error) {
       const { message } = error as Error;
       if (isFailedFsync(error)) return { fsyncFailed: message };
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK'); // when the disk is full, SQLite has rolled back itself
+      // When the disk is full, SQLite has rolled back itself.
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       return { rolledBack: message };
     }
   }
@@ -111,5 +118,5 @@ if (parentPort) {
     if (fsyncFailed) port.postMessage({ fsyncFailed } satisfies CommitReply);
     if (isClosing) port.close();
   });
-  port.postMessage('ready');
+  port.postMessage(READY);
 }

@@ -1,4 +1,8 @@
-// The messages between the embedded log and the thread that writes it.
+// The messages between the embedded log and the thread that writes it. Others may arrive too: under
+// `node --watch` each thread also sends the names of its modules.
+
+/** The thread has opened the log. */
+export const READY = 'ready';
 
 /** An append: id, stream, expected revision, type, and data and metadata as JSON text. */
 export type AppendRequest = [string, string, bigint, string, string, string];
@@ -16,3 +20,6 @@ export type CommitRequest = { appends: AppendRequest[]; recordedAt: string };
  * `fsyncFailed`: durability cannot be guaranteed any more, neither of this transaction nor of a later one.
  */
 export type CommitReply = { results: AppendResult[] } | { rolledBack: string } | { fsyncFailed: string };
+
+export const isCommitReply = (message: object | string): message is CommitReply =>
+  typeof message === 'object' && ['results', 'rolledBack', 'fsyncFailed'].some((name) => name in message);

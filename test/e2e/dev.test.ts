@@ -1,0 +1,25 @@
+import { appendFileSync, cpSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { hasTerminal, onTerminal } from '../support/interruptions.ts';
+import { ROOT, start } from '../support/process.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+test.runIf(hasTerminal)(
+  'npm run dev restarts the service when a file changes, with human-readable logs',
+  async () => {
+    const dir = tempDir();
+    for (const name of ['src', 'projections', 'package.json'])
+      cpSync(join(ROOT, name), join(dir, name), { recursive: true });
+    symlinkSync(join(ROOT, 'node_modules'), join(dir, 'node_modules'));
+    const dev = start({
+      command: onTerminal(['npm', '--prefix', dir, 'run', 'dev']),
+      env: { DATA_DIR: join(dir, 'data') },
+    });
+    await dev.printed(/INFO.*listening at/);
+    appendFileSync(join(dir, 'src/api/app.ts'), '\n');
+    await dev.printed(/Restarting.*INFO.*listening at/s);
+    dev.stdin.write('\x03');
+    expect(await dev.ended).toEqual({ code: 0, signal: null });
+  },
+);
