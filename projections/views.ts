@@ -1,4 +1,4 @@
-import { viewFile } from '../src/disk/dataDir.ts';
+import { join } from 'node:path';
 import { PlantsByUser } from './plantsByUser.ts';
 
 /**
@@ -6,7 +6,10 @@ import { PlantsByUser } from './plantsByUser.ts';
  * rebuilds it.
  */
 export const VIEWS = {
-  plantsByUser: { file: viewFile, open: (file: string) => new PlantsByUser(file) },
+  plantsByUser: {
+    file: (dataDir: string): string => join(dataDir, 'view.db'),
+    open: (file: string) => new PlantsByUser(file),
+  },
 };
 
 /** The open views, by name. */

@@ -10,6 +10,7 @@ const program = commandLine({
   run: (command) => runCommand(command, process),
 });
 program.parseAsync().catch((error: Error) => {
-  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`); // commander has printed its own
+  // Commander has printed its own.
+  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
   process.exit(error instanceof CommanderError ? error.exitCode : 1);
 });

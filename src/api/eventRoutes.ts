@@ -84,7 +84,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       };
       reply.raw.once('close', disconnect);
       if (reply.raw.closed) disconnect(); // the client disconnected while the token was verified
-      const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0); // searching is not stalling
+      // Searching is not stalling.
+      const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0);
 
       // The response starts with the first event, or the end of the log: before it, there may be an error.
       let first = await batches.next();

@@ -50,7 +50,8 @@ export async function runCommand(
   try {
     await command(context);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return; // the reader has closed the pipe, as in `… | head`
+    // The reader has closed the pipe, as in `… | head`.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return;
     if (!stoppedBy) throw error;
   } finally {
     if (stoppedBy) endBySignal(stoppedBy);

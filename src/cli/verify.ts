@@ -1,6 +1,6 @@
 import { ViewComparison } from '../../projections/viewComparison.ts';
+import { VIEWS } from '../../projections/views.ts';
 import { type Root, type Verification, verifyLog } from '../audit/verify.ts';
-import { viewFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
@@ -46,7 +46,7 @@ function parseRoot(text: string): Root {
 
 function openView(log: EventLog, { config }: Context): { view?: ViewComparison; viewProblem?: string } {
   try {
-    const view = ViewComparison.open(log, viewFile(config.dataDir), config.skipEvents);
+    const view = ViewComparison.open(log, VIEWS.plantsByUser.file(config.dataDir), config.skipEvents);
     return view ? { view } : {};
   } catch (error) {
     return { viewProblem: `cannot read the view: ${(error as Error).message}` };

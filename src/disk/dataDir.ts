@@ -3,9 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { hasSqliteCode, SQLITE } from './sqlite.ts';
 
-// The files of a data directory.
 export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
-export const viewFile = (dataDir: string): string => join(dataDir, 'view.db');
 const lockFile = (dataDir: string): string => join(dataDir, 'lock.db');
 
 /** Creates the data directory, accessible to its owner only, if it does not exist. */
