@@ -114,9 +114,8 @@ export function batchResponse(request: BatchAppendReq, stream: string, outcome: 
 }
 
 function batchSuccess({ revision, position }: FakeEvent): BatchAppendResp.Success {
-  const at = new shared.AllStreamPosition()
-    .setCommitPosition(`${position}`)
-    .setPreparePosition(`${position}`);
+  const at = new shared.AllStreamPosition();
+  at.setCommitPosition(`${position}`).setPreparePosition(`${position}`);
   return new streams.BatchAppendResp.Success().setCurrentRevision(`${revision}`).setPosition(at);
 }
 

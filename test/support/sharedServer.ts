@@ -19,7 +19,9 @@ export function openOn(url: string): Open {
 function withPrefix(prefix: string, store: EventStore): EventStore {
   const shown = ({ stream, ...event }: RecordedEvent) => ({ ...event, stream: stream.replace(prefix, '') });
   return {
-    ...store,
+    logId: () => store.logId(),
+    lastPosition: () => store.lastPosition(),
+    close: () => store.close(),
     append: (stream, event, expectedRevision) => store.append(`${prefix}${stream}`, event, expectedRevision),
     readStream: async (stream, maxCount) =>
       (await store.readStream(`${prefix}${stream}`, maxCount)).map(shown),
