@@ -211,9 +211,8 @@ export function confirmation(subscription: string): ReadResp {
 }
 
 export function checkpoint({ position }: FakeEvent): ReadResp {
-  const reached = new streams.ReadResp.Checkpoint()
-    .setCommitPosition(`${position}`)
-    .setPreparePosition(`${position}`);
+  const reached = new streams.ReadResp.Checkpoint();
+  reached.setCommitPosition(`${position}`).setPreparePosition(`${position}`);
   return new streams.ReadResp().setCheckpoint(reached);
 }
 

@@ -55,10 +55,7 @@ export async function expectStartFailure(options: Parameters<typeof run>[0], wha
 }
 
 /** Starts the server, stores alice's Fern, and stops it. */
-export async function storeFern(
-  options: Parameters<typeof startServer>[0],
-  visiblePath: string,
-): Promise<void> {
+export async function storeFern(options: Parameters<typeof startServer>[0], visiblePath: string) {
   const server = await startServer(options);
   await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
   process.kill(server.pid, 'SIGTERM');

@@ -286,7 +286,7 @@ type Since = {
 };
 
 /** A fault of a server, and what the service logs about it. */
-export type Fault = {
+type Fault = {
   what: string;
   inject: (server: FakeEventStoreDb) => unknown;
   /** Whether the fault has affected the instances, so that it can be healed. */
@@ -381,15 +381,13 @@ export const FAULTS = {
 /** The maximum number of injections of a fault. */
 const ATTEMPTS = 5;
 
-type Scene = { server: FakeEventStoreDb; instances: Instances; load: Load };
-
 /**
  * Injects a fault, and heals it when it has affected both instances and they have logged it. On a slow
  * machine an instance may resubscribe at that time for another reason: then the fault is injected again.
  */
 export async function injectAndHeal(
   { what, inject, hasOccurred, heal, logs }: Fault,
-  { server, instances, load }: Scene,
+  { server, instances, load }: { server: FakeEventStoreDb; instances: Instances; load: Load },
 ): Promise<void> {
   const linesBefore = dropsIn(instances).map(({ length }) => length);
   const drops = () => dropsIn(instances).map((of, i) => of.slice(linesBefore[i]));
