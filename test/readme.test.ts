@@ -6,9 +6,8 @@ import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const OPERATIONS = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
-const SCRIPTS = (
-  JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
-).scripts;
+type Package = Record<'scripts' | 'dependencies' | 'devDependencies', Record<string, string>>;
+const PACKAGE: Package = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
 const shellBlocks = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
 
@@ -22,13 +21,9 @@ describe('README.md', () => {
   });
 
   test('gives a reason for every dependency', () => {
-    const { dependencies, devDependencies } = JSON.parse(
-      readFileSync(join(ROOT, 'package.json'), 'utf8'),
-    ) as Record<'dependencies' | 'devDependencies', Record<string, string>>;
     const why = README.slice(README.indexOf('## Why each dependency'));
-    for (const name of [...Object.keys(dependencies), ...Object.keys(devDependencies)]) {
+    for (const name of Object.keys({ ...PACKAGE.dependencies, ...PACKAGE.devDependencies }))
       expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
-    }
   });
 });
 
@@ -41,5 +36,5 @@ test('docs/operations.md lists exactly the existing settings', () => {
 test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s mentions only existing commands', (file) => {
   const text = readFileSync(join(ROOT, file), 'utf8');
   for (const [, script] of text.matchAll(/npm run (?:-s )?([a-z:-]+)/g))
-    expect(Object.keys(SCRIPTS)).toContain(script);
+    expect(Object.keys(PACKAGE.scripts)).toContain(script);
 });

@@ -8,10 +8,7 @@ import { startContender, stopContender } from './contender.ts';
 /** The duration of each for the whole log, in milliseconds. */
 export type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
 
-/**
- * Measures the auditor's commands and a bare read loop once, each as a process, over the log of a data
- * directory.
- */
+/** Measures the auditor's commands and a bare read loop once, each as a process, over the same log. */
 export async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
   const env = { DATA_DIR: data, KEY_FILE: keyFile };
   const command = (name: string) => timed(['src/main.ts', name], env);
@@ -19,14 +16,13 @@ export async function auditOnce(data: string, keyFile: string, events: number): 
   const rebuild = await command('rebuild');
   const verify = await command('verify');
   const replay = await command('replay');
-  const lines = replay.output.lines;
   const http = await timedReplay(env, keyFile);
-  for (const [name, count] of Object.entries({ replay: lines, http: http.lines }))
-    if (count !== events) throw new Error(`${name} gave ${count} of ${events} events`);
+  for (const [name, { lines }] of Object.entries({ replay, http }))
+    if (lines !== events) throw new Error(`${name} gave ${lines} of ${events} events`);
   return { bare: bare.ms, rebuild: rebuild.ms, verify: verify.ms, replay: replay.ms, http: http.ms };
 }
 
-type Timed = { ms: number; output: { lines: number } };
+type Timed = { ms: number; lines: number };
 
 async function timed(args: string[], env: Record<string, string>): Promise<Timed> {
   const { EVENTSTOREDB_URL: _, ...inherited } = process.env;
@@ -39,13 +35,10 @@ async function timed(args: string[], env: Record<string, string>): Promise<Timed
   const lines = await linesIn(child.stdout);
   const [code] = await ended;
   if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`);
-  return { ms: performance.now() - started, output: { lines } };
+  return { ms: performance.now() - started, lines };
 }
 
-async function timedReplay(
-  env: Record<string, string>,
-  keyFile: string,
-): Promise<{ ms: number; lines: number }> {
+async function timedReplay(env: Record<string, string>, keyFile: string): Promise<Timed> {
   const { privateKey } = loadOrCreateKey(keyFile);
   const token = await issueToken(privateKey, { subject: 'carol', lifetime: '1d', scope: 'audit' });
   const server = await startContender('src/main.ts', [], env);

@@ -73,10 +73,10 @@ async function measure(): Promise<void> {
   const service = await startContender('src/main.ts', [], { ...env, DATA_DIR: empty });
   const grown = await startContender('src/main.ts', [], { ...env, DATA_DIR: full });
   const all = [bare, crud, service, grown];
-  const over = EVENTSTOREDB_URL ? await startOver(EVENTSTOREDB_URL, join(dir, 'over'), keyFile) : undefined;
-  const beside = EVENTSTOREDB_URL
-    ? await startOver(EVENTSTOREDB_URL, join(dir, 'beside'), keyFile)
-    : undefined;
+  const onEventStoreDb = async (name: string) =>
+    EVENTSTOREDB_URL ? startOver(EVENTSTOREDB_URL, join(dir, name), keyFile) : undefined;
+  const over = await onEventStoreDb('over');
+  const beside = await onEventStoreDb('beside');
 
   console.log('warming up');
   for (const one of all) await postPlants(one, thousand, 3);
@@ -92,9 +92,8 @@ async function measure(): Promise<void> {
     await listPlants(over, everyone, 4);
   }
   const note = async (name: string, rate: Promise<Rate>): Promise<void> => {
-    const known = rates[name] ?? [];
-    rates[name] = known;
-    known.push(await rate);
+    rates[name] ??= [];
+    rates[name].push(await rate);
   };
   for (let round = 1; round <= ROUNDS; round++) {
     console.log(`round ${round} of ${ROUNDS}`);
@@ -128,26 +127,14 @@ async function measure(): Promise<void> {
   );
   ratioOf('GET, one user: service / bare Fastify', '≥ 1.0', 'GET, service, one user', 'GET, bare Fastify');
   if (over) {
-    ratioOf(
-      'EventStoreDB: POST / append by the client alone',
-      '≥ 0.85',
-      'POST, service on EventStoreDB',
-      'append, client alone',
-    );
-    ratioOf(
-      'EventStoreDB: GET / GET on the embedded log',
-      '≥ 0.9',
-      'GET, service on EventStoreDB',
-      'GET, service, all users',
-    );
+    const [post, get] = ['POST, service on EventStoreDB', 'GET, service on EventStoreDB'];
+    ratioOf('EventStoreDB: POST / append by the client alone', '≥ 0.85', post, 'append, client alone');
+    ratioOf('EventStoreDB: GET / GET on the embedded log', '≥ 0.9', get, 'GET, service, all users');
   }
   report();
 }
 
-/**
- * Measures the projection of EventStoreDB from its start, and the client's own subscription with an empty
- * loop.
- */
+/** Measures the projection of EventStoreDB from its start, and the client's own subscription alone. */
 async function measureFollowing(url: string): Promise<void> {
   await writePlantsTo(url, EVENTS, USERS);
   const pairs: number[] = [];
@@ -169,19 +156,14 @@ async function measureAudit(data: string, keyFile: string): Promise<void> {
   const rounds: AuditTimes[] = [];
   for (let round = 0; round < 3; round++) {
     const times = await auditOnce(data, keyFile, EVENTS);
-    console.log(
-      Object.entries(times)
-        .map(([name, ms]) => `${name} ${Math.round(ms)} ms`)
-        .join(', '),
-    );
+    const texts = Object.entries(times).map(([name, ms]) => `${name} ${Math.round(ms)} ms`);
+    console.log(texts.join(', '));
     rounds.push(times);
   }
-  const beside = (name: string, goal: string, of: keyof AuditTimes): void =>
-    addRatio(
-      `${name} / bare read loop`,
-      goal,
-      rounds.map((times) => times.bare / times[of]),
-    );
+  const beside = (name: string, goal: string, of: keyof AuditTimes): void => {
+    const pairs = rounds.map((times) => times.bare / times[of]);
+    addRatio(`${name} / bare read loop`, goal, pairs);
+  };
   beside('replaying over HTTP', '≥ 0.5', 'http');
   beside('npm run replay', '≥ 0.5', 'replay');
   beside('npm run verify', '≥ 0.25', 'verify');
@@ -192,14 +174,11 @@ async function measureAudit(data: string, keyFile: string): Promise<void> {
 async function measureRebuild(data: string): Promise<void> {
   const pairs: number[] = [];
   for (let round = 0; round < 3; round++) {
-    const bare = insertLoop(join(data, 'log.db'), join(dir, `bare-${round}.db`));
+    const file = join(data, 'log.db');
+    const bare = insertLoop(file, join(dir, `bare-${round}.db`));
     const view = new PlantsByUser(join(data, 'view.db'));
     view.reset('');
-    const store = await openSqliteStore({
-      file: join(data, 'log.db'),
-      now: () => new Date(),
-      onFatal: fail,
-    });
+    const store = await openSqliteStore({ file, now: () => new Date(), onFatal: console.error });
     const started = performance.now();
     const follower = new Follower({ store, view, skip: new Set(), logger: pino({ level: 'warn' }) });
     await caughtUp(follower, await store.lastPosition());
@@ -215,7 +194,7 @@ async function measureRebuild(data: string): Promise<void> {
 }
 
 function insertLoop(log: string, file: string): number {
-  const source = new DatabaseSync(log, { readOnly: true });
+  using source = new DatabaseSync(log, { readOnly: true });
   const numbers = new Map<string, number>();
   const rows = source
     .prepare('SELECT position, data FROM events ORDER BY position')
@@ -226,9 +205,8 @@ function insertLoop(log: string, file: string): number {
       numbers.set(user, number);
       return [user, position as number, number, id, JSON.stringify({ name, tag })] as const;
     });
-  source.close();
   new PlantsByUser(file).close();
-  const db = new DatabaseSync(file);
+  using db = new DatabaseSync(file);
   db.exec('PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
   const insert = db.prepare('INSERT INTO plants (user, position, number, id, plant) VALUES (?, ?, ?, ?, ?)');
   const BATCH = 500;
@@ -238,9 +216,7 @@ function insertLoop(log: string, file: string): number {
     for (const row of rows.slice(i, i + BATCH)) insert.run(...row);
     db.exec('COMMIT');
   }
-  const took = performance.now() - started;
-  db.close();
-  return took;
+  return performance.now() - started;
 }
 
 /** Measures the time from the start of the process until it is ready, with a full and an empty log. */
@@ -255,16 +231,8 @@ async function measureStart(empty: string, full: string, keyFile: string): Promi
   await readyAfter(full); // binds the rebuilt view to its log
   const more: number[] = [];
   for (let round = 0; round < ROUNDS; round++)
-    more.push((await readyAfter(full)) - (await readyAfter(empty)));
-  addRatio(
-    `start with ${EVENTS} events: seconds more than with none`,
-    '< 1',
-    more.map((ms) => ms / 1_000),
-  );
-}
-
-function fail(error: Error): never {
-  throw error;
+    more.push(((await readyAfter(full)) - (await readyAfter(empty))) / 1_000);
+  addRatio(`start with ${EVENTS} events: seconds more than with none`, '< 1', more);
 }
 
 function median(numbers: number[]): number {
@@ -272,10 +240,12 @@ function median(numbers: number[]): number {
 }
 
 function ratioOf(name: string, goal: string, of: string, to: string): void {
-  const pairs = (rates[of] ?? []).map(
-    ({ perSecond }, i) => perSecond / (rates[to]?.[i]?.perSecond ?? Number.NaN),
+  const rateOf = (load: string, round: number) => rates[load]?.[round]?.perSecond ?? Number.NaN;
+  addRatio(
+    name,
+    goal,
+    Array.from({ length: ROUNDS }, (_, round) => rateOf(of, round) / rateOf(to, round)),
   );
-  addRatio(name, goal, pairs);
 }
 
 function addRatio(name: string, goal: string, pairs: number[]): void {
@@ -303,9 +273,7 @@ function report(): void {
   );
   if (Object.keys(notes).length > 0) console.table(notes);
   const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
-  writeFileSync(
-    values.out,
-    `${JSON.stringify({ machine, rounds: ROUNDS, seconds: SECONDS, rates, ratios, notes }, null, 2)}\n`,
-  );
+  const results = { machine, rounds: ROUNDS, seconds: SECONDS, rates, ratios, notes };
+  writeFileSync(values.out, `${JSON.stringify(results, null, 2)}\n`);
   console.log(`written to ${values.out}`);
 }

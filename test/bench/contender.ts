@@ -7,11 +7,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** A measured server in its own process, without its logs. */
 export type Contender = { url: string; process: ChildProcess };
 
-export async function startContender(
-  script: string,
-  args: string[],
-  env: Record<string, string>,
-): Promise<Contender> {
+type Env = Record<string, string>;
+
+export async function startContender(script: string, args: string[], env: Env): Promise<Contender> {
   const port = await freePort();
   const { EVENTSTOREDB_URL: _, ...inherited } = process.env; // only for contenders whose env has it
   const child = spawn(process.execPath, [script, ...args], {

@@ -21,13 +21,8 @@ const run = promisify(execFile);
 
 /** The rate of the client alone, in its own process. */
 export async function appendAlone(url: string, users: number, seconds: number): Promise<Rate> {
-  const { stdout } = await run(process.execPath, [
-    'test/bench/appendAlone.ts',
-    url,
-    `${users}`,
-    '0',
-    `${seconds}`,
-  ]);
+  const args = ['test/bench/appendAlone.ts', url, `${users}`, '0', `${seconds}`];
+  const { stdout } = await run(process.execPath, args);
   return { p50: Number.NaN, p99: Number.NaN, ...JSON.parse(stdout) };
 }
 
@@ -37,13 +32,11 @@ export async function writePlantsTo(url: string, events: number, users: number):
   console.log(`wrote plants to EventStoreDB, ${Math.round(JSON.parse(stdout).perSecond)} a second`);
 }
 
-export type Following = { client: number; view: number; memory: number[] };
-
 /**
  * Seconds to read all plants with the client's own subscription and with the view, and the view's memory in
  * MiB at each tenth.
  */
-export async function followFromStart(url: string, dir: string): Promise<Following> {
+export async function followFromStart(url: string, dir: string) {
   const client = await emptyLoop(url);
   const view = new PlantsByUser(join(dir, `following-${performance.now()}.db`));
   const log = pino({ level: 'warn' });
@@ -84,23 +77,13 @@ async function emptyLoop(url: string): Promise<number> {
   return took;
 }
 
-/**
- * Milliseconds from the response to a POST on one instance until a GET on another returns the plant, many
- * times.
- */
-export async function visibility(
-  from: Contender,
-  to: Contender,
-  keyFile: string,
-  times: number,
-): Promise<number[]> {
+/** Milliseconds from the response to a POST on one instance until a GET on another returns the plant. */
+export async function visibility(from: Contender, to: Contender, keyFile: string, times: number) {
   const { privateKey } = loadOrCreateKey(keyFile);
   const taken: number[] = [];
   for (let i = 0; i < times; i++) {
-    const token = await issueToken(privateKey, {
-      subject: `visitor-${performance.now()}-${i}`,
-      lifetime: '1h',
-    });
+    const subject = `visitor-${performance.now()}-${i}`;
+    const token = await issueToken(privateKey, { subject, lifetime: '1h' });
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const look = async (): Promise<unknown[]> =>
       (await fetch(`${to.url}/plants`, { headers })).json() as Promise<unknown[]>;

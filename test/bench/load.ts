@@ -17,13 +17,9 @@ export function postPlants(contender: Contender, tokens: string[], seconds: numb
   return load(contender, seconds, (request) => {
     const id = nextId++;
     const authorization = `Bearer ${tokens[id % tokens.length]}`;
+    const headers = { authorization, 'content-type': 'application/json' };
     const body = `{"id":${id},"name":"Fern number ${id}","tag":"indoor"}`;
-    return {
-      ...request,
-      method: 'POST',
-      headers: { authorization, 'content-type': 'application/json' },
-      body,
-    };
+    return { ...request, method: 'POST', headers, body };
   });
 }
 

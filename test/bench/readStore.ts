@@ -5,15 +5,11 @@ import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 const store = await openSqliteStore({
   file: process.argv[2] as string,
   now: () => new Date(),
-  onFatal: (error) => {
-    throw error;
-  },
+  onFatal: console.error,
 });
 let count = 0;
-for await (const { events, caughtUp } of store.subscribe({
-  after: 0n,
-  signal: new AbortController().signal,
-})) {
+const { signal } = new AbortController();
+for await (const { events, caughtUp } of store.subscribe({ after: 0n, signal })) {
   count += events.length;
   if (caughtUp) break;
 }

@@ -123,18 +123,9 @@ export class FakeLog {
 
   #put(stream: string, proposed: ProposedEvent): FakeEvent {
     const events = this.#streams.get(stream);
-    const { id, type, contentType, data, metadata } = proposed;
-    const event = {
-      position: BigInt(this.#end),
-      stream,
-      revision: BigInt(events?.length ?? 0),
-      id,
-      type,
-      contentType,
-      data,
-      metadata,
-      created: Date.now(),
-    };
+    const { type, data, metadata } = proposed;
+    const revision = BigInt(events?.length ?? 0);
+    const event = { ...proposed, position: BigInt(this.#end), stream, revision, created: Date.now() };
     this.#end += 100 + stream.length + type.length + data.length + metadata.length;
     this.#all.push(event);
     if (events) events.push(event);

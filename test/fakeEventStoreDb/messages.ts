@@ -114,9 +114,8 @@ export function batchResponse(request: BatchAppendReq, stream: string, outcome: 
 }
 
 function batchSuccess({ revision, position }: FakeEvent): BatchAppendResp.Success {
-  const at = new shared.AllStreamPosition()
-    .setCommitPosition(`${position}`)
-    .setPreparePosition(`${position}`);
+  const at = new shared.AllStreamPosition();
+  at.setCommitPosition(`${position}`).setPreparePosition(`${position}`);
   return new streams.BatchAppendResp.Success().setCurrentRevision(`${revision}`).setPosition(at);
 }
 
@@ -212,9 +211,8 @@ export function confirmation(subscription: string): ReadResp {
 }
 
 export function checkpoint({ position }: FakeEvent): ReadResp {
-  const reached = new streams.ReadResp.Checkpoint()
-    .setCommitPosition(`${position}`)
-    .setPreparePosition(`${position}`);
+  const reached = new streams.ReadResp.Checkpoint();
+  reached.setCommitPosition(`${position}`).setPreparePosition(`${position}`);
   return new streams.ReadResp().setCheckpoint(reached);
 }
 

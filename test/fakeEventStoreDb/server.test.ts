@@ -28,143 +28,134 @@ import {
 import { status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LOCALHOST } from '../support/localhostCertificate.ts';
+import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { type Drop, FakeEventStoreDb, type FakeOptions } from './server.ts';
+import type { Drop, FakeOptions } from './server.ts';
 
 const LEADER = { address: 'leader.test', port: 2_113 };
 
-describe.each(['batch', 'unimplemented'] as const)(
-  'appending if the server features are %s',
-  (serverFeatures) => {
-    const batch = serverFeatures === 'batch';
+const FEATURES = ['batch', 'unimplemented'] as const;
+describe.each(FEATURES)('appending if the server features are %s', (serverFeatures) => {
+  const batch = serverFeatures === 'batch';
 
-    test('uses the method that the server supports', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      await client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
-      await client.appendToStream('plant-alice/2', event(), { expectedRevision: NO_STREAM });
-      const unary = { features: 1, append: 2, batchAppend: 0, batched: 0, appended: 2 };
-      expect(fake.calls).toMatchObject(batch ? { ...unary, append: 0, batchAppend: 1, batched: 2 } : unary);
-      expect(fake.openBatches).toBe(batch ? 1 : 0);
-    });
+  test('uses the method that the server supports', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    for (const stream of ['plant-alice/1', 'plant-alice/2']) await append(client, stream);
+    const unary = { features: 1, append: 2, batchAppend: 0, batched: 0, appended: 2 };
+    expect(fake.calls).toMatchObject(batch ? { ...unary, append: 0, batchAppend: 1, batched: 2 } : unary);
+    expect(fake.openBatches).toBe(batch ? 1 : 0);
+  });
 
-    test('at a wrong revision returns the stream, the expected and the current revision', async () => {
-      const { client } = await connected({ serverFeatures });
-      const append = (expectedRevision: bigint | 'no_stream' | 'stream_exists') =>
-        failure(client.appendToStream('plant-alice/1', event(), { expectedRevision }));
-      const none = { streamName: 'plant-alice/1', actualVersion: NO_STREAM, message: '', code: undefined };
-      expect(await append(3n)).toMatchObject({ ...none, expectedVersion: 3n });
-      expect(await append(STREAM_EXISTS)).toMatchObject({ ...none, expectedVersion: STREAM_EXISTS });
-      await client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
-      const error = await append(NO_STREAM);
-      expect(error).toBeInstanceOf(WrongExpectedVersionError);
-      expect(error).toMatchObject({ ...none, expectedVersion: NO_STREAM, actualVersion: 0n });
-    });
+  test('at a wrong revision returns the stream, the expected and the current revision', async () => {
+    const { client } = await connected({ serverFeatures });
+    const append = (expectedRevision: bigint | 'no_stream' | 'stream_exists') =>
+      failure(client.appendToStream('plant-alice/1', event(), { expectedRevision }));
+    const none = { streamName: 'plant-alice/1', actualVersion: NO_STREAM, message: '', code: undefined };
+    expect(await append(3n)).toMatchObject({ ...none, expectedVersion: 3n });
+    expect(await append(STREAM_EXISTS)).toMatchObject({ ...none, expectedVersion: STREAM_EXISTS });
+    await client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
+    const error = await append(NO_STREAM);
+    expect(error).toBeInstanceOf(WrongExpectedVersionError);
+    expect(error).toMatchObject({ ...none, expectedVersion: NO_STREAM, actualVersion: 0n });
+  });
 
-    test('the same events again returns the first result, however old', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      const [first, second, third] = [event(), event(), event()];
-      const append = (events: (typeof first)[], expectedRevision: bigint | 'no_stream' | 'any') =>
-        client.appendToStream('plant-alice/1', events, { expectedRevision });
-      const both = await append([first, second], NO_STREAM);
-      expect(both).toMatchObject({
-        nextExpectedRevision: 1n,
-        position: { commit: fake.log.all[1]?.position },
-      });
-      await append([third], 1n);
-      expect(await append([first, second], NO_STREAM)).toEqual(both);
-      expect(await append([first, second], ANY)).toEqual(both);
-      expect(fake.log.all).toHaveLength(3);
-      for (const expected of [NO_STREAM, ANY] as const) {
-        expect(await failure(append([first, event()], expected))).toBeInstanceOf(WrongExpectedVersionError);
-      }
-    });
+  test('the same events again returns the first result, however old', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    const [first, second, third] = [event(), event(), event()];
+    const append = (events: (typeof first)[], expectedRevision: bigint | 'no_stream' | 'any') =>
+      client.appendToStream('plant-alice/1', events, { expectedRevision });
+    const both = await append([first, second], NO_STREAM);
+    expect(both.nextExpectedRevision).toBe(1n);
+    expect(both.position?.commit).toBe(fake.log.all[1]?.position);
+    await append([third], 1n);
+    expect(await append([first, second], NO_STREAM)).toEqual(both);
+    expect(await append([first, second], ANY)).toEqual(both);
+    expect(fake.log.all).toHaveLength(3);
+    for (const expected of [NO_STREAM, ANY] as const)
+      expect(await failure(append([first, event()], expected))).toBeInstanceOf(WrongExpectedVersionError);
+  });
 
-    test('at the revision of the stream always appends, whatever the event ID', async () => {
-      const { client } = await connected({ serverFeatures });
-      const once = event();
-      const first = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
-      const again = await client.appendToStream('plant-alice/1', once, { expectedRevision: 0n });
-      expect(again.nextExpectedRevision).toBe(1n);
-      expect(again.position?.commit).toBeGreaterThan(first.position?.commit ?? 0n);
-    });
+  test('at the revision of the stream always appends, whatever the event ID', async () => {
+    const { client } = await connected({ serverFeatures });
+    const once = event();
+    const first = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
+    const again = await client.appendToStream('plant-alice/1', once, { expectedRevision: 0n });
+    expect(again.nextExpectedRevision).toBe(1n);
+    expect(again.position?.commit).toBeGreaterThan(first.position?.commit ?? 0n);
+  });
 
-    test('rejects events that are too large, and IDs that are not UUIDs', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      const large = jsonEvent({ type: 'Large', data: { text: 'x'.repeat(1_024 * 1_024) } });
-      const tooLarge = await failure(client.appendToStream('plant-alice/1', large));
-      expect(tooLarge).toBeInstanceOf(MaxAppendSizeExceededError);
-      expect(tooLarge).toMatchObject({ maxAppendSize: 1_024 * 1_024 });
-      const unnamed = jsonEvent({ id: 'one', type: 'Written', data: {} });
-      expect(await failure(client.appendToStream('plant-alice/1', unnamed))).toBeInstanceOf(UnknownError);
-      expect(fake.log.all).toEqual([]);
-    });
+  test('rejects events that are too large, and IDs that are not UUIDs', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    const large = jsonEvent({ type: 'Large', data: { text: 'x'.repeat(1_024 * 1_024) } });
+    const tooLarge = await failure(client.appendToStream('plant-alice/1', large));
+    expect(tooLarge).toBeInstanceOf(MaxAppendSizeExceededError);
+    expect(tooLarge).toMatchObject({ maxAppendSize: 1_024 * 1_024 });
+    const unnamed = jsonEvent({ id: 'one', type: 'Written', data: {} });
+    expect(await failure(client.appendToStream('plant-alice/1', unnamed))).toBeInstanceOf(UnknownError);
+    expect(fake.log.all).toEqual([]);
+  });
 
-    test('fails once per injected failure, stored or not', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      const append = () =>
-        failure(client.appendToStream('plant-alice/1', event(), { expectedRevision: ANY }));
-      fake.busy(1);
-      const busy = await append();
-      expect(busy).toBeInstanceOf(batch ? UnknownError : UnavailableError);
-      if (batch) expect(busy.message).toBe('Could not recognize Server Is Busy');
-      fake.failAppends(1, status.INTERNAL);
-      expect(await append()).toBeInstanceOf(UnknownError);
-      fake.notLeader(1, LEADER);
-      expect(await append()).toMatchObject({ type: 'not-leader', leader: LEADER });
-      expect(fake.log.all).toHaveLength(0);
-      const other = newClient(fake);
-      fake.timeOut(1);
-      const late = failure(other.appendToStream('plant-alice/1', event()));
-      expect(await late).toBeInstanceOf(batch ? DeadlineExceededError : TimeoutError);
-      fake.breakAfterStoring(1);
-      expect(await failure(other.appendToStream('plant-alice/1', event()))).toBeInstanceOf(UnavailableError);
-      await other.appendToStream('plant-alice/1', event());
-      expect(fake.log.all).toHaveLength(3);
-    });
+  test('fails once per injected failure, stored or not', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    fake.busy(1);
+    const busy = await failure(append(client));
+    expect(busy).toBeInstanceOf(batch ? UnknownError : UnavailableError);
+    if (batch) expect(busy.message).toBe('Could not recognize Server Is Busy');
+    fake.failAppends(1, status.INTERNAL);
+    expect(await failure(append(client))).toBeInstanceOf(UnknownError);
+    fake.notLeader(1, LEADER);
+    expect(await failure(append(client))).toMatchObject({ type: 'not-leader', leader: LEADER });
+    expect(fake.log.all).toHaveLength(0);
+    const other = connect(fake.url);
+    fake.timeOut(1);
+    expect(await failure(append(other))).toBeInstanceOf(batch ? DeadlineExceededError : TimeoutError);
+    fake.breakAfterStoring(1);
+    expect(await failure(append(other))).toBeInstanceOf(UnavailableError);
+    await append(other);
+    expect(fake.log.all).toHaveLength(3);
+  });
 
-    test('can store without a response, and responds to the retry', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      fake.loseResponses(1);
-      const once = event();
-      let isSettled = false;
-      const lost = client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
-      lost.catch(() => {}).finally(() => (isSettled = true));
-      await expect.poll(() => fake.log.all).toHaveLength(1);
-      const response = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
-      expect(response.position?.commit).toBe(fake.log.all[0]?.position);
-      expect(isSettled).toBe(false);
-    });
+  test('can store without a response, and responds to the retry', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    fake.loseResponses(1);
+    const once = event();
+    let isSettled = false;
+    const lost = client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
+    lost.catch(() => {}).finally(() => (isSettled = true));
+    await expect.poll(() => fake.log.all).toHaveLength(1);
+    const response = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
+    expect(response.position?.commit).toBe(fake.log.all[0]?.position);
+    expect(isSettled).toBe(false);
+  });
 
-    test('can delay responses, in order', async () => {
-      const { fake, client } = await connected({ serverFeatures });
-      await client.appendToStream('plant-alice/warm', event());
-      fake.slow(60);
-      const startedAt = performance.now();
-      const order: number[] = [];
-      const append = (i: number) =>
-        client.appendToStream(`plant-alice/${i}`, event()).then(() => order.push(i));
-      const slow = [append(0), append(1)];
-      await expect.poll(() => fake.log.all).toHaveLength(3);
-      fake.slow(0);
-      await Promise.all([...slow, append(2)]);
-      expect(order).toEqual([0, 1, 2]);
-      expect(performance.now() - startedAt).toBeGreaterThanOrEqual(59);
-    });
-  },
-);
+  test('can delay responses, in order', async () => {
+    const { fake, client } = await connected({ serverFeatures });
+    await append(client, 'plant-alice/warm');
+    fake.slow(60);
+    const startedAt = performance.now();
+    const order: number[] = [];
+    const appendTo = (i: number) => append(client, `plant-alice/${i}`).then(() => order.push(i));
+    const slow = [appendTo(0), appendTo(1)];
+    await expect.poll(() => fake.log.all).toHaveLength(3);
+    fake.slow(0);
+    await Promise.all([...slow, appendTo(2)]);
+    expect(order).toEqual([0, 1, 2]);
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(59);
+  });
+});
 
 describe('the call for server features', () => {
   test('that fails once makes all later appends of the client fail, but not its reads', async () => {
     const { fake, client } = await connected();
     fake.failFeatures(1);
     for (let i = 0; i < 2; i++) {
-      const error = await failure(client.appendToStream('plant-alice/1', event()));
+      const error = await failure(append(client));
       expect(error).toMatchObject({ code: status.INTERNAL });
       expect(error).not.toBeInstanceOf(UnknownError);
     }
     expect(await all(client.readAll())).toEqual([]);
     expect(fake.calls.features).toBe(1);
-    await newClient(fake).appendToStream('plant-alice/1', event());
+    await connect(fake.url).appendToStream('plant-alice/1', event());
   });
 });
 
@@ -208,9 +199,9 @@ describe('reading', () => {
 
   test('the log starts at a position, or before it backwards', async () => {
     const { fake, client } = await connected();
-    const [first, second, third] = [1, 2, 3].map((i) => fake.write(`plant-alice/${i}`).position) as [
-      ...[bigint, bigint, bigint],
-    ];
+    const [first = 0n, second = 0n, third = 0n] = [1, 2, 3].map(
+      (i) => fake.write(`plant-alice/${i}`).position,
+    );
     const at = (position: bigint) => ({ fromPosition: { commit: position, prepare: position } });
     const positions = async (options: Parameters<typeof client.readAll>[0]) =>
       (await all(client.readAll(options))).map(({ commitPosition }) => commitPosition);
@@ -243,7 +234,7 @@ describe('subscribing', () => {
     const { subscription, received } = subscribed(client);
     await expect.poll(() => received).toEqual(['confirmation', 'plant-alice/1', 'caughtUp']);
     expect(subscription.id).toMatch(/^[\da-f-]{36}$/);
-    await client.appendToStream('plant-alice/2', event());
+    await append(client, 'plant-alice/2');
     fake.write('$system');
     fake.write('plant-alice/3');
     await expect.poll(() => received.slice(3)).toEqual(['plant-alice/2', 'plant-alice/3']);
@@ -255,7 +246,7 @@ describe('subscribing', () => {
   test('sends an event with the position that its append returned, and resumes after it', async () => {
     const { client } = await connected();
     const appended = [];
-    for (let i = 0; i < 3; i++) appended.push(await client.appendToStream(`plant-alice/${i}`, event()));
+    for (let i = 0; i < 3; i++) appended.push(await append(client, `plant-alice/${i}`));
     const positions = appended.map(({ position }) => position);
     const { events } = subscribed(client);
     await expect.poll(() => events.map(({ position }) => position)).toEqual(positions);
@@ -289,9 +280,7 @@ describe('subscribing', () => {
     ['internal', UnknownError],
     ['notLeader', NotLeaderError],
   ])('ends on the drop %s with the error of the client', async (how, error) => {
-    const { fake, client } = await connected();
-    const { received, errors } = subscribed(client);
-    await expect.poll(() => received).toContain('caughtUp');
+    const { fake, errors } = await caughtUp();
     expect(fake.dropSubscriptions(how)).toBe(1);
     await expect.poll(() => errors[0]).toBeInstanceOf(error);
     await expect.poll(() => fake.openSubscriptions).toBe(0);
@@ -299,9 +288,7 @@ describe('subscribing', () => {
   });
 
   test('can end without an error', async () => {
-    const { fake, client } = await connected();
-    const { received, errors } = subscribed(client);
-    await expect.poll(() => received).toContain('caughtUp');
+    const { fake, received, errors } = await caughtUp();
     fake.dropSubscriptions('end');
     await expect.poll(() => received.at(-1)).toBe('end');
     expect(errors).toEqual([]);
@@ -315,9 +302,7 @@ describe('subscribing', () => {
   });
 
   test('can be muted without affecting another subscription', async () => {
-    const { fake, client } = await connected();
-    const muted = subscribed(client);
-    await expect.poll(() => muted.received).toContain('caughtUp');
+    const { fake, client, ...muted } = await caughtUp();
     fake.muteSubscriptions();
     fake.write('plant-alice/1');
     const other = subscribed(client);
@@ -340,11 +325,8 @@ describe('subscribing', () => {
     expect(fake.openSubscriptions).toBe(1);
     for (let i = 400; i < 1_000; i++) fake.write(`plant-alice/${i}`, { data: { text } });
     let receivedCount = 0;
-    await expect(
-      (async () => {
-        for await (const _ of subscription) receivedCount++;
-      })(),
-    ).rejects.toBeInstanceOf(TimeoutError);
+    const receiving = Array.fromAsync(subscription, () => receivedCount++);
+    await expect(receiving).rejects.toBeInstanceOf(TimeoutError);
     expect(receivedCount).toBeLessThan(400);
   });
 });
@@ -352,32 +334,30 @@ describe('subscribing', () => {
 describe('the server', () => {
   test('that stops breaks all calls, and restarts with its log', async () => {
     const { fake, client } = await connected();
-    await client.appendToStream('plant-alice/1', event());
+    await append(client);
     const { errors } = subscribed(client);
     fake.loseResponses(1);
-    const lost = failure(client.appendToStream('plant-alice/2', event()));
+    const lost = failure(append(client, 'plant-alice/2'));
     await expect.poll(() => fake.log.all).toHaveLength(2);
     await fake.stop();
     expect(await lost).toBeInstanceOf(UnavailableError);
     await expect.poll(() => errors[0]).toBeInstanceOf(UnavailableError);
     expect([fake.openBatches, fake.openSubscriptions]).toEqual([0, 0]);
-    const unavailable = await failure(client.appendToStream('plant-alice/3', event()));
+    const unavailable = await failure(append(client, 'plant-alice/3'));
     expect(unavailable).toMatchObject({ name: 'Error', code: status.UNAVAILABLE });
     expect(unavailable).not.toBeInstanceOf(UnavailableError);
     await fake.restart();
     expect(await all(client.readAll())).toHaveLength(2);
-    await client.appendToStream('plant-alice/3', event());
+    await append(client, 'plant-alice/3');
   });
 
   test('that is frozen accepts requests and responds after thaw()', async () => {
     const { fake, client } = await connected();
-    await client.appendToStream('plant-alice/1', event());
+    await append(client);
     fake.freeze();
     const order: number[] = [];
-    const appends = [1, 2, 3].map((i) =>
-      client.appendToStream(`plant-bob/${i}`, event()).then(() => order.push(i)),
-    );
-    const other = newClient(fake);
+    const appends = [1, 2, 3].map((i) => append(client, `plant-bob/${i}`).then(() => order.push(i)));
+    const other = connect(fake.url);
     const read = all(other.readAll());
     await sleep(50);
     expect([fake.log.all.length, fake.calls.read]).toEqual([1, 0]);
@@ -385,7 +365,7 @@ describe('the server', () => {
     await Promise.all([...appends, read]);
     expect(order).toEqual([1, 2, 3]);
     fake.thaw();
-    await client.appendToStream('plant-alice/2', event());
+    await append(client, 'plant-alice/2');
   });
 
   test('responds to GET /health/live', async () => {
@@ -394,8 +374,8 @@ describe('the server', () => {
   });
 
   test('is discovered by gossip, and another node when it is unavailable', async () => {
-    const first = await started();
-    const second = await started({ log: first.log });
+    const first = await startFakeServer();
+    const second = await startFakeServer({ log: first.log });
     for (const fake of [first, second]) {
       fake.setMembers([
         { port: first.port, state: 'leader' },
@@ -403,8 +383,8 @@ describe('the server', () => {
       ]);
     }
     const hosts = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const client = disposed(EventStoreDBClient.connectionString(`esdb://${hosts}?tls=false`));
-    await client.appendToStream('plant-alice/1', event());
+    const client = connect(`esdb://${hosts}?tls=false`);
+    await append(client);
     expect([first.calls.appended, second.calls.appended]).toEqual([1, 0]);
     await first.stop();
     second.setMembers([
@@ -412,52 +392,42 @@ describe('the server', () => {
       { port: second.port, state: 'leader' },
     ]);
     const once = event();
-    const append = () => client.appendToStream('plant-alice/2', once, { expectedRevision: NO_STREAM });
-    await expect.poll(append).toMatchObject({ success: true });
+    const retry = () => client.appendToStream('plant-alice/2', once, { expectedRevision: NO_STREAM });
+    await expect.poll(retry).toMatchObject({ success: true });
     expect(second.calls.appended).toBe(1);
   });
 
   test('accepts only known users over TLS', async () => {
     const cert = join(tempDir(), 'cert.pem');
     writeFileSync(cert, LOCALHOST.cert);
-    const fake = await started({ tls: LOCALHOST, users: { admin: 'changeit' } });
-    const as = (user: string) =>
-      disposed(
-        EventStoreDBClient.connectionString(`${fake.url.replace('//', `//${user}`)}&tlsCAFile=${cert}`),
-      );
+    const fake = await startFakeServer({ tls: LOCALHOST, users: { admin: 'changeit' } });
+    const as = (user: string) => connect(`${fake.url.replace('//', `//${user}`)}&tlsCAFile=${cert}`);
     const admin = as('admin:changeit@');
-    await admin.appendToStream('plant-alice/1', event());
+    await append(admin);
     expect(await all(admin.readAll())).toHaveLength(1);
     for (const intruder of [as('admin:wrong@'), as('')]) {
-      expect(await failure(intruder.appendToStream('plant-alice/1', event()))).toBeInstanceOf(
-        AccessDeniedError,
-      );
+      expect(await failure(append(intruder))).toBeInstanceOf(AccessDeniedError);
       expect(await failure(all(intruder.readAll()))).toBeInstanceOf(AccessDeniedError);
     }
-    const withoutCa = disposed(EventStoreDBClient.connectionString(fake.url));
+    const withoutCa = connect(fake.url);
     expect((await failure(all(withoutCa.readAll()))).message).toContain('self-signed certificate');
   });
 });
 
-async function started(options: FakeOptions = {}): Promise<FakeEventStoreDb> {
-  const fake = await FakeEventStoreDb.start(options);
-  onTestFinished(() => fake.stop());
-  return fake;
-}
-
 async function connected(options: FakeOptions = {}) {
-  const fake = await started(options);
-  return { fake, client: newClient(fake) };
+  const fake = await startFakeServer(options);
+  return { fake, client: connect(fake.url) };
 }
 
-function newClient(fake: FakeEventStoreDb): EventStoreDBClient {
-  return disposed(EventStoreDBClient.connectionString(fake.url));
-}
-
-function disposed(client: EventStoreDBClient): EventStoreDBClient {
+function connect(url: string): EventStoreDBClient {
+  const client = EventStoreDBClient.connectionString(url);
   onTestFinished(() => client.dispose());
   return client;
 }
+
+/** Appends an event to a stream, at any revision. */
+const append = (client: EventStoreDBClient, stream = 'plant-alice/1') =>
+  client.appendToStream(stream, event());
 
 function event() {
   return jsonEvent({ id: randomUUID(), type: 'Written', data: { text: 'a' } });
@@ -487,15 +457,19 @@ function subscribed(client: EventStoreDBClient, options: Parameters<typeof clien
   return { subscription, received, events, errors, checkpoints };
 }
 
-async function all(stream: AsyncIterable<ResolvedEvent>): Promise<ResolvedEvent[]> {
-  return Array.fromAsync(stream);
+/** A subscription that has caught up. */
+async function caughtUp() {
+  const { fake, client } = await connected();
+  const subscription = subscribed(client);
+  await expect.poll(() => subscription.received).toContain('caughtUp');
+  return { fake, client, ...subscription };
 }
 
-async function failure(attempt: Promise<unknown>): Promise<Error> {
-  const outcome = await attempt.then(
-    () => new Error('succeeded'),
+const all = (stream: AsyncIterable<ResolvedEvent>) => Array.fromAsync(stream);
+
+/** The error of an attempt, which must fail. */
+const failure = (attempt: Promise<unknown>): Promise<Error> =>
+  attempt.then(
+    () => expect.unreachable('the attempt succeeded'),
     (error: Error) => error,
   );
-  if (outcome.message === 'succeeded') throw outcome;
-  return outcome;
-}

@@ -132,10 +132,8 @@ export class FakeEventStoreDb {
     this.#port = port;
     this.#latency = latency;
 
-    const grpc = new Server({
-      'grpc.max_receive_message_length': 17 * 1_024 * 1_024,
-      'grpc.enable_channelz': 0,
-    });
+    const maxMessage = 17 * 1_024 * 1_024;
+    const grpc = new Server({ 'grpc.max_receive_message_length': maxMessage, 'grpc.enable_channelz': 0 });
     grpc.addService(featuresService.ServerFeaturesService, { getSupportedMethods: this.#features });
     grpc.addService(gossipService.GossipService, { read: this.#gossip });
     grpc.addService(streamsService.StreamsService, {
@@ -212,10 +210,7 @@ export class FakeEventStoreDb {
     this.log.clear();
   }
 
-  /**
-   * Freezes like a stopped process (SIGSTOP): accepts connections and bytes, but does not respond until
-   * thawed.
-   */
+  /** Freezes like a stopped process (SIGSTOP): accepts connections and bytes, but does not respond until thawed. */
   freeze(): void {
     this.#listener.freeze();
   }
@@ -229,9 +224,7 @@ export class FakeEventStoreDb {
     this.#failNextAppends(count, (store) => void store());
   }
 
-  /**
-   * The next appends are stored; instead of a response the call breaks, with all others in the same batch.
-   */
+  /** The next appends are stored; instead of a response the call breaks, with all others in the same batch. */
   breakAfterStoring(count: number): void {
     this.#failNextAppends(count, (store) => {
       store();
@@ -360,11 +353,7 @@ export class FakeEventStoreDb {
     this.calls.batchAppend++;
     this.#batches.add(call);
     const pending = new Map<string, Append>();
-    let isOver = false;
-    const closed = () => {
-      isOver = true;
-      this.#batches.delete(call);
-    };
+    const closed = () => void this.#batches.delete(call);
     const fail = (error: CallError) => {
       closed();
       this.#response(() => call.emit('error', error));
@@ -377,7 +366,7 @@ export class FakeEventStoreDb {
     const accessError = this.#accessError(call.metadata);
     if (accessError?.code === status.UNAUTHENTICATED) fail(accessError);
     call.on('data', (request: BatchAppendReq) => {
-      if (isOver) return;
+      if (!this.#batches.has(call)) return;
       const correlation = request.getCorrelationId()?.getString() ?? '';
       const options = request.getOptions();
       if (options) pending.set(correlation, appendOf(options, []));
@@ -406,21 +395,11 @@ export class FakeEventStoreDb {
       this.#redirect() ??
       this.#leaderRequired(call.metadata) ??
       (subscribes ? undefined : this.#readFailures.shift());
+    const heldAfter = () => this.#heldAfter;
     if (accessError) this.#response(() => call.emit('error', accessError));
     else if (subscribes)
-      this.#subscribe(
-        call,
-        new Subscription(this.log, options, this.#options.caughtUp ?? true, () => this.#heldAfter),
-      );
-    else
-      this.#feed(
-        call,
-        new Feed(
-          call,
-          read(this.log, options, () => this.#heldAfter),
-        ),
-        this.#reads,
-      );
+      this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true, heldAfter));
+    else this.#feed(call, new Feed(call, read(this.log, options, heldAfter)), this.#reads);
   };
 
   #subscribe(call: ReadCall, subscription: Subscription): void {

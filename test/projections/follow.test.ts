@@ -6,46 +6,26 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Follower, type Progress, REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ReadYourWrites } from '../../projections/readYourWrites.ts';
-import {
-  type Batch,
-  type EventStore,
-  NO_STREAM,
-  type RecordedEvent,
-  START,
-} from '../../src/eventStore/eventStore.ts';
-import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { type Batch, type EventStore, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { stopClock } from '../support/clock.ts';
+import { openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { created } from './created.ts';
 
 const NONE = new Set<string>();
 
-async function openStore(dir: string): Promise<EventStore> {
-  const onFatal = (error: Error): never => {
-    throw error;
-  };
-  const store = await openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
-  onTestFinished(() => store.close());
-  return store;
-}
+type Options = Partial<ConstructorParameters<typeof Follower>[0]>;
 
-type FollowedView = { follower: Follower; view: PlantsByUser; logged: string[]; close: () => Promise<void> };
-
-function followIn(
-  dir: string,
-  store: EventStore,
-  options: Partial<ConstructorParameters<typeof Follower>[0]> = {},
-): FollowedView {
+function followIn(dir: string, store: EventStore, options: Options = {}) {
   const view = new PlantsByUser(join(dir, 'view.db'));
   const logged: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
   const follower = new Follower({ store, view, skip: NONE, logger, ...options });
-  let closed = false;
-  const close = async (): Promise<void> => {
-    if (closed) return;
-    closed = true;
-    await follower.stop();
-    view.close();
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= follower.stop().then(() => view.close());
+    return closed;
   };
   onTestFinished(close);
   return { follower, view, logged, close };
@@ -56,6 +36,15 @@ async function followUpTo(dir: string, store: EventStore, position: bigint): Pro
   const { follower, close } = followIn(dir, store);
   await follower.reached(position);
   await close();
+}
+
+/** A log with the Fern of alice, and its directory with a closed view that has it. */
+async function followedLog(): Promise<{ dir: string; store: EventStore }> {
+  const dir = tempDir();
+  const store = await openIn(dir);
+  await createNamed(store, 'alice', 1, 'Fern');
+  await followUpTo(dir, store, 1n);
+  return { dir, store };
 }
 
 function createNamed(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
@@ -70,7 +59,7 @@ function namesOf(view: PlantsByUser, user: string): string[] {
 
 test('a view has the existing and the later events of its log', async () => {
   const dir = tempDir();
-  const store = await openStore(dir);
+  const store = await openIn(dir);
   await createNamed(store, 'alice', 1, 'Fern');
   const { follower, view } = followIn(dir, store);
   await follower.reached(START);
@@ -81,9 +70,7 @@ test('a view has the existing and the later events of its log', async () => {
 });
 
 test('waiting for a position that is not reached times out', async () => {
-  const dir = tempDir();
-  const store = await openStore(dir);
-  const { follower } = followIn(dir, store);
+  const { follower } = followIn(tempDir(), await openIn(tempDir()));
   await follower.reached(START);
   stopClock();
   const late = expect(follower.reached(1n)).rejects.toThrow(ViewBehind);
@@ -93,11 +80,11 @@ test('waiting for a position that is not reached times out', async () => {
 
 test('waiting for the start waits until the view has caught up', async () => {
   const dir = tempDir();
-  const filled = await openStore(dir);
+  const filled = await openIn(dir);
   for (let i = 0; i < 1_200; i++) void createNamed(filled, 'alice', i, `${i}`);
   await createNamed(filled, 'bob', 1, 'Oak');
   await filled.close();
-  const store = await openStore(dir);
+  const store = await openIn(dir);
   const progress: Progress[] = [];
   const { follower, view } = followIn(dir, store, { onProgress: (one) => void progress.push(one) });
   expect(follower.notReady).toContain('catching up');
@@ -108,30 +95,17 @@ test('waiting for the start waits until the view has caught up', async () => {
 });
 
 test('a view resumes from its checkpoint', async () => {
-  const dir = tempDir();
-  const store = await openStore(dir);
-  await createNamed(store, 'alice', 1, 'Fern');
-  await followUpTo(dir, store, 1n);
+  const { dir, store } = await followedLog();
   await createNamed(store, 'alice', 2, 'Moss');
-  const starts: bigint[] = [];
-  const spied: EventStore = {
-    ...store,
-    subscribe: (options) => {
-      starts.push(options.after);
-      return store.subscribe(options);
-    },
-  };
-  const { follower, view } = followIn(dir, spied);
+  const subscribe = vi.spyOn(store, 'subscribe');
+  const { follower, view } = followIn(dir, store);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
-  expect(starts).toEqual([1n]);
+  expect(subscribe.mock.calls).toMatchObject([[{ after: 1n }]]);
 });
 
 test('a view whose file is missing is rebuilt', async () => {
-  const dir = tempDir();
-  const store = await openStore(dir);
-  await createNamed(store, 'alice', 1, 'Fern');
-  await followUpTo(dir, store, 1n);
+  const { dir, store } = await followedLog();
   rmSync(join(dir, 'view.db'));
   const { follower, view } = followIn(dir, store);
   await follower.reached(1n);
@@ -139,11 +113,8 @@ test('a view whose file is missing is rebuilt', async () => {
 });
 
 test('a view of another log is rebuilt', async () => {
-  const [dir, other] = [tempDir(), tempDir()];
-  const store = await openStore(dir);
-  await createNamed(store, 'alice', 1, 'Fern');
-  await followUpTo(dir, store, 1n);
-  const replaced = await openStore(other);
+  const { dir } = await followedLog();
+  const replaced = await openIn(tempDir());
   await createNamed(replaced, 'alice', 1, 'Palm');
   const { follower, view, logged } = followIn(dir, replaced);
   await follower.reached(1n);
@@ -153,19 +124,19 @@ test('a view of another log is rebuilt', async () => {
 
 test('a view is rebuilt if its log is replaced by an older backup', async () => {
   const dir = tempDir();
-  const first = await openStore(dir);
+  const first = await openIn(dir);
   await createNamed(first, 'alice', 1, 'Fern');
   await first.close();
   copyFileSync(join(dir, 'log.db'), join(dir, 'backup.db'));
 
-  const second = await openStore(dir);
+  const second = await openIn(dir);
   await createNamed(second, 'alice', 2, 'Lost');
   await createNamed(second, 'bob', 1, 'Lost too');
   await followUpTo(dir, second, 3n);
   await second.close();
   copyFileSync(join(dir, 'backup.db'), join(dir, 'log.db'));
 
-  const third = await openStore(dir);
+  const third = await openIn(dir);
   await createNamed(third, 'alice', 3, 'Moss');
   const { follower, view } = followIn(dir, third);
   await follower.reached(2n);
@@ -173,9 +144,9 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
   expect(namesOf(view, 'bob')).toEqual([]);
 });
 
-test('a createNamed that does not fit its schema halts the projection with a log line, until it is skipped', async () => {
+test('a PlantCreated that does not fit its schema halts the projection with a log line, until it is skipped', async () => {
   const dir = tempDir();
-  const store = await openStore(dir);
+  const store = await openIn(dir);
   await createNamed(store, 'alice', 1, 'Fern');
   const malformed = { id: crypto.randomUUID(), type: 'PlantCreated', data: { name: 5 }, metadata: {} };
   await store.append('plant-alice/2', malformed, NO_STREAM);
@@ -197,7 +168,7 @@ test('a createNamed that does not fit its schema halts the projection with a log
 
 test('a view that cannot be saved continues in memory, and is saved later', async () => {
   const dir = tempDir();
-  const store = await openStore(dir);
+  const store = await openIn(dir);
   const { follower, view, logged } = followIn(dir, store);
   await follower.reached(START);
   const other = new DatabaseSync(join(dir, 'view.db'));
@@ -218,25 +189,22 @@ test('a view that cannot be saved continues in memory, and is saved later', asyn
 
 test('a failed subscription is retried', async () => {
   const dir = tempDir();
-  const store = await openStore(dir);
-  let failures = 0;
-  const flaky: EventStore = {
-    ...store,
-    subscribe: (options) => {
-      if (failures++ < 2) throw new Error('away');
-      return store.subscribe(options);
-    },
+  const store = await openIn(dir);
+  const unavailable = () => {
+    throw new Error('unavailable');
   };
-  const { follower, view } = followIn(dir, flaky);
+  const subscribe = vi.spyOn(store, 'subscribe');
+  subscribe.mockImplementationOnce(unavailable).mockImplementationOnce(unavailable);
+  const { follower, view } = followIn(dir, store);
   await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
-  expect(failures).toBe(3);
+  expect(subscribe).toHaveBeenCalledTimes(3);
 });
 
 /** A store whose log has an identity and pages only once the test gives them. */
 function givenStore() {
   const log = { id: '', pages: [] as Batch[] };
-  let wake = (): void => {};
+  let wake = Promise.withResolvers<void>();
   const store = {
     logId: async () => log.id,
     lastPosition: async () => START,
@@ -245,34 +213,27 @@ function givenStore() {
       yield { events: [], caughtUp: true };
       for (;;) {
         while (log.pages.length > 0) yield log.pages.shift() as Batch;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
+        await wake.promise;
       }
     },
   } as unknown as EventStore;
   const give = (...pages: Batch[]): void => {
     log.id = 'log';
     log.pages.push(...pages);
-    wake();
+    wake.resolve();
+    wake = Promise.withResolvers();
   };
   return { store, give };
-}
-
-function created(position: bigint): RecordedEvent {
-  const data = { id: `${position}`, user: 'alice', name: 'Fern' };
-  const stream = `plant-alice/${position}`;
-  return { position, stream, revision: 0n, id: `${position}`, type: 'PlantCreated', data, metadata: {} };
 }
 
 test('a view of a log without events that gets many is not read before it has caught up', async () => {
   const { store, give } = givenStore();
   const { follower, view } = followIn(tempDir(), store);
   await follower.reached(START);
-  give({ events: [created(1n)], caughtUp: false });
+  give({ events: [created(1, 'alice', 'Fern')], caughtUp: false });
   await expect.poll(() => view.applied.position).toBe(1n);
   expect(follower.notReady).toMatch(/catching up/);
-  give({ events: [created(2n)], caughtUp: true });
+  give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
   await follower.reached(2n, 'log');
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Fern']);
 });
@@ -283,9 +244,9 @@ test('the first events of a log do not count as a reset: acknowledged writes are
   await follower.reached(START);
   const reads = new ReadYourWrites([follower]);
   reads.acknowledge('log', 2n);
-  give({ events: [created(1n)], caughtUp: true });
+  give({ events: [created(1, 'alice', 'Fern')], caughtUp: true });
   await follower.reached(1n, 'log');
   const read = reads.upTo(follower.view, 'log', START);
-  give({ events: [created(2n)], caughtUp: true });
+  give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
   expect(await read).toBe(2n);
 });

@@ -1,8 +1,8 @@
-import { closeSync, fstatSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { InvalidEvent, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
@@ -12,15 +12,24 @@ import { created } from './created.ts';
 const NONE = new Set<string>();
 const LOG_ID = 'slog';
 
-function view(file = join(tempDir(), 'view.db')): PlantsByUser {
+/** The view in a file, with these events applied. */
+function view(file = join(tempDir(), 'view.db'), events: RecordedEvent[] = []): PlantsByUser {
   const opened = new PlantsByUser(file);
   if (opened.applied.logId === '') opened.reset(LOG_ID);
+  opened.apply(events, NONE);
   onTestFinished(() => {
     try {
       opened.close();
     } catch {} // closed by the test
   });
   return opened;
+}
+
+/** The path of a closed view with these events. */
+function viewFile(events: RecordedEvent[]): string {
+  const file = join(tempDir(), 'view.db');
+  view(file, events).close();
+  return file;
 }
 
 function listOf(of: PlantsByUser, user: string, { after = START, limit = 500 } = {}): unknown[] {
@@ -40,8 +49,7 @@ describe.each([
   ['saved', (of: PlantsByUser) => of.save()],
 ])('plants %s', (_, saveIfNeeded) => {
   function viewOfPlants(): PlantsByUser {
-    const filledView = view();
-    filledView.apply(PLANTS, NONE);
+    const filledView = view(undefined, PLANTS);
     saveIfNeeded(filledView);
     return filledView;
   }
@@ -66,24 +74,17 @@ describe.each([
       last: 3n,
       hasMore: true,
     });
-    expect(filledView.plantsOf('alice', { after: page.last, upTo: 4n, limit: 2 })).toMatchObject({
-      count: 1,
-      hasMore: false,
-    });
-    expect(filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 3 })).toMatchObject({
-      count: 3,
-      hasMore: false,
-    });
+    const rest = filledView.plantsOf('alice', { after: page.last, upTo: 4n, limit: 2 });
+    expect(rest).toMatchObject({ count: 1, hasMore: false });
+    const all = filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 3 });
+    expect(all).toMatchObject({ count: 3, hasMore: false });
   });
 
   test('after the requested position are not returned', () => {
     const filledView = viewOfPlants();
     filledView.apply([created(5, 'alice', 'Late')], NONE);
-    expect(filledView.plantsOf('alice', { after: START, upTo: 3n, limit: 9 })).toMatchObject({
-      count: 2,
-      last: 3n,
-      hasMore: false,
-    });
+    const page = filledView.plantsOf('alice', { after: START, upTo: 3n, limit: 9 });
+    expect(page).toMatchObject({ count: 2, last: 3n, hasMore: false });
   });
 
   test('are listed again when their owner has another one', () => {
@@ -94,40 +95,28 @@ describe.each([
   });
 });
 
-describe('a page', () => {
-  test('can be partly from the file and partly from memory', () => {
-    const filledView = view();
-    filledView.apply(PLANTS.slice(0, 3), NONE);
-    filledView.save();
-    filledView.apply(PLANTS.slice(3), NONE);
-    expect(listOf(filledView, 'alice')).toHaveLength(3);
-    expect(filledView.plantsOf('alice', { after: START, upTo: 4n, limit: 2 })).toMatchObject({
-      last: 3n,
-      hasMore: true,
-    });
-    expect(filledView.plantsOf('alice', { after: 1n, upTo: 4n, limit: 2 })).toMatchObject({
-      last: 4n,
-      hasMore: false,
-    });
-  });
+test('a page can be partly from the file and partly from memory', () => {
+  const filledView = view(undefined, PLANTS.slice(0, 3));
+  filledView.save();
+  filledView.apply(PLANTS.slice(3), NONE);
+  expect(listOf(filledView, 'alice')).toHaveLength(3);
+  const [first, second] = [START, 1n].map((after) =>
+    filledView.plantsOf('alice', { after, upTo: 4n, limit: 2 }),
+  );
+  expect(first).toMatchObject({ last: 3n, hasMore: true });
+  expect(second).toMatchObject({ last: 4n, hasMore: false });
 });
 
 describe('the checkpoint', () => {
   test('is saved and loaded with the rows', () => {
-    const file = join(tempDir(), 'view.db');
-    const first = view(file);
-    first.apply(PLANTS, NONE);
-    first.close();
-    const again = view(file);
+    const again = view(viewFile(PLANTS));
     expect(again.applied).toEqual({ logId: LOG_ID, position: 4n, eventId: 'event-4' });
-    expect(again.applied.position).toBe(4n);
     expect(listOf(again, 'alice')).toHaveLength(3);
   });
 
   test('is as old as the saved rows after a crash', () => {
     const file = join(tempDir(), 'view.db');
-    const crashed = view(file);
-    crashed.apply(PLANTS.slice(0, 2), NONE);
+    const crashed = view(file, PLANTS.slice(0, 2));
     crashed.save();
     crashed.apply(PLANTS.slice(2), NONE);
     const again = view(file);
@@ -148,8 +137,8 @@ describe('an event that', () => {
     ['is of no plant: an ID with a leading zero', { stream: 'plant-alice/01' }],
     ['is of no plant: an ID beyond 64 bits', { stream: 'plant-alice/9223372036854775808' }],
   ])('%s is skipped', (_, other) => {
-    const filledView = view();
-    filledView.apply([{ ...created(1, 'alice', 'Fern'), ...other }, created(2, 'alice', 'Moss')], NONE);
+    const event = { ...created(1, 'alice', 'Fern'), ...other };
+    const filledView = view(undefined, [event, created(2, 'alice', 'Moss')]);
     expect(listOf(filledView, 'alice')).toEqual([{ name: 'Moss' }]);
     expect(filledView.applied.position).toBe(2n);
   });
@@ -173,32 +162,20 @@ describe('an event that', () => {
 });
 
 describe('a file that', () => {
+  const OTHER_DATABASE =
+    'DROP TABLE plants; DROP TABLE checkpoint; CREATE TABLE other (a); PRAGMA application_id = 7';
+  const change = (sql: string) => (file: string) => {
+    using db = new DatabaseSync(file);
+    db.exec(sql);
+  };
+
   test.each([
     ['is garbage', (file: string) => writeFileSync(file, 'garbage'.repeat(1_000))],
-    [
-      'is another database',
-      (file: string) => {
-        const db = new DatabaseSync(file);
-        db.exec(
-          'DROP TABLE plants; DROP TABLE checkpoint; CREATE TABLE other (a); PRAGMA application_id = 7',
-        );
-        db.close();
-      },
-    ],
+    ['is another database', change(OTHER_DATABASE)],
     ['is truncated', (file: string) => truncateSync(file, 5_000)],
-    [
-      'has another version',
-      (file: string) => {
-        const db = new DatabaseSync(file);
-        db.exec('PRAGMA user_version = 999');
-        db.close();
-      },
-    ],
+    ['has another version', change('PRAGMA user_version = 999')],
   ])('%s is replaced', (_, damage) => {
-    const file = join(tempDir(), 'view.db');
-    const first = view(file);
-    first.apply(PLANTS, NONE);
-    first.close();
+    const file = viewFile(PLANTS);
     damage(file);
     const again = view(file);
     expect(again.replaced).toBeTruthy();
@@ -208,25 +185,19 @@ describe('a file that', () => {
   });
 
   test('is found damaged during a read is replaced, and onDamage is called', () => {
-    const file = join(tempDir(), 'view.db');
-    const first = view(file);
     const many = Array.from({ length: 2_000 }, (_, i) =>
       created(i + 1, i % 2 ? 'alice' : 'bob', `Fern ${i}`),
     );
-    first.apply(many, NONE);
-    first.close();
+    const file = viewFile(many);
     const PAGE = 4096;
-    const opened = openSync(file, 'r+');
     const afterRootPages = 3 * PAGE;
-    writeSync(opened, Buffer.alloc(fstatSync(opened).size - afterRootPages, 255), 0, null, afterRootPages);
-    closeSync(opened);
+    writeFileSync(file, readFileSync(file).fill(255, afterRootPages));
 
     const damaged = view(file);
-    let damageCount = 0;
-    damaged.onDamage = () => void damageCount++;
+    damaged.onDamage = vi.fn();
     expect(damaged.applied.position).toBe(2_000n);
     expect(() => listOf(damaged, 'alice')).toThrow(ViewDamaged);
-    expect(damageCount).toBe(1);
+    expect(damaged.onDamage).toHaveBeenCalledOnce();
     expect(damaged.applied.position).toBe(START);
     damaged.apply(many, NONE);
     damaged.save();
@@ -235,22 +206,16 @@ describe('a file that', () => {
 });
 
 test('a page query beyond the checkpoint is rejected', () => {
-  const filledView = view();
-  filledView.apply(PLANTS, NONE);
+  const filledView = view(undefined, PLANTS);
   expect(() => filledView.plantsOf('alice', { after: START, upTo: 5n, limit: 9 })).toThrow(ViewDamaged);
 });
 
 test('after any saves, restarts and resets, the view is the fold of the log', () => {
   const USERS = ['alice', 'bob', 'a-b', 'a-b/1', '%61', '🌱'];
+  const tag = fc.option(fc.string(), { nil: undefined });
+  const plant = fc.record({ user: fc.constantFrom(...USERS), name: fc.string(), tag });
   const step = fc.oneof(
-    {
-      weight: 6,
-      arbitrary: fc.record({
-        user: fc.constantFrom(...USERS),
-        name: fc.string(),
-        tag: fc.option(fc.string(), { nil: undefined }),
-      }),
-    },
+    { weight: 6, arbitrary: plant },
     { weight: 1, arbitrary: fc.constantFrom('save', 'crash', 'close', 'reset', 'list') },
   );
   fc.assert(
@@ -261,13 +226,11 @@ test('after any saves, restarts and resets, the view is the fold of the log', ()
       const log: RecordedEvent[] = [];
       const catchUp = (): void => current.apply(log.slice(Number(current.applied.position)), NONE);
       const expectFold = (): void => {
-        for (const user of USERS) {
+        for (const owner of USERS) {
           const own = log
-            .map(({ data }) => data as { user: string; name: string; tag?: string })
-            .filter((plant) => plant.user === user);
-          expect(listOf(current, user)).toEqual(
-            own.map(({ name, tag }) => (tag === undefined ? { name } : { name, tag })),
-          );
+            .map(({ data }) => data as { id: string; user: string })
+            .filter(({ user }) => user === owner);
+          expect(listOf(current, owner)).toEqual(own.map(({ id: _, user, ...plant }) => plant));
         }
       };
       for (const one of steps) {

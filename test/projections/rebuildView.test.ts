@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Follower } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { rebuildView } from '../../projections/rebuildView.ts';
@@ -15,17 +15,15 @@ import {
   NO_STREAM,
   START,
 } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
-import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { everything } from '../eventStore/contract.ts';
-import { openIn, startFakeServer } from '../support/stores.ts';
+import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
-const log = pino({ level: 'silent' });
 
 type Options = Partial<Parameters<typeof rebuildView>[0]>;
+type Progress = Parameters<NonNullable<Options['onProgress']>>[0];
 
 const rebuild = (log: EventLog, file: string, options: Options = {}) =>
   rebuildView({
@@ -49,28 +47,24 @@ async function logOf(plants = 6): Promise<{ store: EventStore; file: string }> {
 
 async function createUpTo(store: EventStore, last: number, first = 1): Promise<void> {
   const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
-  const ids = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  await Promise.all(
-    ids.map((id) => {
-      const user = id % 2 ? 'alice' : 'bob';
-      return createPlant(store, { user, id: BigInt(id), name: `${user}'s ${id}` }, context);
-    }),
-  );
+  const create = (_: unknown, i: number) => {
+    const [user, id] = [(first + i) % 2 ? 'alice' : 'bob', first + i];
+    return createPlant(store, { user, id: BigInt(id), name: `${user}'s ${id}` }, context);
+  };
+  await Promise.all(Array.from({ length: last - first + 1 }, create));
 }
 
 /** The lists of both users in a file, and its checkpoint. */
 function contentOf(file: string) {
   const view = new PlantsByUser(file);
-  try {
-    const { logId, position } = view.applied;
-    const listed = (user: string) => {
-      const { plants } = view.plantsOf(user, { after: START, upTo: position, limit: 2 ** 31 - 1 });
-      return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
-    };
-    return { logId, position, alice: listed('alice'), bob: listed('bob'), replaced: view.replaced };
-  } finally {
-    view.close();
-  }
+  const { logId, position } = view.applied;
+  const listed = (user: string) => {
+    const { plants } = view.plantsOf(user, { after: START, upTo: position, limit: 2 ** 31 - 1 });
+    return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
+  };
+  const content = { logId, position, alice: listed('alice'), bob: listed('bob'), replaced: view.replaced };
+  view.close();
+  return content;
 }
 
 const SIX_PLANTS = {
@@ -84,15 +78,14 @@ const SIX_PLANTS = {
 const leftovers = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith('view.db') && name !== basename(file));
 
-/** Writes a view that differs from the new one. */
-function writeOld(file: string): void {
+/** Writes a view that differs from the new one, changed further by this SQL. */
+function writeOld(file: string, change = ''): void {
   const view = new PlantsByUser(file);
   view.reset('old');
   view.close();
   using db = new DatabaseSync(file);
-  db.exec(
-    `INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}'); UPDATE checkpoint SET position = 1`,
-  );
+  db.exec(`INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}')`);
+  db.exec(`UPDATE checkpoint SET position = 1; ${change}`);
 }
 
 const isOld = (file: string): boolean => contentOf(file).alice[0] === 'Weed';
@@ -111,48 +104,31 @@ describe('a rebuilt view', () => {
   test('is resumed, not rebuilt, by the next server', async () => {
     const { store, file } = await logOf();
     await rebuild(store, file);
-    const starts: bigint[] = [];
-    const subscribe: EventStore['subscribe'] = (options) => {
-      starts.push(options.after);
-      return store.subscribe(options);
-    };
+    const subscribe = vi.spyOn(store, 'subscribe');
     const view = new PlantsByUser(file);
-    const follower = new Follower({ store: { ...store, subscribe }, view, skip: NONE, logger: log });
+    const follower = new Follower({ store, view, skip: NONE, logger: pino({ level: 'silent' }) });
     await follower.reached(6n);
     await follower.stop();
     view.close();
-    expect({ starts, resets: follower.resets }).toEqual({ starts: [6n], resets: 0 });
+    expect(subscribe.mock.calls).toMatchObject([[{ after: 6n }]]);
+    expect(follower.resets).toBe(0);
   });
 
   test('of an empty log is empty', async () => {
     const { store, file } = await logOf(0);
     expect(await rebuild(store, file)).toEqual({ events: 0 });
-    expect(contentOf(file)).toMatchObject({
-      logId: await store.logId(),
-      position: START,
-      alice: [],
-      bob: [],
-    });
+    const logId = await store.logId();
+    expect(contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
   });
 
   test('of EventStoreDB is the fold of its log', async () => {
-    const server = await startFakeServer();
-    const store = await openEventStoreDb({
-      url: server.url,
-      timeoutMs: 10_000,
-      prefix: PLANT_STREAM_PREFIX,
-      logger: log,
-    });
-    onTestFinished(() => store.close());
+    const { url } = await startFakeServer();
+    const store = await overFakeServer(url);
     await createUpTo(store, 6);
     const file = join(tempDir(), 'view.db');
     expect(await rebuild(store, file)).toEqual({ events: 6 });
-    const all = await everything(store);
-    const listed = (user: string) =>
-      all.flatMap(({ data }) => {
-        const { name, user: owner } = data as { name: string; user: string };
-        return owner === user ? [name] : [];
-      });
+    const all = (await everything(store)).map(({ data }) => data as { name: string; user: string });
+    const listed = (owner: string) => all.filter(({ user }) => user === owner).map(({ name }) => name);
     expect(contentOf(file)).toMatchObject({
       alice: listed('alice'),
       bob: listed('bob'),
@@ -163,7 +139,7 @@ describe('a rebuilt view', () => {
 
   test('is complete up to its checkpoint if events are appended meanwhile', async () => {
     const { store, file } = await logOf(1_100);
-    let late: Promise<unknown> | undefined;
+    let late: Promise<void> | undefined;
     const onProgress = (): void => {
       late ??= createUpTo(store, 1_200, 1_101);
     };
@@ -188,33 +164,16 @@ describe('a rebuilt view', () => {
 describe('a rebuild replaces:', () => {
   test.for<[string, (file: string) => void]>([
     ['no view', () => {}],
-    ['another view', writeOld],
+    ['another view', (file) => writeOld(file)],
     ['garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage'))],
     ['an empty file', (file) => writeFileSync(file, '')],
-    [
-      'a view of another version',
-      (file) => {
-        writeOld(file);
-        using db = new DatabaseSync(file);
-        db.exec('PRAGMA user_version = 7');
-      },
-    ],
-    [
-      'the write-ahead log of a killed server',
-      (file) => {
-        writeOld(file);
-        const [view, wal] = filesAfterCrash(file, `UPDATE plants SET plant = '{"name":"Nettle"}'`);
-        writeFileSync(file, view);
-        writeFileSync(`${file}-wal`, wal);
-      },
-    ],
+    ['a view of another version', (file) => writeOld(file, 'PRAGMA user_version = 7')],
+    ['the write-ahead log of a killed server', writeAsAfterCrash],
     [
       'a write-ahead log without its view',
       (file) => {
-        writeOld(file);
-        const [, wal] = filesAfterCrash(file, `UPDATE plants SET plant = '{"name":"Nettle"}'`);
+        writeAsAfterCrash(file);
         rmSync(file);
-        writeFileSync(`${file}-wal`, wal);
       },
     ],
     [
@@ -256,11 +215,14 @@ describe('a rebuild replaces:', () => {
   });
 });
 
-/** The files as a process leaves them if it is killed after this write. */
-function filesAfterCrash(file: string, sql: string): [view: Buffer, wal: Buffer] {
-  using db = new DatabaseSync(file);
-  db.exec(sql);
-  return [readFileSync(file), readFileSync(`${file}-wal`)];
+/** Writes the files that a killed process leaves after a write. */
+function writeAsAfterCrash(file: string): void {
+  writeOld(file);
+  const db = new DatabaseSync(file);
+  db.exec(`UPDATE plants SET plant = '{"name":"Nettle"}'`);
+  const left = [file, `${file}-wal`].map((name) => [name, readFileSync(name)] as const);
+  db.close();
+  for (const [name, bytes] of left) writeFileSync(name, bytes);
 }
 
 describe('the old view is kept, without leftover files, if', () => {
@@ -276,12 +238,16 @@ describe('the old view is kept, without leftover files, if', () => {
     return outcome;
   }
 
-  test('the rebuild is aborted', async () => {
+  test.each<[when: string, isTime: (progress: Progress) => boolean]>([
+    ['', () => true],
+    [' after the last event', ({ position, end }) => position === end],
+  ])('the rebuild is aborted%s', async (_, isTime) => {
     const stopping = new AbortController();
     const reason = new Error('stopped');
-    expect(await attempt(() => ({ signal: stopping.signal, onProgress: () => stopping.abort(reason) }))).toBe(
-      reason,
-    );
+    const onProgress = (progress: Progress) => {
+      if (isTime(progress)) stopping.abort(reason);
+    };
+    expect(await attempt(() => ({ signal: stopping.signal, onProgress }))).toBe(reason);
   });
 
   test('the rebuild is aborted before its start', async () => {
@@ -289,29 +255,15 @@ describe('the old view is kept, without leftover files, if', () => {
     expect(await attempt(() => ({ signal: AbortSignal.abort(reason) }))).toBe(reason);
   });
 
-  test('the rebuild is aborted after the last event', async () => {
-    const stopping = new AbortController();
-    const reason = new Error('stopped');
-    const onProgress: Options['onProgress'] = ({ position, end }) => {
-      if (position === end) stopping.abort(reason);
-    };
-    expect(await attempt(() => ({ signal: stopping.signal, onProgress }))).toBe(reason);
-  });
-
   test('the log is closed meanwhile', async () => {
-    expect(await attempt((store) => ({ onProgress: () => void store.close() }))).toMatchObject({
-      name: 'StoreUnavailable',
-      message: 'the log is closed',
-    });
+    const outcome = await attempt((store) => ({ onProgress: () => void store.close() }));
+    expect(outcome).toMatchObject({ name: 'StoreUnavailable', message: 'the log is closed' });
   });
 
   test('the log cannot be read', async () => {
-    const logId = async (): Promise<never> => {
-      throw new Error('unavailable');
-    };
-    expect(await attempt((store) => ({ log: { ...store, logId } }))).toMatchObject({
-      message: 'unavailable',
-    });
+    const unavailable = new Error('unavailable');
+    const logId = () => Promise.reject(unavailable);
+    expect(await attempt((store) => ({ log: { ...store, logId } }))).toBe(unavailable);
   });
 });
 

@@ -52,6 +52,23 @@ function open(file: string, events: readonly RecordedEvent[] = PLANTS, skip = NO
   return comparison;
 }
 
+const missing = (position: bigint, user: string): Problem => ({
+  position,
+  problem: `the log has a plant of "${user}" that the view does not have`,
+});
+const surplus = (position: bigint, user: string, name: string): Problem => ({
+  position,
+  problem: `the view has a plant of "${user}" that the log does not have: {"name":"${name}"}`,
+});
+const beyond = (position: bigint, user: string, name: string): Problem => ({
+  position,
+  problem: `the view has a plant of "${user}" beyond its checkpoint: {"name":"${name}"}`,
+});
+const unknownCheckpoint = (position: bigint): Problem => ({
+  position,
+  problem: 'the checkpoint of the view names an event that the log does not have',
+});
+
 /** All differences from a log; `meanwhile` is called before the last read of the view. */
 async function differences(
   comparison: ViewComparison,
@@ -100,9 +117,7 @@ describe('a view that is the fold of its log', () => {
     const skip = new Set(['event-3']);
     const { file } = viewOf(PLANTS, skip);
     expect(await differences(open(file, PLANTS, skip), PLANTS)).toEqual([]);
-    expect(await differences(open(file), PLANTS)).toEqual([
-      { position: 3n, problem: 'the log has a plant of "alice" that the view does not have' },
-    ]);
+    expect(await differences(open(file), PLANTS)).toEqual([missing(3n, 'alice')]);
   });
 
   test('has none before an event that halted the projection', async () => {
@@ -124,77 +139,45 @@ describe('a view that is the fold of its log', () => {
 });
 
 describe('a view differs if', () => {
+  const weed = (user: string, position: number) =>
+    `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '{"name":"Weed"}')`;
+  const changed = { position: 2n, problem: 'by the log it is {"name":"Oak"}, in the view {"name":"Weed"}' };
+  const ofBob = [2n, 5n, 9n].map((position) => missing(position, 'bob'));
+
   test.for<[what: string, sql: string, ...problems: Problem[]]>([
-    [
-      'a plant is changed',
-      `UPDATE plants SET plant = '{"name":"Weed"}' WHERE position = 2`,
-      { position: 2n, problem: 'by the log it is {"name":"Oak"}, in the view {"name":"Weed"}' },
-    ],
-    [
-      'a plant is missing',
-      'DELETE FROM plants WHERE position = 3',
-      { position: 3n, problem: 'the log has a plant of "alice" that the view does not have' },
-    ],
-    [
-      'all plants of a user are missing',
-      "DELETE FROM plants WHERE user = 'bob'",
-      { position: 2n, problem: 'the log has a plant of "bob" that the view does not have' },
-      { position: 5n, problem: 'the log has a plant of "bob" that the view does not have' },
-      { position: 9n, problem: 'the log has a plant of "bob" that the view does not have' },
-    ],
-    [
-      'a plant has no event',
-      `INSERT INTO plants VALUES ('alice', 4, 9, '9', '{"name":"Weed"}')`,
-      {
-        position: 4n,
-        problem: 'the view has a plant of "alice" that the log does not have: {"name":"Weed"}',
-      },
-    ],
-    [
-      'a plant belongs to another user',
-      `INSERT INTO plants VALUES ('alice', 2, 9, '9', '{"name":"Weed"}')`,
-      {
-        position: 2n,
-        problem: 'the view has a plant of "alice" that the log does not have: {"name":"Weed"}',
-      },
-    ],
+    ['a plant is changed', `UPDATE plants SET plant = '{"name":"Weed"}' WHERE position = 2`, changed],
+    ['a plant is missing', 'DELETE FROM plants WHERE position = 3', missing(3n, 'alice')],
+    ['all plants of a user are missing', "DELETE FROM plants WHERE user = 'bob'", ...ofBob],
+    ['a plant has no event', weed('alice', 4), surplus(4n, 'alice', 'Weed')],
+    ['a plant belongs to another user', weed('alice', 2), surplus(2n, 'alice', 'Weed')],
     [
       'a plant has another position',
       'UPDATE plants SET position = 4 WHERE position = 3',
-      { position: 3n, problem: 'the log has a plant of "alice" that the view does not have' },
-      {
-        position: 4n,
-        problem: 'the view has a plant of "alice" that the log does not have: {"name":"Moss"}',
-      },
+      missing(3n, 'alice'),
+      surplus(4n, 'alice', 'Moss'),
     ],
-    [
-      'a plant is beyond the checkpoint',
-      `INSERT INTO plants VALUES ('alice', 10, 9, '9', '{"name":"Weed"}')`,
-      { position: 10n, problem: 'the view has a plant of "alice" beyond its checkpoint: {"name":"Weed"}' },
-    ],
+    ['a plant is beyond the checkpoint', weed('alice', 10), beyond(10n, 'alice', 'Weed')],
     [
       'the checkpoint is between two events',
       'UPDATE checkpoint SET position = 8',
-      { position: 8n, problem: 'the checkpoint of the view names an event that the log does not have' },
-      { position: 9n, problem: 'the view has a plant of "bob" beyond its checkpoint: {"name":"Yew"}' },
+      unknownCheckpoint(8n),
+      beyond(9n, 'bob', 'Yew'),
     ],
     [
       'the checkpoint has the ID of another event',
       "UPDATE checkpoint SET event_id = 'event-6'",
-      { position: 9n, problem: 'the checkpoint of the view names an event that the log does not have' },
+      unknownCheckpoint(9n),
     ],
-  ])('%s', async ([, sql, ...problems]) => {
-    const { file, sql: tamperWith } = viewOf(PLANTS);
-    tamperWith(sql);
+  ])('%s', async ([, tamperWith, ...problems]) => {
+    const { file, sql } = viewOf(PLANTS);
+    sql(tamperWith);
     expect(await differences(open(file), PLANTS)).toEqual(problems);
   });
 
   test('the log has lost processed events', async () => {
-    const { file } = viewOf(PLANTS);
-    expect(await differences(open(file, PLANTS.slice(0, 5)), PLANTS.slice(0, 5))).toEqual([
-      { position: 9n, problem: 'the checkpoint of the view names an event that the log does not have' },
-      { position: 9n, problem: 'the view has a plant of "bob" that the log does not have: {"name":"Yew"}' },
-    ]);
+    const log = PLANTS.slice(0, 5);
+    const problems = await differences(open(viewOf(PLANTS).file, log), log);
+    expect(problems).toEqual([unknownCheckpoint(9n), surplus(9n, 'bob', 'Yew')]);
   });
 
   test('any row is changed, missing or added', async () => {
@@ -220,39 +203,27 @@ describe('a view differs if', () => {
 });
 
 describe('a view that is rebuilt meanwhile', () => {
-  const rebuilt = { problem: 'the view was rebuilt meanwhile: verify again' };
-
-  test.for<[when: string, rebuild: (view: PlantsByUser) => void]>([
-    ['is empty', (view) => view.reset(LOG_ID)],
-    [
-      'is behind',
-      (view) => {
-        view.reset(LOG_ID);
-        view.apply(PLANTS.slice(0, 2), NONE);
-        view.save();
-      },
-    ],
-    [
-      'belongs to another log',
-      (view) => {
-        view.reset('another');
-        view.apply(PLANTS, NONE);
-        view.save();
-      },
-    ],
-  ])('and %s is reported as rebuilt', async ([, rebuild]) => {
+  /** The differences of a view that is rebuilt from these events during the comparison. */
+  async function differencesAfter(logId: string, events: readonly RecordedEvent[]): Promise<Problem[]> {
     const { file, view } = viewOf(PLANTS);
-    expect(await differences(open(file), PLANTS, () => rebuild(view))).toContainEqual(rebuilt);
+    return differences(open(file), PLANTS, () => {
+      view.reset(logId);
+      view.apply(events, NONE);
+      view.save();
+    });
+  }
+
+  test.for([
+    ['is empty', LOG_ID, []],
+    ['is behind', LOG_ID, PLANTS.slice(0, 2)],
+    ['belongs to another log', 'another', PLANTS],
+  ] as const)('and %s is reported as rebuilt', async ([, logId, events]) => {
+    const rebuilt = { problem: 'the view was rebuilt meanwhile: verify again' };
+    expect(await differencesAfter(logId, events)).toContainEqual(rebuilt);
   });
 
   test('and has caught up again has no differences', async () => {
-    const { file, view } = viewOf(PLANTS);
-    const rebuild = (): void => {
-      view.reset(LOG_ID);
-      view.apply(PLANTS, NONE);
-      view.save();
-    };
-    expect(await differences(open(file), PLANTS, rebuild)).toEqual([]);
+    expect(await differencesAfter(LOG_ID, PLANTS)).toEqual([]);
   });
 
   test('in a new file does not affect a reader of the old one', async () => {
@@ -266,6 +237,11 @@ describe('a view that is rebuilt meanwhile', () => {
 });
 
 describe('a file', () => {
+  const tampered = (sql: string) => (file: string) => {
+    new PlantsByUser(file).close();
+    tamper(file, sql);
+  };
+
   test('that is missing is no view', () => {
     const file = join(tempDir(), 'view.db');
     expect(ViewComparison.open(logOf([]), file, NONE)).toBeUndefined();
@@ -276,22 +252,8 @@ describe('a file', () => {
     ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],
     ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
     ['of another program', (file) => tamper(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
-    [
-      'of another version',
-      (file) => {
-        new PlantsByUser(file).close();
-        tamper(file, 'PRAGMA user_version = 7');
-      },
-      /version 7, not 2/,
-    ],
-    [
-      'without its checkpoint',
-      (file) => {
-        new PlantsByUser(file).close();
-        tamper(file, 'DELETE FROM checkpoint');
-      },
-      /checkpoint/,
-    ],
+    ['of another version', tampered('PRAGMA user_version = 7'), /version 7, not 2/],
+    ['without its checkpoint', tampered('DELETE FROM checkpoint'), /checkpoint/],
   ])('%s is rejected with the reason, and not changed', ([, make, reason]) => {
     const file = join(tempDir(), 'view.db');
     make(file);

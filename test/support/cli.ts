@@ -25,18 +25,14 @@ function configOf(settings: Env): Config {
  * Runs the arguments after `npm run -s` in this process; the default of DATA_DIR does not exist. Returns
  * the output and the exit code. The server, which needs a process, prints its name.
  */
-export const runCli = (
-  args: readonly string[],
-  env: Env = {},
-  input: readonly (string | Uint8Array)[] = [],
-): Promise<Ended> => startCli(args, env, input).ended;
+export const runCli = (...given: Parameters<typeof startCli>): Promise<Ended> => startCli(...given).ended;
 
 /** Starts the command, and returns its output so far and a way to stop it. */
 export function startCli(
   args: readonly string[],
   env: Env = {},
   input: readonly (string | Uint8Array)[] = [],
-): RunningCli {
+) {
   const settings = { DATA_DIR: env.DATA_DIR ?? join(tempDir(), 'data'), ...env };
   const stopping = new AbortController();
   let stdout = '';
@@ -79,42 +75,35 @@ export function startCli(
     });
   }
   const ended = (async (): Promise<Ended> => {
+    let code = 0;
     try {
       await program.parseAsync(args, { from: 'user' });
     } catch (error) {
       if (error instanceof CommanderError) return { code: error.exitCode, stdout, stderr };
       if (!stopping.signal.aborted) print((error as Error).message);
-      return { code: stopping.signal.aborted ? null : 1, stdout, stderr };
+      code = 1;
     }
-    return { code: stopping.signal.aborted ? null : 0, stdout, stderr };
+    return { code: stopping.signal.aborted ? null : code, stdout, stderr };
   })();
 
   return {
     ended,
     stdout: () => stdout,
-    async printed(pattern) {
+    /** Resolves when the output matches; rejects if the command ends without it. */
+    async printed(pattern: RegExp): Promise<void> {
       while (!pattern.test(stdout)) {
         const over = await Promise.race([ended.then(() => true), once(output, 'printed').then(() => false)]);
         if (over && !pattern.test(stdout)) throw new Error(`ended without printing ${pattern}: ${stdout}`);
       }
     },
-    pauseReader(until) {
+    /** The reader of the output stops reading until a promise is fulfilled. */
+    pauseReader(until: Promise<unknown>): void {
       reader = until.then(() => {});
     },
+    /** Stops the command like a signal. */
     stop: () => stopping.abort(new Error('stopped by the test')),
   };
 }
-
-type RunningCli = {
-  ended: Promise<Ended>;
-  stdout: () => string;
-  /** Resolves when the output matches; rejects if the command ends without it. */
-  printed(pattern: RegExp): Promise<void>;
-  /** The reader of the output stops reading until a promise is fulfilled. */
-  pauseReader(until: Promise<unknown>): void;
-  /** Stops the command like a signal. */
-  stop(): void;
-};
 
 /** Expects no output, and one matching line on stderr. */
 export function expectRefused({ code, stdout, stderr }: Ended, line: RegExp): void {

@@ -3,9 +3,7 @@ import { onTestFinished, vi } from 'vitest';
 
 /** Stops timers and the time of this process until the end of the test; only the test advances the clock. */
 export function stopClock(): void {
-  vi.useFakeTimers({
-    toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'],
-  });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
   onTestFinished(() => void vi.useRealTimers());
 }
 

@@ -56,17 +56,16 @@ export async function slowUpload({ url, dir }: Started, name: string) {
   const socket = await connected(url);
   let response = '';
   const closed = once(socket, 'close').then(() => response);
-  const headReceived = new Promise<void>((resolve) => {
-    socket.setEncoding('utf8').on('data', (text: string) => {
-      response += text;
-      if (response.startsWith('HTTP/1.1 100 ')) resolve();
-    });
+  const headReceived = Promise.withResolvers<void>();
+  socket.setEncoding('utf8').on('data', (text: string) => {
+    response += text;
+    if (response.startsWith('HTTP/1.1 100 ')) headReceived.resolve();
   });
   socket.write(
     `POST /plants HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
   );
-  await headReceived;
+  await headReceived.promise;
   socket.write(body.slice(0, 10));
   return { finish: () => socket.write(body.slice(10)), closed };
 }
@@ -81,10 +80,7 @@ export async function expectCreated(closed: Promise<string>, name: string): Prom
   expect(response).toContain(JSON.stringify({ name }));
 }
 
-/**
- * Expects that a signal to npm start completes requests in flight, closes idle connections, and keeps all
- * plants.
- */
+/** Expects that a signal to npm start completes requests in flight, closes idle connections, keeps all plants. */
 export async function expectGracefulStop(signal: NodeJS.Signals): Promise<void> {
   const started = await startProcess(NPM_START);
   const { server, url, dir } = started;

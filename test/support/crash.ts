@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { expect } from 'vitest';
+import { rowsIn } from './logs.ts';
 import { startServer } from './process.ts';
 import { client } from './service.ts';
 import { tempDir } from './tempDir.ts';
@@ -53,13 +54,12 @@ export async function killUnderLoad(kills: number): Promise<void> {
     const server = await startServer({ env: { DATA_DIR } });
     const as = client(server.url, DATA_DIR);
     const end = count + lifetime;
-    const lifetimeOver = new Promise<void>((resolve) => {
-      onAcknowledged = () => {
-        if (count >= end) resolve();
-      };
-    });
+    const lifetimeOver = Promise.withResolvers<void>();
+    onAcknowledged = () => {
+      if (count >= end) lifetimeOver.resolve();
+    };
     const writing = Promise.all(writers.map((writer) => write(writer, as)));
-    await Promise.race([lifetimeOver, writing]); // writing ends early only on failure
+    await Promise.race([lifetimeOver.promise, writing]); // writing ends early only on failure
     await server.kill();
     await writing;
   }
@@ -72,13 +72,10 @@ export async function killUnderLoad(kills: number): Promise<void> {
 
   using log = new DatabaseSync(join(DATA_DIR, 'log.db'), { readOnly: true });
   expect(log.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
-  const events = (
-    log.prepare('SELECT position, stream, data FROM events ORDER BY position').all() as {
-      position: number;
-      stream: string;
-      data: string;
-    }[]
-  ).map(({ position, stream, data }) => ({ position, stream, ...JSON.parse(data) }));
+  const events = rowsIn(join(DATA_DIR, 'log.db')).map(({ data, ...row }) => ({
+    ...JSON.parse(data),
+    ...row,
+  }));
 
   const acknowledged = writers.flatMap((writer) => writer.acknowledged);
   expect(new Set(events.map(({ stream }) => stream)).size).toBe(events.length);

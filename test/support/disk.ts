@@ -9,21 +9,13 @@ export const isRoot = process.getuid?.() === 0;
 const SERVER = [NODE, MAIN];
 const NAMESPACE = isRoot ? ['--mount'] : ['--map-root-user', '--mount'];
 const MOUNT = 'mount -t tmpfs -o size=6m tmpfs "$0" && echo mounted && exec cat';
-export const canMount = canRun('a full disk', [
-  'unshare',
-  ...NAMESPACE,
-  'sh',
-  '-c',
-  `${MOUNT} < /dev/null`,
-  '/mnt',
-]);
+const inNamespace = (script: string, at: string) => ['unshare', ...NAMESPACE, 'sh', '-c', script, at];
+export const canMount = canRun('a full disk', inNamespace(`${MOUNT} < /dev/null`, '/mnt'));
 
-/**
- * A small disk in the mount namespace of a process: it is invisible to others, and removed with the process.
- */
+/** A small disk in the mount namespace of a process: it is invisible to others, and removed with it. */
 export async function smallDisk() {
   const mountPoint = tempDir();
-  const keeper = start({ command: ['unshare', ...NAMESPACE, 'sh', '-c', MOUNT, mountPoint] });
+  const keeper = start({ command: inNamespace(MOUNT, mountPoint) });
   await keeper.printed(/mounted/);
   const into = isRoot ? ['--mount'] : ['--user', '--mount', '--preserve-credentials'];
   const visiblePath = `/proc/${keeper.pid}/root${mountPoint}`;
@@ -63,10 +55,7 @@ export async function expectStartFailure(options: Parameters<typeof run>[0], wha
 }
 
 /** Starts the server, stores alice's Fern, and stops it. */
-export async function storeFern(
-  options: Parameters<typeof startServer>[0],
-  visiblePath: string,
-): Promise<void> {
+export async function storeFern(options: Parameters<typeof startServer>[0], visiblePath: string) {
   const server = await startServer(options);
   await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
   process.kill(server.pid, 'SIGTERM');

@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { type EventStore, START } from '../../src/eventStore/eventStore.ts';
+import { START } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { startFakeServer } from './stores.ts';
@@ -8,10 +8,7 @@ import { startFakeServer } from './stores.ts';
 type Line = { level: number; msg: string; reason?: string };
 
 /** A store until the end of the test, and its log lines. */
-export async function open(
-  url: string,
-  options: { timeoutMs?: number } = {},
-): Promise<{ store: EventStore; lines: Line[] }> {
+export async function open(url: string, options: { timeoutMs?: number } = {}) {
   const lines: Line[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: 'plant-', logger: log, ...options });
@@ -33,14 +30,12 @@ export async function subscribed(url: string) {
     }
   })().catch(caughtUp.reject);
   await caughtUp.promise;
+  const isDrop = ({ msg }: Line) => msg === 'subscription dropped; resubscribing';
   return {
     store,
     /** The streams of the received events. */
     streams,
-    drops: () =>
-      lines
-        .filter(({ msg }) => msg === 'subscription dropped; resubscribing')
-        .map(({ level, reason }) => ({ level, reason })),
+    drops: () => lines.filter(isDrop).map(({ level, reason }) => ({ level, reason })),
   };
 }
 
@@ -50,12 +45,9 @@ export async function cluster(logs: { shared: boolean }) {
   const second = await startFakeServer(logs.shared ? { log: first.log } : {});
   const nodes = [first, second];
   const elect = (leader: FakeEventStoreDb) => {
-    const members = nodes.map((node) =>
-      node === leader
-        ? { port: node.port, state: 'leader' as const }
-        : { port: node.port, state: 'follower' as const },
-    );
-    for (const node of nodes) node.setMembers(members);
+    const stateOf = (node: FakeEventStoreDb) => (node === leader ? 'leader' : 'follower');
+    for (const node of nodes)
+      node.setMembers(nodes.map((member) => ({ port: member.port, state: stateOf(member) })));
   };
   elect(first);
   return { first, second, elect, url: `esdb://127.0.0.1:${first.port},127.0.0.1:${second.port}?tls=false` };

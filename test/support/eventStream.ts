@@ -23,10 +23,7 @@ export function auditorToken(dir: string, expires = '1h'): Promise<string> {
 }
 
 /** The lines of an NDJSON replay. */
-export async function linesOf(
-  url: string,
-  { token, query = '', headers = {} }: EventsRequest,
-): Promise<string[]> {
+export async function linesOf(url: string, { token, query = '', headers = {} }: EventsRequest) {
   const authorization = `Bearer ${token}`;
   const response = await fetch(`${url}/events${query}`, { headers: { ...headers, authorization } });
   const text = await response.text();
@@ -74,17 +71,11 @@ export function listen(url: string, { token, query = '', headers = {} }: EventsR
 /** A raw response, on its own connection or one of an agent; it is not read before `read` is called. */
 export async function openEvents(
   url: string,
-  {
-    token,
-    query = '',
-    headers = {},
-    method = 'GET',
-    agent = false,
-  }: EventsRequest & { method?: string; agent?: Agent | false },
+  { token, query = '', headers = {}, ...options }: EventsRequest & { method?: string; agent?: Agent | false },
 ) {
   const outgoing = request(`${url}/events${query}`, {
-    method,
-    agent,
+    agent: false,
+    ...options,
     headers: { accept: 'text/event-stream', ...headers, authorization: `Bearer ${token}` },
   });
   outgoing.on('error', () => {}); // the awaited response rejects

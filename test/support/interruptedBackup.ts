@@ -4,18 +4,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { runCli } from './cli.ts';
 import { rowsIn } from './logs.ts';
-import { type Ended, MAIN, NODE, type Process, start } from './process.ts';
+import { MAIN, NODE, type Process, start } from './process.ts';
 import { tempDir } from './tempDir.ts';
 
 /**
  * Starts a backup of a log to `copy.db` in its own directory, and interrupts it `after` milliseconds after it
  * has written data. If it completes before, another one is started and interrupted after half of that time.
  */
-export async function interruptBackup(
-  dir: string,
-  interrupt: (copying: Process) => void,
-  after = 0,
-): Promise<Ended & { place: string; stdout: string; stderr: string }> {
+export async function interruptBackup(dir: string, interrupt: (copying: Process) => void, after = 0) {
   for (let lifetime = after; ; lifetime = Math.floor(lifetime / 2)) {
     const place = tempDir();
     const file = join(place, 'copy.db');
@@ -41,10 +37,7 @@ export async function interruptBackup(
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
 /** Expects only files that are named as partial, and that the next backup beside them has all events. */
-export async function expectOnlyPartial(
-  place: string,
-  { dir, events }: { dir: string; events: number },
-): Promise<void> {
+export async function expectOnlyPartial(place: string, { dir, events }: { dir: string; events: number }) {
   const rest = readdirSync(place);
   expect(rest.length).toBeGreaterThan(0);
   for (const name of rest) expect(name).toMatch(/^copy\.db\.[\da-f-]{36}\.partial(-journal)?$/);

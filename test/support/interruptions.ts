@@ -25,10 +25,7 @@ type Work = {
 };
 
 /** Starts a command and interrupts it; expects no output except its progress. */
-export async function interrupted(
-  how: Interruption,
-  { command, env = {}, started, bar, result }: Work,
-): Promise<void> {
+export async function interrupted(how: Interruption, { command, env = {}, started, bar, result }: Work) {
   if (how === 'Ctrl-C') {
     const watched = start({ command: onTerminal(command), env });
     await watched.printed(bar);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { expect, onTestFinished } from 'vitest';
-import type { FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
+import type { Drop, FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import { client, type Plant, startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
@@ -237,10 +237,10 @@ type LoggedDrop = { level: number; reason: string };
 
 /** The log lines of each instance about its subscription. */
 export function dropsIn(instances: Instances): LoggedDrop[][] {
-  return instances.map((instance) =>
-    instance
-      .log()
-      .filter(({ msg }) => msg === 'subscription dropped; resubscribing')
+  const isDrop = ({ msg }: { msg: string }) => msg === 'subscription dropped; resubscribing';
+  return instances.map(({ log }) =>
+    log()
+      .filter(isDrop)
       .map(({ level, reason }) => ({ level, reason })),
   );
 }
@@ -254,11 +254,10 @@ export function resourcesInUse() {
   const threads = () => (existsSync('/proc/self/task') ? readdirSync('/proc/self/task').length : 0);
   const threadsBefore = threads();
   const listenersBefore = new Map(process.eventNames().map((name) => [name, process.listenerCount(name)]));
+  const isNew = (name: string | symbol) => process.listenerCount(name) > (listenersBefore.get(name) ?? 0);
   const more = () => ({
     threads: Math.max(0, threads() - threadsBefore),
-    listeners: process
-      .eventNames()
-      .filter((name) => process.listenerCount(name) > (listenersBefore.get(name) ?? 0)),
+    listeners: process.eventNames().filter(isNew),
     warnings,
   });
   return { expectNoMore: () => expect.poll(more).toEqual({ threads: 0, listeners: [], warnings: [] }) };
@@ -269,9 +268,7 @@ function positionIn(text: string): bigint {
   return BigInt(text.split('.').at(-1) ?? '');
 }
 
-/**
- * The error of an append while the client closes the channel; it may be reported before the reason for that.
- */
+/** The error of an append while the client closes the channel; it may be reported before the reason. */
 const CLOSED = 'Channel closed before call started';
 /** Pino's levels. */
 const INFO = 30;
@@ -289,7 +286,7 @@ type Since = {
 };
 
 /** A fault of a server, and what the service logs about it. */
-export type Fault = {
+type Fault = {
   what: string;
   inject: (server: FakeEventStoreDb) => unknown;
   /** Whether the fault has affected the instances, so that it can be healed. */
@@ -299,16 +296,27 @@ export type Fault = {
   logs?: { level: number; reason: RegExp };
 };
 
-const allCallsFailed = ({ failuresLeft }: Since): boolean => failuresLeft === 0;
-/**
- * Each has logged a drop; or, if one was resubscribing at that time and logs none, every writer has received
- * a 503.
- */
+/** Each has logged a drop; or, if one was resubscribing and logs none, every writer has received a 503. */
 const hasAffectedEach = ({ drops, refused }: Since): boolean =>
   drops.every(({ length }) => length > 0) || refused >= ONE_503_PER_WRITER;
 const hasResubscribedEach = ({ drops, subscriptions }: Since): boolean => subscriptions >= drops.length;
 
 const LOST_CONNECTION = { level: WARN, reason: RegExp(`ECONNRESET|Connection dropped|${CLOSED}`) };
+
+/** Failures of the next calls. */
+const failing = (what: string, inject: Fault['inject']): Fault => ({
+  what,
+  inject,
+  hasOccurred: ({ failuresLeft }) => failuresLeft === 0,
+});
+
+/** The end of all subscriptions. */
+const dropped = (what: string, how: Drop, level: number, reason: RegExp): Fault => ({
+  what: `a subscription that ${what}`,
+  inject: (server) => server.dropSubscriptions(how),
+  hasOccurred: hasResubscribedEach,
+  logs: { level, reason },
+});
 
 export const FAULTS = {
   gone: {
@@ -325,21 +333,9 @@ export const FAULTS = {
     heal: (server) => server.restart(),
     logs: LOST_CONNECTION,
   },
-  lostResponses: {
-    what: 'lost responses after the plant was stored',
-    inject: (server) => server.loseResponses(8),
-    hasOccurred: allCallsFailed,
-  },
-  brokenCalls: {
-    what: 'broken calls after the plant was stored',
-    inject: (server) => server.breakAfterStoring(4),
-    hasOccurred: allCallsFailed,
-  },
-  serverTimeouts: {
-    what: 'timeouts reported by the server after the plant was stored',
-    inject: (server) => server.timeOut(20),
-    hasOccurred: allCallsFailed,
-  },
+  lostResponses: failing('lost responses after the plant was stored', (server) => server.loseResponses(8)),
+  brokenCalls: failing('broken calls after the plant was stored', (server) => server.breakAfterStoring(4)),
+  serverTimeouts: failing('timeouts reported after the plant was stored', (server) => server.timeOut(20)),
   frozen: {
     what: 'a server that is frozen for seconds',
     inject: (server) => server.freeze(),
@@ -353,71 +349,27 @@ export const FAULTS = {
     hasOccurred: ({ acknowledged }) => acknowledged >= ENOUGH,
     heal: (server) => server.slow(0),
   },
-  busy: {
-    what: 'a busy server',
-    inject: (server) => server.busy(50),
-    hasOccurred: allCallsFailed,
-  },
-  notLeader: {
-    what: 'a server that is no longer the leader',
-    inject: (server) => server.notLeader(20),
-    hasOccurred: allCallsFailed,
-  },
-  internalErrors: {
-    what: 'appends that fail with an internal error',
-    inject: (server) => server.failAppends(4, status.INTERNAL),
-    hasOccurred: allCallsFailed,
-  },
-  brokenClients: {
-    what: 'an internal error on the first append of a client, which breaks the client permanently',
-    inject: (server) => {
-      server.failFeatures(2);
-      server.failAppends(2, status.INTERNAL); // so that there are new clients
-    },
-    hasOccurred: allCallsFailed,
-  },
-  ended: {
-    what: 'a subscription that ends without an error',
-    inject: (server) => server.dropSubscriptions('end'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: INFO, reason: /^the server ended the subscription$/ },
-  },
-  tooSlow: {
-    what: 'a subscription that was too slow for the server',
-    inject: (server) => server.dropSubscriptions('slow'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: INFO, reason: /Consumer too slow/ },
-  },
-  cancelled: {
-    what: 'a cancelled subscription',
-    inject: (server) => server.dropSubscriptions('cancelled'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: WARN, reason: RegExp(`cancelled|${CLOSED}`) },
-  },
-  notReady: {
-    what: 'a subscription that ends because the server is not ready',
-    inject: (server) => server.dropSubscriptions('unavailable'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: WARN, reason: RegExp(`Server Is Not Ready|${CLOSED}`) },
-  },
-  reset: {
-    what: 'reset connections',
-    inject: (server) => server.dropSubscriptions('reset'),
-    hasOccurred: hasResubscribedEach,
-    logs: LOST_CONNECTION,
-  },
-  internalError: {
-    what: 'a subscription that ends with an internal error',
-    inject: (server) => server.dropSubscriptions('internal'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: WARN, reason: /RST_STREAM/ },
-  },
-  sentToLeader: {
-    what: 'a subscription that is redirected to another leader',
-    inject: (server) => server.dropSubscriptions('notLeader'),
-    hasOccurred: hasResubscribedEach,
-    logs: { level: INFO, reason: /leader/i },
-  },
+  busy: failing('a busy server', (server) => server.busy(50)),
+  notLeader: failing('a server that is no longer the leader', (server) => server.notLeader(20)),
+  internalErrors: failing('appends that fail with an internal error', (server) =>
+    server.failAppends(4, status.INTERNAL),
+  ),
+  brokenClients: failing('an internal error that breaks the client permanently', (server) => {
+    server.failFeatures(2);
+    server.failAppends(2, status.INTERNAL); // so that there are new clients
+  }),
+  ended: dropped('ends without an error', 'end', INFO, /^the server ended the subscription$/),
+  tooSlow: dropped('was too slow for the server', 'slow', INFO, /Consumer too slow/),
+  cancelled: dropped('is cancelled', 'cancelled', WARN, RegExp(`cancelled|${CLOSED}`)),
+  notReady: dropped(
+    'ends because the server is not ready',
+    'unavailable',
+    WARN,
+    RegExp(`Server Is Not Ready|${CLOSED}`),
+  ),
+  reset: dropped('loses its connection', 'reset', WARN, LOST_CONNECTION.reason),
+  internalError: dropped('ends with an internal error', 'internal', WARN, /RST_STREAM/),
+  sentToLeader: dropped('is redirected to another leader', 'notLeader', INFO, /leader/i),
   silent: {
     what: 'a subscription that becomes silent permanently',
     inject: (server) => server.muteSubscriptions(),
@@ -429,15 +381,13 @@ export const FAULTS = {
 /** The maximum number of injections of a fault. */
 const ATTEMPTS = 5;
 
-type Scene = { server: FakeEventStoreDb; instances: Instances; load: Load };
-
 /**
  * Injects a fault, and heals it when it has affected both instances and they have logged it. On a slow
  * machine an instance may resubscribe at that time for another reason: then the fault is injected again.
  */
 export async function injectAndHeal(
   { what, inject, hasOccurred, heal, logs }: Fault,
-  { server, instances, load }: Scene,
+  { server, instances, load }: { server: FakeEventStoreDb; instances: Instances; load: Load },
 ): Promise<void> {
   const linesBefore = dropsIn(instances).map(({ length }) => length);
   const drops = () => dropsIn(instances).map((of, i) => of.slice(linesBefore[i]));

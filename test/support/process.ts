@@ -25,8 +25,8 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     cwd: ROOT,
     env: { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', ...env },
     detached: true,
-    ...(uid === undefined ? {} : { uid }),
-    ...(gid === undefined ? {} : { gid }),
+    ...(uid !== undefined && { uid }),
+    ...(gid !== undefined && { gid }),
   });
   let stdout = '';
   let stderr = '';

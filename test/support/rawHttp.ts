@@ -2,16 +2,13 @@ import { connect } from 'node:net';
 
 /** The time without data after which `idle` is called, in milliseconds. */
 const QUIET_MS = 50;
+type Idle = () => Promise<unknown>;
 
 /**
  * Sends bytes over a new connection; returns all bytes received until the server closes it. With `idle`,
  * the sending side is closed when nothing was received while `idle` resolved.
  */
-export function exchange(
-  url: string,
-  bytes: string | Buffer,
-  idle?: () => Promise<unknown>,
-): Promise<Buffer> {
+export function exchange(url: string, bytes: string | Buffer, idle?: Idle): Promise<Buffer> {
   const { hostname: host, port } = new URL(url);
   return new Promise((resolve) => {
     const received: Buffer[] = [];
@@ -53,11 +50,7 @@ export function responsesIn(bytes: Buffer): Response[] {
 }
 
 /** The only response to these bytes; `idle` as for `exchange`. */
-export async function responseTo(
-  url: string,
-  bytes: string | Buffer,
-  idle?: () => Promise<unknown>,
-): Promise<Response> {
+export async function responseTo(url: string, bytes: string | Buffer, idle?: Idle): Promise<Response> {
   const [response, ...others] = responsesIn(await exchange(url, bytes, idle));
   if (!response || others.length > 0)
     throw new Error(`${others.length + (response ? 1 : 0)} responses, not one`);

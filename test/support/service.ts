@@ -9,19 +9,21 @@ import { tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 
-/** The whole service in this process, on a free port, with its data in `DATA_DIR` or a new directory. */
+/** The whole service in this process, on a free port. The caller must close it. */
+export function startIn(dir: string, env: Record<string, string>, logger: pino.Logger) {
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
+  return start(config, { logger, progressOf: () => () => {}, onFatal });
+}
+
+/** The whole service until the end of the test, with its data in `DATA_DIR` or a new directory. */
 export async function startService(env: Record<string, string> = {}) {
   const dir = env.DATA_DIR ?? tempDir();
   const lines: string[] = [];
   const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
-  const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
-  const service = await start(config, {
-    logger,
-    progressOf: () => () => {},
-    onFatal: (error) => {
-      throw error;
-    },
-  });
+  const service = await startIn(dir, env, logger);
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= service.close();
@@ -43,25 +45,18 @@ export function client(url: string, dir: string) {
   return (user: string, scope?: string) => {
     const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
       const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
+      const token = await issueToken(privateKey, { subject: user, lifetime: '1h', scope });
       const headers = new Headers(init.headers);
-      headers.set(
-        'authorization',
-        `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h', scope })}`,
-      );
+      headers.set('authorization', `Bearer ${token}`);
       return fetch(`${url}${path}`, { ...init, headers });
     };
-    const post = (
-      body: string | Uint8Array<ArrayBuffer>,
-      headers: Record<string, string> = {},
-    ): Promise<Response> =>
-      request('/plants', {
-        method: 'POST',
-        body,
-        headers: { 'content-type': 'application/json', ...headers },
-      });
+    /** POSTs this body. */
+    const post = (body: string | Uint8Array<ArrayBuffer>, given: Record<string, string> = {}) => {
+      const headers = { 'content-type': 'application/json', ...given };
+      return request('/plants', { method: 'POST', body, headers });
+    };
     return {
       request,
-      /** POSTs this body. */
       post,
       /** Creates a plant; all digits of `id` are sent. */
       create: (id: bigint | number, plant: Plant) => post(`{"id":${id},${JSON.stringify(plant).slice(1)}`),

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import pino from 'pino';
 import type { EventStore, RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import type { Open } from '../eventStore/contract.ts';
+import { openOver } from './stores.ts';
 
 /**
  * Opens stores on a shared server: the streams of each log have their own prefix, which is hidden from tests.
@@ -11,18 +10,14 @@ export function openOn(url: string): Open {
   const prefixes = new WeakMap<EventStore, string>();
   return async (again) => {
     const prefix = (again && prefixes.get(again)) ?? `contract${randomUUID().slice(0, 8)}-`;
-    const log = pino({ level: 'silent' });
-    const store = withPrefix(prefix, await openEventStoreDb({ url, timeoutMs: 10_000, prefix, logger: log }));
+    const store = withPrefix(prefix, await openOver(url, prefix));
     prefixes.set(store, prefix);
     return store;
   };
 }
 
 function withPrefix(prefix: string, store: EventStore): EventStore {
-  const shown = (event: RecordedEvent): RecordedEvent => ({
-    ...event,
-    stream: event.stream.replace(prefix, ''),
-  });
+  const shown = ({ stream, ...event }: RecordedEvent) => ({ ...event, stream: stream.replace(prefix, '') });
   return {
     logId: () => store.logId(),
     lastPosition: () => store.lastPosition(),

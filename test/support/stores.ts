@@ -14,38 +14,32 @@ import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { openStore } from '../../src/stores.ts';
 import { everything } from '../eventStore/contract.ts';
-import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
 import { tempDir } from './tempDir.ts';
 
-/** The log of a data directory, until the end of the test. */
-export async function openIn(dir: string): Promise<EventStore> {
-  const store = await openSqliteStore({
-    file: join(dir, 'log.db'),
-    now: () => new Date(),
-    onFatal: (error) => {
-      throw error;
-    },
-  });
+const SILENT = pino({ level: 'silent' });
+
+async function closedWhenFinished(opening: Promise<EventStore>): Promise<EventStore> {
+  const store = await opening;
   onTestFinished(() => store.close());
   return store;
+}
+
+/** The log of a data directory, until the end of the test. */
+export function openIn(dir: string): Promise<EventStore> {
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const store = openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
+  return closedWhenFinished(store);
 }
 
 /** The log of a connection string. */
-export function openOver(url: string): Promise<EventStore> {
-  return openEventStoreDb({
-    url,
-    timeoutMs: 10_000,
-    prefix: PLANT_STREAM_PREFIX,
-    logger: pino({ level: 'silent' }),
-  });
-}
+export const openOver = (url: string, prefix = PLANT_STREAM_PREFIX): Promise<EventStore> =>
+  openEventStoreDb({ url, timeoutMs: 10_000, prefix, logger: SILENT });
 
 /** The log of a connection string, until the end of the test. */
-export async function overFakeServer(url: string): Promise<EventStore> {
-  const store = await openOver(url);
-  onTestFinished(() => store.close());
-  return store;
-}
+export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));
 
 /** A data directory with this number of events in its log. */
 export async function dirWith(events: number): Promise<string> {
@@ -66,9 +60,7 @@ export function named(name: string): NewEvent {
 }
 
 /** A fake server until the end of the test. */
-export async function startFakeServer(
-  options?: Parameters<typeof FakeEventStoreDb.start>[0],
-): Promise<FakeEventStoreDb> {
+export async function startFakeServer(options?: FakeOptions): Promise<FakeEventStoreDb> {
   const server = await FakeEventStoreDb.start(options);
   onTestFinished(() => server.stop());
   return server;
@@ -77,15 +69,11 @@ export async function startFakeServer(
 /** Opens it like the command, with its timeouts. */
 export function openAsCommand(url: string): Promise<EventStore> {
   const location = { dataDir: '', eventStoreDb: { url, timeoutMs: 30_000, setting: 'the test' } };
-  return openStore(location, { logger: pino({ level: 'silent' }), now: () => new Date(), onFatal: () => {} });
+  return openStore(location, { logger: SILENT, now: () => new Date(), onFatal: () => {} });
 }
 
 /** The same, until the end of the test. */
-export async function openedUntilFinished(url: string): Promise<EventStore> {
-  const store = await openAsCommand(url);
-  onTestFinished(() => store.close());
-  return store;
-}
+export const openedUntilFinished = (url: string) => closedWhenFinished(openAsCommand(url));
 
 /** The events without their positions, which differ between logs. */
 export async function contents(store: EventStore) {

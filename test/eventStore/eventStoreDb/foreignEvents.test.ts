@@ -11,6 +11,7 @@ const INFO = 30;
 const FATAL = 60;
 
 const fern = { type: 'PlantCreated', data: { id: '1', user: 'alice', name: 'Fern' } };
+const oak = { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } };
 const notJson = { contentType: 'application/octet-stream', data: Buffer.from([0xff, 0, 0x7b]) };
 
 describe('a log with other writers', () => {
@@ -18,7 +19,7 @@ describe('a log with other writers', () => {
     const server = await startFakeServer();
     server.write('plant-alice/1', fern);
     for (let i = 0; i < 3_000; i++) server.write('other-1', { type: 'Other' });
-    server.write('plant-bob/1', { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } });
+    server.write('plant-bob/1', oak);
     const { store } = await open(server.url);
     const streams: string[] = [];
     let position = START;
@@ -34,7 +35,6 @@ describe('a log with other writers', () => {
   });
 
   test('may have events that do not create plants, or create them again', async () => {
-    const oak = { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } };
     const ignored: [string, EventToWrite][] = [
       ['plantation-1', fern],
       ['plant-', fern],

@@ -1,38 +1,33 @@
-import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import type { EventStore } from '../../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../../src/eventStore/eventStoreDb/store.ts';
 import { FakeEventStoreDb, type FakeOptions } from '../../fakeEventStoreDb/server.ts';
 import { openOn } from '../../support/sharedServer.ts';
 import { storePool } from '../../support/storePool.ts';
+import { openOver } from '../../support/stores.ts';
 import { eventStoreContract, type Open } from '../contract.ts';
 
 const WITHOUT_BATCHES = { serverFeatures: 'unimplemented' } satisfies FakeOptions;
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();
 
-function openOver(options: FakeOptions): Open {
+function openOnFake(options: FakeOptions): Open {
   return async (again) => {
     const known = again && servers.get(again);
     const server = known ?? (await FakeEventStoreDb.start(options));
     if (!known) onTestFinished(() => server.stop());
-    const store = await connect(server.url);
+    const store = await openOver(server.url);
     servers.set(store, server);
     return store;
   };
 }
 
-function connect(url: string): Promise<EventStore> {
-  return openEventStoreDb({ url, timeoutMs: 10_000, prefix: 'plant-', logger: pino({ level: 'silent' }) });
-}
-
 function borrow(options: FakeOptions): () => Promise<EventStore> {
-  const pooled = storePool(connect, options);
+  const pooled = storePool((url) => openOver(url), options);
   return async () => (await pooled()).store;
 }
 
-eventStoreContract('the event store over EventStoreDB', openOver({}), { borrow: borrow({}) });
-eventStoreContract('the event store over EventStoreDB without batches', openOver(WITHOUT_BATCHES), {
+eventStoreContract('the event store over EventStoreDB', openOnFake({}), { borrow: borrow({}) });
+eventStoreContract('the event store over EventStoreDB without batches', openOnFake(WITHOUT_BATCHES), {
   borrow: borrow(WITHOUT_BATCHES),
   only: 'append',
 });

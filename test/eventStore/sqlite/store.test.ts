@@ -1,10 +1,10 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type EventStore, NO_STREAM, START } from '../../../src/eventStore/eventStore.ts';
-import { openLogFile, UnusableLog } from '../../../src/eventStore/sqlite/file.ts';
+import { openLogFile } from '../../../src/eventStore/sqlite/file.ts';
 import { openSqliteStore } from '../../../src/eventStore/sqlite/store.ts';
+import { openIn } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
 import { event, eventStoreContract, everything } from '../contract.ts';
 
@@ -34,22 +34,14 @@ describe('the embedded log', () => {
     return db;
   }
 
-  const REPLACE = 'INSERT OR REPLACE INTO events SELECT';
+  const replace = (key: string) =>
+    `INSERT OR REPLACE INTO events SELECT ${key}, type, data, metadata, recorded_at FROM events LIMIT 1`;
   test.each([
     ['updated', "UPDATE events SET data = '{}'"],
     ['deleted', 'DELETE FROM events'],
-    [
-      'replaced by position',
-      `${REPLACE} 1, 'new', 'plant-x/9', 0, type, data, metadata, recorded_at FROM events LIMIT 1`,
-    ],
-    [
-      'replaced by id',
-      `${REPLACE} 9, id, 'plant-x/9', 0, type, data, metadata, recorded_at FROM events LIMIT 1`,
-    ],
-    [
-      'replaced by stream',
-      `${REPLACE} 9, 'new', stream, revision, type, data, metadata, recorded_at FROM events LIMIT 1`,
-    ],
+    ['replaced by position', replace("1, 'new', 'plant-x/9', 0")],
+    ['replaced by id', replace("9, id, 'plant-x/9', 0")],
+    ['replaced by stream', replace("9, 'new', stream, revision")],
   ])('cannot be %s', async (_, sql) => {
     const db = await logWithTwoEvents();
     const before = db.prepare('SELECT * FROM events').all();
@@ -85,8 +77,7 @@ describe('the embedded log', () => {
   });
 
   test('rejects an event ID of another stream, and accepts later appends', async () => {
-    const store = await open();
-    onTestFinished(() => store.close());
+    const store = await openIn(tempDir());
     const once = event('once');
     await store.append('plant-alice/1', once, NO_STREAM);
     await expect(store.append('plant-bob/1', once, NO_STREAM)).rejects.toThrow('events.id');
@@ -95,80 +86,35 @@ describe('the embedded log', () => {
   });
 
   test('yields to subscribers also events of another writer', async () => {
-    const store = await open();
-    onTestFinished(() => store.close());
-    const seen: string[] = [];
+    const dir = tempDir();
+    const store = await openIn(dir);
     const stop = new AbortController();
-    const following = (async () => {
-      for await (const { events } of store.subscribe({ after: START, signal: stop.signal })) {
-        seen.push(...events.map(({ stream }) => stream));
-        if (seen.length >= 3) stop.abort();
-      }
-    })();
+    const batches = store.subscribe({ after: START, signal: stop.signal });
+    const following = Array.fromAsync(batches, ({ events }) => {
+      if (events.at(-1)?.position === 3n) stop.abort();
+      return events.map(({ stream }) => stream);
+    });
     await store.append('plant-alice/1', event('first'), NO_STREAM);
-    const other = openLogFile(files.get(store) as string);
+    const other = openLogFile(join(dir, 'log.db'));
     other.exec("INSERT INTO events VALUES (2, 'i', 'plant-alice/2', 0, 'Other', '{}', '{}', 'now')");
     other.close();
     await store.append('plant-alice/3', event('third'), NO_STREAM);
-    await following;
-    expect(seen).toEqual(['plant-alice/1', 'plant-alice/2', 'plant-alice/3']);
+    expect((await following).flat()).toEqual(['plant-alice/1', 'plant-alice/2', 'plant-alice/3']);
   });
 
-  test('returns data that is not JSON as text', async () => {
-    const db = await logWithTwoEvents();
-    db.exec("INSERT INTO events VALUES (9, 'i', 'plant-x/1', 0, 'Other', 'no json', '{}', 'now')");
-    const store = await openSqliteStore({
-      file: db.location() as string,
-      now: () => new Date(),
-      onFatal: fail,
-    });
-    onTestFinished(() => store.close());
-    expect((await store.readEvent(9n))?.data).toBe('no json');
-  });
-
-  test('is closed during a read transaction without losing events', async () => {
+  test('is closed and opened during a read transaction without losing events', async () => {
     const store = await open();
-    const file = files.get(store) as string;
     await store.append('plant-alice/1', event('first'), NO_STREAM);
-    const reader = new DatabaseSync(file, { readOnly: true });
+    const reader = new DatabaseSync(files.get(store) as string, { readOnly: true });
     reader.exec('BEGIN');
     expect(reader.prepare('SELECT count(*) AS n FROM events').get()).toEqual({ n: 1 });
     await store.append('plant-alice/2', event('second'), NO_STREAM);
     await store.close();
-    reader.close();
-    const again = await open(store);
-    onTestFinished(() => again.close());
-    expect(await everything(again)).toHaveLength(2);
-  });
-
-  test('is not created beside an orphaned write-ahead log', () => {
-    const file = join(tempDir(), 'log.db');
-    writeFileSync(`${file}-wal`, 'left over');
-    expect(() => openLogFile(file)).toThrow(UnusableLog);
-  });
-});
-
-describe('a log after a crash', () => {
-  test('can be opened during a read transaction', async () => {
-    const store = await open();
-    const file = files.get(store) as string;
-    await store.append('plant-alice/1', event('first'), NO_STREAM);
-    const reader = new DatabaseSync(file, { readOnly: true });
-    onTestFinished(() => reader.close());
-    reader.exec('BEGIN');
-    reader.prepare('SELECT * FROM events').all();
-    await store.append('plant-alice/2', event('second'), NO_STREAM);
-    await store.close();
-    const again = await open(store);
-    onTestFinished(() => again.close());
-    expect(await everything(again)).toHaveLength(2);
-  });
-
-  test('without its tables is rejected, since it is not new', () => {
-    const file = join(tempDir(), 'log.db');
-    const db = new DatabaseSync(file);
-    db.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (a); DROP TABLE t');
-    db.close();
-    expect(() => openLogFile(file)).toThrow('not a plant store log');
+    for (const isReading of [true, false]) {
+      if (!isReading) reader.close();
+      const again = await open(store);
+      expect(await everything(again)).toHaveLength(2);
+      await again.close();
+    }
   });
 });
