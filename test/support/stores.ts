@@ -17,15 +17,20 @@ import { everything } from '../eventStore/contract.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { tempDir } from './tempDir.ts';
 
-/** The log of a data directory, until the end of the test. */
-export async function openIn(dir: string): Promise<EventStore> {
-  const store = await openSqliteStore({
+/** The log of a data directory. */
+export function openLogOf(dir: string): Promise<EventStore> {
+  return openSqliteStore({
     file: join(dir, 'log.db'),
     now: () => new Date(),
     onFatal: (error) => {
       throw error;
     },
   });
+}
+
+/** The same, until the end of the test. */
+export async function openIn(dir: string): Promise<EventStore> {
+  const store = await openLogOf(dir);
   onTestFinished(() => store.close());
   return store;
 }
