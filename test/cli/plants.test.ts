@@ -1,8 +1,5 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
@@ -197,44 +194,16 @@ describe('npm run plants reports in one line, and prints nothing else, for', () 
     expectRefused(await plants({ DATA_DIR: logWith({ events: 0 }) }, '--user', 'zed'), /"zed"/);
   });
 
-  test('an invalid user', async () => {
+  const DATES = ['yesterday', '2026-03-01', '2026-03-01T12:00:00', '2026-02-30T12:00:00Z'];
+  test.for<[what: string, option: string, values: string[], line: RegExp]>([
+    ['an invalid user', '--user', ['', 'ali\nce', 'a'.repeat(256), 'a\ud800'], /--user /],
+    ['two users', '--user=alice', ['--user=bob'], /--user /],
+    ['a position beyond the end', '--at', ['4', '9223372036854775808'], /--at /],
+    ['an invalid position', '--at', ['03', '-1', '1.0', 's.1', '1e0', ' 1', ''], /--at /],
+    ['an invalid time', '--at', DATES, /--at .*RFC 3339/],
+  ])('%s', async ([, option, values, line]) => {
     const env = { DATA_DIR: logWith({ events: 3 }) };
-    for (const user of ['', 'ali\nce', 'a'.repeat(256), 'a\ud800'])
-      expectRefused(await plants(env, '--user', user), /--user /);
-  });
-
-  test('no user, and two users', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    expectRefused(await plants(env), /--user /);
-    expectRefused(await plants(env, '--user', 'alice', '--user', 'bob'), /--user /);
-  });
-
-  test('a position that is invalid or beyond the end', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    for (const at of ['4', '9223372036854775808', '03', '-1', '1.0', 's.1', '1e0', ' 1', ''])
-      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at /);
-  });
-
-  test('an invalid time', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    const times = ['yesterday', '2026-03-01', '2026-03-01T12:00:00', '2026-02-30T12:00:00Z'];
-    for (const at of times)
-      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at .*RFC 3339/);
-  });
-
-  test('a log that is missing or not a log', async () => {
-    const [missing, other] = [tempDir(), tempDir()];
-    writeFileSync(join(other, 'log.db'), 'no SQLite');
-    for (const dir of [missing, other])
-      expectRefused(await plants({ DATA_DIR: dir }, '--user', 'alice'), RegExp(join(dir, 'log.db')));
-  });
-
-  test('an unavailable EventStoreDB', async () => {
-    const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' };
-    stopClock();
-    for (const at of [[], ['--at', '1']]) {
-      const [refused] = await untilSettled(plants(env, '--user', 'alice', ...at));
-      expectRefused(refused, /EventStoreDB is unavailable/);
-    }
+    const user = option === '--at' ? ['--user', 'alice'] : [];
+    for (const value of values) expectRefused(await plants(env, ...user, option, value), line);
   });
 });
