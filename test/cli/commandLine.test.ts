@@ -2,7 +2,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { expectRefused, runCli } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { plantOf, writeTo } from '../support/logs.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -32,16 +32,14 @@ const complete = (name: string): string[] => [name, ...(NEEDED[name] ?? [])];
 
 describe('--help', () => {
   test.for(Object.entries(COMMANDS))('of %s lists its options and usage', async ([name, options]) => {
-    const { code, stdout, stderr } = await runCli([name, '--help']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli([name, '--help']));
     expect(stdout).toContain(`npm run -s ${name} `);
     for (const option of options) expect(stdout).toMatch(RegExp(`${option}\\b`));
-    expect(await runCli([name, '-h'])).toEqual({ code, stdout, stderr });
+    expect(succeeded(await runCli([name, '-h']))).toBe(stdout);
   });
 
   test('lists every command and how to start the service', async () => {
-    const { code, stdout, stderr } = await runCli(['--help']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli(['--help']));
     for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
   });
 

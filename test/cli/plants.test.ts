@@ -3,7 +3,7 @@ import { expectRefused, runCli } from '../support/cli.ts';
 import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
+import { emptyLog, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const USERS = ['alice', 'bob'];
@@ -21,30 +21,10 @@ const created = (id: number, user: string, data: object = { id: `${id}`, user, n
 
 const metadataAt = (occurredAt: string) => ({ $correlationId: 'c', schemaVersion: 1, occurredAt });
 
-const STORES = [
-  {
-    store: 'the embedded log',
-    open: async () => {
-      const DATA_DIR = tempDir();
-      return { env: { DATA_DIR }, writeOther: () => {}, everyone: true };
-    },
-  },
-  {
-    store: 'EventStoreDB',
-    open: async () => {
-      const server = await startFakeServer();
-      return {
-        env: { DATA_DIR: tempDir(), EVENTSTOREDB_URL: server.url },
-        writeOther: () => void server.write('other-1'),
-        everyone: false,
-      };
-    },
-  },
-];
-
-describe.for(STORES)('npm run plants of $store', ({ open }) => {
+describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run plants of %s', (store) => {
   test('prints for each position what GET /plants returned at it', async () => {
-    const { env, writeOther, everyone } = await open();
+    const { env, writeOther } = await emptyLog(store);
+    const everyone = store === 'the embedded log'; // each command on EventStoreDB starts a thread
     const service = await startService(env);
     const lists: { at: bigint; user: string; body: string }[] = [];
     const recordList = async (user: string): Promise<void> => {
@@ -59,7 +39,7 @@ describe.for(STORES)('npm run plants of $store', ({ open }) => {
     }
     expect(new Set(lists.map(({ body }) => body)).size).toBe(PLANTS.length + 1);
     expect(lists[1]?.body).toBe('[]');
-    const selected = lists.filter((_, i) => everyone || i % 3 === 0); // each command on EventStoreDB starts a thread
+    const selected = lists.filter((_, i) => everyone || i % 3 === 0);
     for (const { at, user, body } of selected)
       expect(await plants(env, '--user', user, '--at', `${at}`)).toEqual(printed(`${body}\n`));
     for (const user of everyone ? USERS : ['bob']) {

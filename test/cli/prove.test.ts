@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
-import { expectRefused, failure, runCli } from '../support/cli.ts';
+import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, writeTo } from '../support/logs.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -165,9 +165,3 @@ describe('only one line with the reason is printed', () => {
     expect(await check(damage(proof))).toEqual(failure(message));
   });
 });
-
-/** The stdout of a successful command. */
-function succeeded({ code, stdout, stderr }: Awaited<ReturnType<typeof runCli>>): string {
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  return stdout;
-}

@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from 'vitest';
-import { expectRefused, runCli, startCli } from '../support/cli.ts';
+import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock } from '../support/clock.ts';
 import { auditorToken, linesOf } from '../support/eventStream.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
+import { emptyLog, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const PLANTS: PlantOfUser[] = [
@@ -28,30 +28,13 @@ const parsed = (stdout: string): Line[] =>
 
 const printed = (lines: string[]): string => lines.map((line) => `${line}\n`).join('');
 
-const STORES = [
-  {
-    store: 'the embedded log',
-    positionsDiffer: false,
-    open: async () => ({ env: {}, writeOther: () => {} }),
-  },
-  {
-    store: 'EventStoreDB',
-    /** The store affects no other filter, and each command on EventStoreDB starts a thread. */
-    positionsDiffer: true,
-    open: async () => {
-      const server = await startFakeServer();
-      return { env: { EVENTSTOREDB_URL: server.url }, writeOther: () => void server.write('other-1') };
-    },
-  },
-];
-
-describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => {
+describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run replay of %s', (store) => {
   async function startHome() {
-    const { env, writeOther } = await open();
+    const { env, writeOther } = await emptyLog(store);
     const service = await startService(env);
     const token = await auditorToken(service.dir);
     return {
-      settings: { DATA_DIR: service.dir, ...env },
+      env,
       writeOther,
       post: (...plant: PlantOfUser) => createPlants(service, [plant]),
       /** The body of GET /events. */
@@ -75,8 +58,7 @@ describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => 
 
   test('prints all events or those of a filter, in order, with the same bytes as GET /events', async () => {
     const home = await startUsedHome();
-    const { stdout, ...ended } = await runCli(['replay'], home.settings);
-    expect(ended).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli(['replay'], home.env));
     const all = parsed(stdout);
     expect(all.map(({ subject, data }) => [subject, data])).toEqual(
       PLANTS.map(([user, id, plant]) => [`plant-${user}/${id}`, { id: `${id}`, user, ...plant }]),
@@ -97,9 +79,9 @@ describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => 
       [['--since', third.time, '--until', fifth.time], within],
       [['--type', 'PlantCreated', '--id', '1', '--user', '\u202eecila'], [all[6] as Line]],
     ];
-    for (const [args, expected] of positionsDiffer ? ofPositions : [...ofPositions, ...ofEvents]) {
-      const { stdout, ...ended } = await runCli(['replay', ...args], home.settings);
-      expect(ended).toEqual({ code: 0, stderr: '' });
+    // The store affects no other filter, and each command on EventStoreDB starts a thread.
+    for (const [args, expected] of store === 'EventStoreDB' ? ofPositions : [...ofPositions, ...ofEvents]) {
+      const stdout = succeeded(await runCli(['replay', ...args], home.env));
       expect(parsed(stdout)).toEqual(expected);
       expect(stdout).toBe(await home.overHttp(...args));
     }
@@ -107,14 +89,13 @@ describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => 
 
   test('prints all events that existed at its start, while the service handles POSTs', async () => {
     const home = await startUsedHome();
-    const replaying = startCli(['replay'], home.settings);
+    const replaying = startCli(['replay'], home.env);
     const posting = (async () => {
       for (let id = 1_000; id < 1_005; id++) await home.post('alice', id, { name: `${id}` });
     })();
     replaying.pauseReader(posting);
-    const { code, stdout, stderr } = await replaying.ended;
+    const stdout = succeeded(await replaying.ended);
     await posting;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(parsed(stdout).length).toBeGreaterThanOrEqual(PLANTS.length);
     expect((await home.overHttp()).startsWith(stdout)).toBe(true);
   });
@@ -123,8 +104,8 @@ describe.for(STORES)('npm run replay of $store', ({ open, positionsDiffer }) => 
     const home = await startHome();
     await home.post('alice', 1, { name: 'Fern' });
     const [fern] = parsed(await home.overHttp()) as [Line];
-    const all = startCli(['replay', '--follow'], home.settings);
-    const ofBob = startCli(['replay', '--follow', '--user', 'bob', '--after', fern.position], home.settings);
+    const all = startCli(['replay', '--follow'], home.env);
+    const ofBob = startCli(['replay', '--follow', '--user', 'bob', '--after', fern.position], home.env);
     const both = [all, ofBob];
     await all.printed(/Fern.*\n/);
     await home.post('bob', 1, { name: 'Moss' });
@@ -170,11 +151,8 @@ test('npm run replay prints each event once to a reader that pauses longer than 
   await vi.advanceTimersByTimeAsync(60_000);
   expect(parsed(replaying.stdout()).length).toBeLessThan(EVENTS);
   resume();
-  const { code, stdout, stderr } = await replaying.ended;
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(parsed(stdout).map(({ position }) => position)).toEqual(
-    Array.from({ length: EVENTS }, (_, i) => `${i + 1}`),
-  );
+  const positions = parsed(succeeded(await replaying.ended)).map(({ position }) => position);
+  expect(positions).toEqual(Array.from({ length: EVENTS }, (_, i) => `${i + 1}`));
 });
 
 describe('npm run replay -- --table', () => {
@@ -194,8 +172,7 @@ describe('npm run replay -- --table', () => {
       written('plant-\x1b[2J\x07\r\n/1', 'Plant\u0085\u200bWatered', 3, { name: '\x1b]0;title\x9b' }),
       written('plant-bob/2', 'PlantCreated', 4, { id: '2', user: 'bob', name: 'emoji 🌱, Zoë' }),
     );
-    const { code, stdout, stderr } = await runCli(['replay', '--table'], { DATA_DIR: dir });
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli(['replay', '--table'], { DATA_DIR: dir }));
     expect(stdout.split('\n')).toEqual([
       '  position  time                      type          stream                data',
       '         1  2026-03-01T12:00:01.000Z  PlantCreated  plant-alice/1         {"id":"1","user":"alice","name":"Fern"}',
@@ -211,11 +188,10 @@ describe('npm run replay -- --table', () => {
     ['--after', '3'],
     ['--limit', '0'],
   ])('prints only the heading if no event matches %s %s', async (args) => {
-    expect(await runCli(['replay', '--table', ...args], { DATA_DIR: logWith({ events: 3 }) })).toEqual({
-      code: 0,
-      stderr: '',
-      stdout: expect.stringMatching(/^ *position +time[^\n]+\n$/),
-    });
+    const stdout = succeeded(
+      await runCli(['replay', '--table', ...args], { DATA_DIR: logWith({ events: 3 }) }),
+    );
+    expect(stdout).toMatch(/^ *position +time[^\n]+\n$/);
   });
 });
 

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { expectRefused, runCli } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -17,8 +17,7 @@ beforeEach(() => {
 
 describe('npm run -s token', () => {
   test('-- alice prints a token of alice and nothing else', async () => {
-    const { code, stdout, stderr } = await token(['alice']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await token(['alice']));
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     const { sub, iat = 0, exp, scope } = decodeJwt(stdout.trim());
     expect({ sub, exp, scope }).toEqual({ sub: 'alice', exp: iat + 30 * DAY, scope: undefined });

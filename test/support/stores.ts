@@ -116,3 +116,12 @@ export async function refusal(copying: Promise<unknown>): Promise<string> {
   expect(outcome).toBeInstanceOf(Error);
   return (outcome as Error).message;
 }
+
+/** The settings of an empty log, and a function that writes an event of another category if it can have one. */
+export async function emptyLog(kind: 'the embedded log' | 'EventStoreDB') {
+  const DATA_DIR = tempDir();
+  if (kind === 'the embedded log') return { env: { DATA_DIR }, writeOther: () => {} };
+  const server = await startFakeServer();
+  const env = { DATA_DIR, EVENTSTOREDB_URL: server.url };
+  return { env, writeOther: () => void server.write('other-1') };
+}
