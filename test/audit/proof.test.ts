@@ -108,18 +108,16 @@ describe('an inclusion proof', () => {
     }
   });
 
-  const among = (events: number) => `has no plant 42 among the first ${events} events`;
+  const hasNone = (user: string, events: number, id = '42') =>
+    `"${user}" has no plant ${id} among the first ${events} events`;
+  const BEYOND = 'the log has 7 events, fewer than';
   test.each<[string, Parameters<typeof proveInclusion>[1], string]>([
-    ['of an unknown user', { user: 'carol', id: '42' }, `"carol" ${among(7)}`],
-    ['of an unknown plant', { user: 'alice', id: '7' }, '"alice" has no plant 7 among the first 7 events'],
-    ['of a plant beyond the size', { user: 'alice', id: '42', size: 4 }, `"alice" ${among(4)}`],
-    ['at size 0', { user: 'alice', id: '42', size: 0 }, `"alice" ${among(0)}`],
-    ['at a size beyond the log', { user: 'alice', id: '42', size: 8 }, 'the log has 7 events, fewer than 8'],
-    [
-      'of an unknown user at a size beyond the log',
-      { user: 'carol', id: '42', size: 9 },
-      'the log has 7 events, fewer than 9',
-    ],
+    ['of an unknown user', { user: 'carol', id: '42' }, hasNone('carol', 7)],
+    ['of an unknown plant', { user: 'alice', id: '7' }, hasNone('alice', 7, '7')],
+    ['of a plant beyond the size', { user: 'alice', id: '42', size: 4 }, hasNone('alice', 4)],
+    ['at size 0', { user: 'alice', id: '42', size: 0 }, hasNone('alice', 0)],
+    ['at a size beyond the log', { user: 'alice', id: '42', size: 8 }, `${BEYOND} 8`],
+    ['of an unknown user at a size beyond the log', { user: 'carol', id: '42', size: 9 }, `${BEYOND} 9`],
   ])('%s cannot be made', async (_, plant, message) => {
     await expect(proveInclusion(log, plant, signal)).rejects.toThrow(new NotProven(message));
   });

@@ -148,7 +148,7 @@ describe('a command that reads', () => {
         RegExp(`no log ${join(DATA_DIR, 'log.db')}`),
       );
     expect(readdirSync(empty)).toEqual([]);
-    expect(existsSync(missing)).toBe(false);
+    for (const file of [missing, 'copy.db']) expect(existsSync(file)).toBe(false);
   });
 
   test.for([...READING, FOLLOWING, 'backup copy.db'])(
@@ -160,6 +160,7 @@ describe('a command that reads', () => {
       other.exec('CREATE TABLE events (title TEXT)');
       for (const DATA_DIR of [text, music])
         expectRefused(await runCli(command.split(' '), { DATA_DIR }), RegExp(join(DATA_DIR, 'log.db')));
+      expect(existsSync('copy.db')).toBe(false);
     },
   );
 

