@@ -43,14 +43,7 @@ function isCloudEvent(event: Record<string, unknown>): boolean {
 describe('isCloudEvent', () => {
   test.each([
     ['without a specversion', { specversion: undefined }],
-    ['of another specversion', { specversion: '' }],
-    ['without an id', { id: undefined }],
-    ['without a source', { source: undefined }],
-    ['whose source is not a URI', { source: 'two words' }],
-    ['without a type', { type: undefined }],
-    ['whose subject is empty', { subject: '' }],
     ['whose time is invalid', { time: 'yesterday' }],
-    ['whose time is a number', { time: 5 }],
     ['whose extension has a capital letter in its name', { correlationId: 'request-1' }],
     ['whose position has more than 32 bits as a number', { position: 2 ** 31 }],
     ['whose position is an object', { position: {} }],
@@ -86,11 +79,10 @@ test('an event is converted with all its attributes and extensions', () => {
 });
 
 test.each([FERN, OAK])(
-  'the event of $stream is valid for the schema of CloudEvents and for their SDK',
+  'the event of $stream is valid for the schema of CloudEvents and their SDK',
   (event) => {
     expect(isCloudEvent(sent(event))).toBe(true);
-    const read = new SdkEvent(sent(event), true);
-    expect(JSON.parse(JSON.stringify(read))).toEqual(sent(event));
+    expect(JSON.parse(JSON.stringify(new SdkEvent(sent(event), true)))).toEqual(sent(event));
   },
 );
 
@@ -185,11 +177,8 @@ describe('the data of another writer', () => {
   ])('that is binary, %s, is base64', (_, data, base64) => {
     const event = sent({ ...FERN, data });
     const { data: _data, ...rest } = sent(FERN);
-    expect(event).toStrictEqual({
-      ...rest,
-      datacontenttype: 'application/octet-stream',
-      data_base64: base64,
-    });
+    const datacontenttype = 'application/octet-stream';
+    expect(event).toStrictEqual({ ...rest, datacontenttype, data_base64: base64 });
     expect(isCloudEvent(event)).toBe(true);
     expect(new SdkEvent(event, true).data_base64).toBe(base64);
   });

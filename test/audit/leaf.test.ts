@@ -6,8 +6,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { leafText } from '../../src/audit/leaf.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
-import { type Json, NO_STREAM, type RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import type { Json, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import { createPlant } from '../../src/plants/createPlant.ts';
 import { everything } from '../eventStore/contract.ts';
 import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -212,11 +213,11 @@ describe('different events have different leaves', () => {
 });
 
 describe('the root of a log does not depend on its store', () => {
-  const CREATED: [user: string, id: string, rest: { name: string; tag?: string }][] = [
-    ['alice', '1', { name: 'Fern', tag: 'indoor' }],
-    ['bob', '1', { name: '', tag: '' }],
-    ['alice', '-9223372036854775808', { name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' }],
-    ['bob', '9223372036854775807', { name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' }],
+  const CREATED = [
+    { user: 'alice', id: 1n, name: 'Fern', tag: 'indoor' },
+    { user: 'bob', id: 1n, name: '', tag: '' },
+    { user: 'alice', id: -(2n ** 63n), name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' },
+    { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' },
   ];
   const OTHER_DATA: { [key: string]: Json } = {
     numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
@@ -228,11 +229,8 @@ describe('the root of a log does not depend on its store', () => {
   test('on the embedded log, on EventStoreDB after a copy, and after a copy back', async () => {
     const [dir, back] = [tempDir(), tempDir()];
     const embedded = await openIn(dir);
-    for (const [user, id, rest] of CREATED) {
-      const data = { id, user, ...rest };
-      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: fern.metadata };
-      await embedded.append(`plant-${user}/${id}`, event as never, NO_STREAM);
-    }
+    const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+    for (const plant of CREATED) await createPlant(embedded, plant, context);
     const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
     await embedded.append('plant-alice/1', watered, 0n);
     const server = await startFakeServer();
@@ -241,11 +239,12 @@ describe('the root of a log does not depend on its store', () => {
     const returned = await openIn(back);
     await copyLog({ from: eventStoreDb, to: returned });
 
-    const { signal } = new AbortController();
     const exactly = openLogReader(join(dir, 'log.db'), { exact: true });
     onTestFinished(() => exactly.close());
     const logs = [embedded, exactly, eventStoreDb, returned];
-    const [first, ...others] = await Promise.all(logs.map((log) => rootOfLog(log, signal)));
+    const [first, ...others] = await Promise.all(
+      logs.map((log) => rootOfLog(log, new AbortController().signal)),
+    );
     expect(first).toEqual({ size: 5, root: expect.stringMatching(/^[\da-f]{64}$/) });
     for (const other of others) expect(other).toEqual(first);
     const [here] = await everything(embedded);
@@ -255,20 +254,12 @@ describe('the root of a log does not depend on its store', () => {
 
   test('for binary data in EventStoreDB, which cannot be copied', async () => {
     const server = await startFakeServer();
-    server.write('plant-alice/1', {
-      id: ID,
-      contentType: 'application/octet-stream',
-      data: Buffer.of(0, 255),
-    });
+    const data = Buffer.of(0, 255);
+    server.write('plant-alice/1', { id: ID, contentType: 'application/octet-stream', data });
     server.write('plant-bob/1', { data: '{"litres":1e999}' });
     const [bytes, number] = await everything(await overFakeServer(server.url));
     expect(leafText(bytes as RecordedEvent)).toEqual({
-      text: textOf({
-        stream: 'plant-alice/1',
-        type: 'Written',
-        data: Uint8Array.of(0, 255),
-        metadata: undefined,
-      }),
+      text: textOf({ stream: 'plant-alice/1', type: 'Written', data, metadata: undefined }),
       isCanonical: false,
     });
     expect(leafText(number as RecordedEvent).isCanonical).toBe(false);

@@ -49,21 +49,23 @@ async function ownServer() {
   return { server, store: await overFakeServer(server.url) };
 }
 
-/** An empty log, and a function that appends events. */
+/** An empty log, its verification, and a function that appends events. */
 async function opened(kind: Kind, over = pooled) {
   if (kind === 'the embedded log') {
     const store = await openIn(tempDir());
-    return { store, gapless: true, fill: (events: number) => appendMany(store, events) };
+    const fill = (events: number) => appendMany(store, events);
+    return { store, fill, verified: (options?: Options) => verify(store, options) };
   }
   const { server, store } = await over();
   const fill = (events: number): void => {
     for (let i = 0; i < events; i++) server.write(`plant-u${i % 7}/${i}`, { data: {}, metadata: {} });
   };
-  return { store, gapless: false, fill };
+  return { store, fill, verified: (options?: Options) => verify(store, { gapless: false, ...options }) };
 }
 
+const CONTEXT = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+
 async function createPlants(store: EventStore): Promise<void> {
-  const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
   const plants = [
     { user: 'alice', id: 1n, name: 'Fern', tag: 'indoor' },
     { user: 'bob', id: 1n, name: '' },
@@ -71,15 +73,15 @@ async function createPlants(store: EventStore): Promise<void> {
     { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾', tag: '\ufeff' },
     { user: 'a-b/%/🌱 ', id: 3n, name: 'Moss' },
   ];
-  for (const plant of plants) await createPlant(store, plant, context);
+  for (const plant of plants) await createPlant(store, plant, CONTEXT);
 }
 
 describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind) => {
   test('returns its size, last position and root, without problems', async () => {
-    const { store, gapless } = await opened(kind);
+    const { store, verified } = await opened(kind);
     await createPlants(store);
     const events = await everything(store);
-    expect(await verify(store, { gapless })).toEqual({
+    expect(await verified()).toEqual({
       size: 5,
       position: events[4]?.position,
       root: rootOf(events),
@@ -92,46 +94,41 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
   });
 
   test('without events returns the root of the empty log', async () => {
-    const { store, gapless } = await opened(kind);
-    expect(await verify(store, { gapless })).toMatchObject({
-      size: 0,
-      position: 0n,
-      root: EMPTY_ROOT,
-      problems: [],
-    });
+    const { verified } = await opened(kind);
+    expect(await verified()).toMatchObject({ size: 0, position: 0n, root: EMPTY_ROOT, problems: [] });
   });
 
   test('accepts every earlier root of the log, and no other', async () => {
-    const { store, gapless } = await opened(kind);
+    const { store, verified } = await opened(kind);
     await createPlants(store);
     const events = await everything(store);
+    const problemsWith = async (size: number, root: string) =>
+      (await verified({ expect: { size, root } })).problems.map(({ problem }) => problem);
     for (let size = 0; size <= events.length; size++) {
       const root = rootOf(events.slice(0, size));
-      expect(await problemsOf(store, { gapless, expect: { size, root } })).toEqual([]);
-      const other = rootOf(events.slice(0, (size + 1) % 6));
-      expect(await problemsOf(store, { gapless, expect: { size, root: other } })).toEqual([
-        { problem: `the first ${size} events are not the expected ones: their root is ${root}` },
+      expect(await problemsWith(size, root)).toEqual([]);
+      expect(await problemsWith(size, rootOf(events.slice(0, (size + 1) % 6)))).toEqual([
+        `the first ${size} events are not the expected ones: their root is ${root}`,
       ]);
     }
-    const root = rootOf(events);
-    expect(await problemsOf(store, { gapless, expect: { size: 6, root } })).toEqual([
-      { problem: 'the log has 5 events, fewer than the expected 6' },
+    expect(await problemsWith(6, rootOf(events))).toEqual([
+      'the log has 5 events, fewer than the expected 6',
     ]);
   });
 
   test('returns the same root after a copy to the other store', async () => {
     const { store: from } = await opened(kind);
-    const { store: to, gapless } = await opened(
+    const { store: to, verified } = await opened(
       kind === 'EventStoreDB' ? 'the embedded log' : 'EventStoreDB',
     );
     await createPlants(from);
     await copyLog({ from, to });
     const expected = { size: 5, root: rootOf(await everything(from)) };
-    expect(await verify(to, { gapless, expect: expected })).toMatchObject({ ...expected, problems: [] });
+    expect(await verified({ expect: expected })).toMatchObject({ ...expected, problems: [] });
   });
 
   test('ignores events appended after its start', async () => {
-    const { store, gapless, fill } = await opened(kind);
+    const { store, verified, fill } = await opened(kind);
     await fill(1_100);
     const end = await store.lastPosition();
     let isFirst = true;
@@ -139,37 +136,35 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       if (isFirst) void store.append('plant-late/1', named('late'), NO_STREAM);
       isFirst = false;
     };
-    expect(await verify(store, { gapless, onProgress })).toMatchObject({ size: 1_100, position: end });
+    expect(await verified({ onProgress })).toMatchObject({ size: 1_100, position: end });
   });
 
   test('reports its progress, up to the end', async () => {
-    const { store, gapless, fill } = await opened(kind);
+    const { store, verified, fill } = await opened(kind);
     await fill(1_100);
     const positions = (await everything(store)).map(({ position }) => position);
     const end = positions.at(-1) as bigint;
     const reported: { events: number; position: bigint; end: bigint }[] = [];
-    await verify(store, { gapless, onProgress: (progress) => void reported.push(progress) });
+    await verified({ onProgress: (progress) => void reported.push(progress) });
     expect(reported.length).toBeGreaterThan(1);
-    expect(reported).toEqual(
-      reported.map(({ events }) => ({ events, position: positions[events - 1], end })),
-    );
-    expect(reported.at(-1)).toEqual({ events: 1_100, position: end, end });
+    for (const { events, ...rest } of reported)
+      expect(rest).toEqual({ position: positions[events - 1], end });
+    expect(reported.at(-1)?.events).toBe(1_100);
   });
 
   test('ends when it is aborted', async () => {
-    const { store, gapless, fill } = await opened(kind);
+    const { verified, fill } = await opened(kind);
     await fill(1_100);
     const stopping = new AbortController();
     const reason = new Error('stopped');
     const onProgress = (): void => stopping.abort(reason);
-    await expect(verify(store, { gapless, onProgress, signal: stopping.signal })).rejects.toBe(reason);
+    await expect(verified({ onProgress, signal: stopping.signal })).rejects.toBe(reason);
   });
 
   test('fails if the log is closed', async () => {
-    const { store, gapless, fill } = await opened(kind, ownServer);
+    const { store, verified, fill } = await opened(kind, ownServer);
     await fill(1_100);
-    const onProgress = (): void => void store.close();
-    await expect(verify(store, { gapless, onProgress })).rejects.toThrow(StoreUnavailable);
+    await expect(verified({ onProgress: () => void store.close() })).rejects.toThrow(StoreUnavailable);
   });
 });
 
@@ -199,6 +194,8 @@ function logOf(events: RecordedEvent[]): EventLog & { streamsRead: string[] } {
   };
 }
 
+const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00Z' };
+
 function created(position: number, user: string, change: Partial<RecordedEvent> = {}): RecordedEvent {
   return {
     position: BigInt(position),
@@ -207,14 +204,19 @@ function created(position: number, user: string, change: Partial<RecordedEvent> 
     id: `01980000-0000-7000-8000-${String(Math.abs(position)).padStart(12, '0')}`,
     type: 'PlantCreated',
     data: { id: `${position}`, user, name: 'Fern' },
-    metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00Z' },
+    metadata: METADATA,
     ...change,
   };
 }
 
 /** An event of an unknown type. */
-const unknownEvent = (position: number, stream: string, revision: number): RecordedEvent =>
-  created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data: {} });
+const unknownEvent = (
+  position: number,
+  stream: string,
+  revision: number,
+  data: unknown = {},
+): RecordedEvent =>
+  created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data });
 
 describe('positions', () => {
   test('of a gapless log start at 1', async () => {
@@ -246,48 +248,28 @@ describe('positions', () => {
 });
 
 describe('a PlantCreated', () => {
-  const own = created(1, 'alice');
+  const NOT_DATA = 'its data is not that of a PlantCreated';
+  const NOT_METADATA = 'its metadata is not that of a PlantCreated';
+  const inStream = (stream: string) =>
+    `it is in the stream "${stream}", but its data belongs to "plant-alice/1"`;
   test.for<[string, Partial<RecordedEvent>, string]>([
-    ['without data', { data: null }, 'its data is not that of a PlantCreated'],
-    ['without a name', { data: { id: '1', user: 'alice' } }, 'its data is not that of a PlantCreated'],
-    [
-      'with an ID that is not an int64',
-      { data: { id: '01', user: 'alice', name: '' } },
-      'its data is not that of a PlantCreated',
-    ],
-    [
-      'in the stream of bob',
-      { stream: 'plant-bob/1' },
-      'it is in the stream "plant-bob/1", but its data belongs to "plant-alice/1"',
-    ],
-    [
-      'in a stream that is not of a plant',
-      { stream: 'garden' },
-      'it is in the stream "garden", but its data belongs to "plant-alice/1"',
-    ],
-    ['without metadata', { metadata: undefined }, 'its metadata is not that of a PlantCreated'],
-    [
-      'with an invalid time',
-      { metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: 'now' } },
-      'its metadata is not that of a PlantCreated',
-    ],
-    [
-      'of another version',
-      { metadata: { $correlationId: 'c', schemaVersion: 2, occurredAt: '2026-03-01T12:00:00Z' } },
-      'its metadata is not that of a PlantCreated',
-    ],
+    ['without data', { data: null }, NOT_DATA],
+    ['without a name', { data: { id: '1', user: 'alice' } }, NOT_DATA],
+    ['with an ID that is not an int64', { data: { id: '01', user: 'alice', name: '' } }, NOT_DATA],
+    ['in the stream of bob', { stream: 'plant-bob/1' }, inStream('plant-bob/1')],
+    ['in a stream that is not of a plant', { stream: 'garden' }, inStream('garden')],
+    ['without metadata', { metadata: undefined }, NOT_METADATA],
+    ['with an invalid time', { metadata: { ...METADATA, occurredAt: 'now' } }, NOT_METADATA],
+    ['of another version', { metadata: { ...METADATA, schemaVersion: 2 } }, NOT_METADATA],
     ['with an event ID that is not a UUID', { id: 'x' }, 'its ID is not a UUID'],
   ])('%s is the only problem', async ([, change, problem]) => {
-    const log = logOf([{ ...own, ...change }, created(2, 'bob')]);
+    const log = logOf([created(1, 'alice', change), created(2, 'bob')]);
     expect(await problemsOf(log)).toEqual([{ position: 1n, problem }]);
   });
 
   test('at a later revision is a problem', async () => {
-    const log = logOf([
-      unknownEvent(1, 'plant-alice/2', 0),
-      created(2, 'alice', { revision: 1n }),
-      created(3, 'bob'),
-    ]);
+    const later = created(2, 'alice', { revision: 1n });
+    const log = logOf([unknownEvent(1, 'plant-alice/2', 0), later, created(3, 'bob')]);
     expect(await problemsOf(log)).toEqual([
       { position: 2n, problem: 'it is a PlantCreated at revision 1 of its stream' },
     ]);
@@ -296,12 +278,8 @@ describe('a PlantCreated', () => {
   test('in SKIP_EVENTS is counted and in the root, and its data is no problem', async () => {
     const events = [created(1, 'alice', { data: { name: 5 } }), created(2, 'bob')];
     const skip = new Set([events[0]?.id as string]);
-    expect(await verify(logOf(events), { skip })).toMatchObject({
-      size: 2,
-      root: rootOf(events),
-      skipped: 1,
-      problems: [],
-    });
+    const expected = { size: 2, root: rootOf(events), skipped: 1, problems: [] };
+    expect(await verify(logOf(events), { skip })).toMatchObject(expected);
   });
 });
 
@@ -311,40 +289,16 @@ test('unknown event types are counted and in the root', async () => {
 });
 
 describe('revisions', () => {
-  test.for<[string, [stream: string, revision: number][], position: number, problem: string]>([
-    ['that start at 1', [['a', 1]], 1, 'revision 0 of its stream is not before it'],
-    [
-      'with a gap',
-      [
-        ['a', 0],
-        ['b', 0],
-        ['a', 2],
-      ],
-      3,
-      'revision 1 of its stream is not before it',
-    ],
-    [
-      'in the wrong order',
-      [
-        ['a', 1],
-        ['b', 0],
-        ['a', 0],
-      ],
-      1,
-      'revision 0 of its stream is not before it',
-    ],
-    [
-      'with a duplicate',
-      [
-        ['a', 0],
-        ['b', 0],
-        ['a', 0],
-      ],
-      3,
-      'revision 0 of its stream is also at position 1',
-    ],
-  ])('%s are a problem', async ([, written, position, problem]) => {
-    const log = logOf(written.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
+  const notBefore = (revision: number) => `revision ${revision} of its stream is not before it`;
+  // a0 is an event of the stream a at revision 0.
+  test.for<[string, written: string, position: number, problem: string]>([
+    ['that start at 1', 'a1', 1, notBefore(0)],
+    ['with a gap', 'a0 b0 a2', 3, notBefore(1)],
+    ['in the wrong order', 'a1 b0 a0', 1, notBefore(0)],
+    ['with a duplicate', 'a0 b0 a0', 3, 'revision 0 of its stream is also at position 1'],
+  ])('%s are a problem: %s', async ([, written, position, problem]) => {
+    const pairs = written.split(' ').map(([stream = '', revision]) => [stream, Number(revision)] as const);
+    const log = logOf(pairs.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
     expect(await problemsOf(log)).toEqual([{ position: BigInt(position), problem }]);
   });
 
@@ -380,15 +334,6 @@ describe('revisions', () => {
   });
 });
 
-test('more than 100 problems are counted, and the first 100 listed', async () => {
-  const events = Array.from({ length: 150 }, (_, i) => created(i + 1, 'alice', { data: {} }));
-  const { problems, problemCount } = await verify(logOf(events));
-  expect(problemCount).toBe(150);
-  expect(problems.map(({ position }) => position)).toEqual(
-    events.slice(0, 100).map(({ position }) => position),
-  );
-});
-
 describe('an earlier root detects a change:', () => {
   const text = fc.string({ unit: 'binary', maxLength: 5 });
   const json = fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)));
@@ -402,16 +347,14 @@ describe('an earlier root detects a change:', () => {
   });
   const events = fc.array(event, { minLength: 2, maxLength: 6 });
 
-  const numbered = (all: Omit<RecordedEvent, 'position'>[]) =>
-    logOf(all.map((one, i) => ({ ...one, position: BigInt(i + 1) })));
+  type Written = Omit<RecordedEvent, 'position'>[];
+
+  const numbered = (all: Written) => logOf(all.map((one, i) => ({ ...one, position: BigInt(i + 1) })));
 
   const textOf = (value: unknown) => canonicalize(typeof value === 'bigint' ? `${value}` : value);
 
   /** Whether the root of the log before detects that the log after does not start with the same events. */
-  async function isFound(
-    before: Omit<RecordedEvent, 'position'>[],
-    after: Omit<RecordedEvent, 'position'>[],
-  ) {
+  async function isFound(before: Written, after: Written) {
     const { size, root } = await verify(numbered(before));
     const { problems } = await verify(numbered(after), { expect: { size, root } });
     return problems.some(({ problem }) => problem.includes('expected'));
@@ -457,13 +400,11 @@ describe('an earlier root detects a change:', () => {
 });
 
 describe('an event without a canonical form', () => {
-  const lone = (text: string) => unknownEventWith({ text });
-  const unknownEventWith = (data: unknown) => ({ ...unknownEvent(1, 'plant-alice/1', 0), data });
-  const bytes = (...all: number[]) => unknownEventWith(Buffer.of(...all));
+  const written = (data: unknown) => unknownEvent(1, 'plant-alice/1', 0, data);
 
   test.for<[string, RecordedEvent, RecordedEvent]>([
-    ['an unpaired surrogate', lone('\ud83c'), lone('\ud83d')],
-    ['binary data', bytes(0, 255), bytes(0, 254)],
+    ['an unpaired surrogate', written({ text: '\ud83c' }), written({ text: '\ud83d' })],
+    ['binary data', written(Buffer.of(0, 255)), written(Buffer.of(0, 254))],
   ])('(%s) is a problem, and in the root, so that a change is detected', async ([, before, after]) => {
     const { size, root, problems } = await verify(logOf([before]));
     expect(problems).toEqual([{ position: 1n, problem: 'it has no canonical form (RFC 8785)' }]);
@@ -480,10 +421,8 @@ describe('the embedded log with data of another writer', () => {
     ['JSON with other spacing, and its text as a JSON string', '{ "a":1}', '"{ \\"a\\":1}"'],
     ['text that is not JSON, and the same as a JSON string', 'a', '"a"'],
   ])('has another root after a change of %s', async ([, before, after]) => {
-    const roots = await Promise.all(
-      [before, after].map(async (data) => (await verify(await logWith(data))).root),
-    );
-    expect(roots[0]).not.toBe(roots[1]);
+    const [{ root }, changed] = [await verify(await logWith(before)), await verify(await logWith(after))];
+    expect(changed.root).not.toBe(root);
   });
 
   test.each(['zoé', 'zo\ufffd'])(
@@ -491,8 +430,7 @@ describe('the embedded log with data of another writer', () => {
     async (user) => {
       const dir = tempDir();
       const store = await openIn(dir);
-      const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
-      await createPlant(store, { user, id: 1n, name: 'Fern' }, context);
+      await createPlant(store, { user, id: 1n, name: 'Fern' }, CONTEXT);
       await store.close();
       const { size, root, problemCount } = await verify(reading(dir));
       expect(problemCount).toBe(0);
@@ -509,9 +447,8 @@ describe('the embedded log with data of another writer', () => {
     const dir = tempDir();
     await (await openIn(dir)).close();
     using db = new DatabaseSync(join(dir, 'log.db'));
-    db.prepare("INSERT INTO events VALUES (1, 'e1', 'plant-alice/1', 0, 'PlantWatered', ?, '{}', '')").run(
-      data,
-    );
+    const insert = "INSERT INTO events VALUES (1, 'e1', 'plant-alice/1', 0, 'PlantWatered', ?, '{}', '')";
+    db.prepare(insert).run(data);
     return reading(dir);
   }
 
@@ -540,19 +477,14 @@ describe('a view', () => {
     return { file, view, comparison };
   }
 
-  test('that equals the fold of the log up to its checkpoint has no problems', async () => {
-    const { comparison } = viewOf(EVENTS.slice(0, 80));
-    expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject({
-      size: 150,
-      view: 80n,
-      problems: [],
-    });
-  });
-
-  test('without events has no problems', async () => {
-    const { comparison } = viewOf([]);
-    expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject({ view: 0n, problems: [] });
-  });
+  test.each([0, 80])(
+    'that equals the fold of the log up to its checkpoint %i has no problems',
+    async (end) => {
+      const { comparison } = viewOf(EVENTS.slice(0, end));
+      const expected = { size: 150, view: BigInt(end), problems: [] };
+      expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject(expected);
+    },
+  );
 
   test('of another log is one problem, and not compared', async () => {
     const { comparison } = viewOf(EVENTS.slice(0, 80), 'other');

@@ -1,7 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { expectRefused, runCli } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { plantOf, writeTo } from '../support/logs.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -11,8 +14,8 @@ const COMMANDS = {
   replay: ['--after', '--user', '--id', '--type', '--since', '--until', '--limit', '--follow', '--table'],
   plants: ['--user', '--at'],
   verify: ['--expect', '--json'],
-  prove: ['--user', '--id', '--size', '--from', '--to'],
-  'check-proof': [],
+  prove: ['--user USER --id ID', '--size', '--from', '--to'],
+  'check-proof': ['< proof.json'],
   rebuild: [],
   backup: [],
 };
@@ -29,16 +32,14 @@ const complete = (name: string): string[] => [name, ...(NEEDED[name] ?? [])];
 
 describe('--help', () => {
   test.for(Object.entries(COMMANDS))('of %s lists its options and usage', async ([name, options]) => {
-    const { code, stdout, stderr } = await runCli([name, '--help']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli([name, '--help']));
     expect(stdout).toContain(`npm run -s ${name} `);
     for (const option of options) expect(stdout).toMatch(RegExp(`${option}\\b`));
-    expect(await runCli([name, '-h'])).toEqual({ code, stdout, stderr });
+    expect(succeeded(await runCli([name, '-h']))).toBe(stdout);
   });
 
   test('lists every command and how to start the service', async () => {
-    const { code, stdout, stderr } = await runCli(['--help']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = succeeded(await runCli(['--help']));
     for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
   });
 
@@ -136,25 +137,48 @@ describe('an invalid configuration', () => {
 });
 
 describe('a command that reads', () => {
-  const reading = ['replay', 'plants', 'verify', 'prove', 'backup'];
+  const READING = ['replay', 'plants --user alice', 'verify', 'prove --user alice --id 1'];
+  const FOLLOWING = 'replay --follow --table';
 
-  test.for([...reading, 'rebuild'])('creates no data directory: %s', async (name) => {
-    const DATA_DIR = join(tempDir(), 'data');
-    expectRefused(await runCli(complete(name), { DATA_DIR }), RegExp(join(DATA_DIR, 'log.db')));
-    expect(existsSync(DATA_DIR)).toBe(false);
+  test.for([...READING, FOLLOWING, 'backup copy.db', 'rebuild'])('creates no log: %s', async (command) => {
+    const [empty, missing] = [tempDir(), join(tempDir(), 'data')];
+    for (const DATA_DIR of [empty, missing])
+      expectRefused(
+        await runCli(command.split(' '), { DATA_DIR }),
+        RegExp(`no log ${join(DATA_DIR, 'log.db')}`),
+      );
+    expect(readdirSync(empty)).toEqual([]);
+    for (const file of [missing, 'copy.db']) expect(existsSync(file)).toBe(false);
   });
+
+  test.for([...READING, FOLLOWING, 'backup copy.db'])(
+    'reports a file that is not a log: %s',
+    async (command) => {
+      const [text, music] = [tempDir(), tempDir()];
+      writeFileSync(join(text, 'log.db'), 'no SQLite');
+      using other = new DatabaseSync(join(music, 'log.db'));
+      other.exec('CREATE TABLE events (title TEXT)');
+      for (const DATA_DIR of [text, music])
+        expectRefused(await runCli(command.split(' '), { DATA_DIR }), RegExp(join(DATA_DIR, 'log.db')));
+      expect(existsSync('copy.db')).toBe(false);
+    },
+  );
+
+  test.for([...READING, FOLLOWING, 'plants --user alice --at 1'])(
+    'reports an unavailable EventStoreDB: %s',
+    async (command) => {
+      stopClock();
+      const running = runCli(command.split(' '), { EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' });
+      expectRefused((await untilSettled(running))[0], /EventStoreDB is unavailable/);
+    },
+  );
 
   test('creates no data directory and writes nothing with EventStoreDB', async () => {
     const server = await startFakeServer();
-    server.write('plant-alice/1', {
-      id: '00000000-0000-4000-8000-000000000001',
-      type: 'PlantCreated',
-      data: { id: '1', user: 'alice', name: 'Fern' },
-      metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
-    });
+    writeTo(server, plantOf('alice', 1, 'Fern'));
     const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
-    for (const name of reading.filter((name) => name !== 'backup'))
-      expect(await runCli(complete(name), env)).toMatchObject({ code: 0, stderr: '' });
+    for (const command of READING)
+      expect(await runCli(command.split(' '), env)).toMatchObject({ code: 0, stderr: '' });
     expect(existsSync(env.DATA_DIR)).toBe(false);
     expect(server.log.all).toHaveLength(1);
   });

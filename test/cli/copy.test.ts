@@ -1,10 +1,11 @@
 import { existsSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import { runCli, withoutProgress } from '../support/cli.ts';
+import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
-import { type Plant, startService } from '../support/service.ts';
+import { createPlants, listsOf } from '../support/plants.ts';
+import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -12,36 +13,28 @@ const copying = (from: string, to: string) => runCli(['copy', '--from', from, '-
 const copy = async (from: string, to: string) => withoutProgress(await copying(from, to));
 
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
+const SAME_LOCATION = `--from and --to are the same location: ${USAGE}`;
 const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
 
-const PLANTS: [user: string, id: bigint, plant: Plant][] = [
-  ['alice', 1n, { name: 'Fern', tag: 'indoor' }],
-  ['bob', 1n, { name: '', tag: '' }],
-  ['alice', -(2n ** 63n), { name: 'nul \0, quote ", line \u2028 \r\n' }],
-  ['alice', 2n ** 63n - 1n, { name: 'emoji 🌱👩‍🌾', tag: '\ufeff' }],
-  ['bob', 2n, { name: 'Moss' }],
-];
-
 describe('npm run copy', () => {
   test('copies all plants to EventStoreDB and back, and each service lists the same', async () => {
+    const copied = ended('copied 5 events: both logs have the same 5 events');
     const home = await startService();
-    for (const [user, id, plant] of PLANTS) expect((await home.as(user).create(id, plant)).status).toBe(200);
+    await createPlants(home);
     const lists = await listsOf(home);
     expect(lists.map((list) => list.length)).toEqual([3, 2]);
     await home.close();
 
     const fake = await startFakeServer();
-    expect(await copy(home.dir, fake.url)).toEqual(
-      ended('copied 5 events: both logs have the same 5 events'),
-    );
+    expect(await copy(home.dir, fake.url)).toEqual(copied);
     const moved = await startService({ DATA_DIR: home.dir, EVENTSTOREDB_URL: fake.url });
     expect(await listsOf(moved)).toEqual(lists);
     expect((await moved.as('alice').create(1n, { name: 'Fern', tag: 'indoor' })).status).toBe(200);
     expect((await moved.as('alice').create(1n, { name: 'Another' })).status).toBe(400);
 
     const dir = join(tempDir(), 'new', 'data');
-    expect(await copy(fake.url, dir)).toEqual(ended('copied 5 events: both logs have the same 5 events'));
+    expect(await copy(fake.url, dir)).toEqual(copied);
     expect(await copy(fake.url, dir)).toEqual(ended('nothing to copy: both logs have the same 5 events'));
     expect(readdirSync(dir).sort()).toEqual(['lock.db', 'log.db']);
     expect(await listsOf(await startService({ DATA_DIR: dir }))).toEqual(lists);
@@ -49,21 +42,15 @@ describe('npm run copy', () => {
 
   test('exits with 1 and one line if the target has other plants', async () => {
     const [from, to] = [logWith({ events: 3, name: "'other ' || id" }), logWith({ events: 2 })];
-    const { code, stdout, stderr } = await copy(from, to);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toMatch(/^the target has other events, and was not changed: [^\n]+\n$/);
+    expectRefused(await copy(from, to), /the target has other events, and was not changed: /);
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
   });
 
   test('rejects the directory of a running service as source or target', async () => {
     const { dir, url } = await startService();
-    const reason = `the data directory ${dir} is in use by another server; stop it first\n`;
-    expect(await copy(dir, tempDir())).toEqual({ code: 1, stdout: '', stderr: `--from: ${reason}` });
-    expect(await copy(logWith({ events: 1 }), dir)).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: `--to: ${reason}`,
-    });
+    const reason = `the data directory ${dir} is in use by another server; stop it first`;
+    expect(await copy(dir, tempDir())).toEqual(failure(`--from: ${reason}`));
+    expect(await copy(logWith({ events: 1 }), dir)).toEqual(failure(`--to: ${reason}`));
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
   });
 
@@ -79,12 +66,6 @@ describe('npm run copy', () => {
     expect(stderr).toMatch(/^(copying: \d+ events, \d+ %, \d+\/s, \d+ s left\n)+(comparing: [^\n]+\n)*$/);
   });
 });
-
-type Home = Awaited<ReturnType<typeof startService>>;
-
-function listsOf({ as }: Home): Promise<Plant[][]> {
-  return Promise.all(['alice', 'bob'].map((user) => as(user).list()));
-}
 
 function ended(result: string) {
   return { code: 0, stdout: `${result}\n`, stderr: '' };
@@ -108,6 +89,11 @@ describe('a copy is rejected', () => {
     expect(await refusal(args)).toBe(`usage: ${USAGE}`);
   });
 
+  test('with an empty location', async () => {
+    const refused = await refusal(['--from', './data', '--to', '']);
+    expect(refused).toBe('--to must be a connection string or a directory');
+  });
+
   test.each([
     ['of an unknown scheme', `mongodb://admin:${SECRET}@localhost`],
     ['without its scheme', `admin:${SECRET}@localhost:2113`],
@@ -122,35 +108,24 @@ describe('a copy is rejected', () => {
       expect(await refusal([...args])).toMatch(new RegExp(`^${option} (must|has) `));
   });
 
-  test('with an empty location', async () => {
-    const message = '--to must be a connection string or a directory';
-    expect(await refusal(['--from', './data', '--to', ''])).toBe(message);
-  });
-
   test('from a directory to itself, however it is written', async () => {
     const dir = tempDir();
     const link = join(tempDir(), 'link');
     symlinkSync(dir, link);
     for (const same of [dir, `${dir}/`, link, relative('.', dir)])
-      expect(await refusal(['--from', dir, '--to', same])).toBe(
-        `--from and --to are the same location: ${USAGE}`,
-      );
+      expect(await refusal(['--from', dir, '--to', same])).toBe(SAME_LOCATION);
   });
 
   test.each([UNAVAILABLE, UNAVAILABLE.replace('esdb', 'kurrentdb')])(
     'from a server to itself',
     async (same) => {
-      expect(await refusal(['--from', UNAVAILABLE, '--to', same])).toBe(
-        `--from and --to are the same location: ${USAGE}`,
-      );
+      expect(await refusal(['--from', UNAVAILABLE, '--to', same])).toBe(SAME_LOCATION);
     },
   );
 
   test('from a directory without a log, and none is created', async () => {
     const to = join(tempDir(), 'to');
-    const missing = join(tempDir(), 'missing');
-    const empty = tempDir();
-    const withEmptyFile = tempDir();
+    const [missing, empty, withEmptyFile] = [join(tempDir(), 'missing'), tempDir(), tempDir()];
     writeFileSync(join(withEmptyFile, 'log.db'), '');
     for (const dir of [missing, empty, withEmptyFile])
       expect(await refusal(['--from', dir, '--to', to])).toBe(`--from: there is no log in ${dir}`);
@@ -166,17 +141,15 @@ describe('a copy is rejected', () => {
     const from = logWith({ events: 1 });
     expect(await refusal(['--from', from, '--to', dir])).toMatch(/^--to: cannot use the log .*: /);
     const file = join(dir, 'log.db');
-    expect(await refusal(['--from', from, '--to', file])).toMatch(
-      /^--to: cannot use the data directory .*: /,
-    );
+    const ofFile = await refusal(['--from', from, '--to', file]);
+    expect(ofFile).toMatch(/^--to: cannot use the data directory .*: /);
   });
 
   test('from or to a server that is unavailable or denies access', async () => {
     const fake = await startFakeServer({ users: { admin: 'another' } });
     const closed = fake.url.replace('//', `//admin:${SECRET}@`);
     const dir = logWith({ events: 1 });
-    const other = logWith({ events: 1 });
-    const accessDenied = await refusal(['--from', other, '--to', closed]);
+    const accessDenied = await refusal(['--from', logWith({ events: 1 }), '--to', closed]);
     stopClock();
     const [sourceUnavailable] = await untilSettled(refusal(['--from', UNAVAILABLE, '--to', tempDir()]));
     const [targetUnavailable] = await untilSettled(refusal(['--from', dir, '--to', UNAVAILABLE]));

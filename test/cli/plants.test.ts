@@ -1,24 +1,12 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
+import { emptyLog, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const USERS = ['alice', 'bob'];
-
-const PLANTS: [user: string, id: bigint, plant: Plant][] = [
-  ['alice', 1n, { name: 'Fern', tag: 'indoor' }],
-  ['alice', 2n, { name: 'nul \0, quote ", line \u2028 \r\n' }],
-  ['bob', 1n, { name: 'Oak' }],
-  ['alice', -(2n ** 63n), { name: '', tag: '' }],
-  ['bob', 2n ** 63n - 1n, { name: 'emoji 🌱👩‍🌾', tag: '\ufeff' }],
-  ['bob', 2n, { name: 'Moss' }],
-  ['alice', 3n, { name: 'Ivy' }],
-];
 
 const plants = (env: Record<string, string>, ...args: string[]) => runCli(['plants', ...args], env);
 const printed = (stdout: string) => ({ code: 0, stderr: '', stdout });
@@ -33,30 +21,10 @@ const created = (id: number, user: string, data: object = { id: `${id}`, user, n
 
 const metadataAt = (occurredAt: string) => ({ $correlationId: 'c', schemaVersion: 1, occurredAt });
 
-const STORES = [
-  {
-    store: 'the embedded log',
-    open: async () => {
-      const DATA_DIR = tempDir();
-      return { env: { DATA_DIR }, writeOther: () => {}, everyone: true };
-    },
-  },
-  {
-    store: 'EventStoreDB',
-    open: async () => {
-      const server = await startFakeServer();
-      return {
-        env: { DATA_DIR: tempDir(), EVENTSTOREDB_URL: server.url },
-        writeOther: () => void server.write('other-1'),
-        everyone: false,
-      };
-    },
-  },
-];
-
-describe.for(STORES)('npm run plants of $store', ({ open }) => {
+describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run plants of %s', (store) => {
   test('prints for each position what GET /plants returned at it', async () => {
-    const { env, writeOther, everyone } = await open();
+    const { env, writeOther } = await emptyLog(store);
+    const everyone = store === 'the embedded log'; // each command on EventStoreDB starts a thread
     const service = await startService(env);
     const lists: { at: bigint; user: string; body: string }[] = [];
     const recordList = async (user: string): Promise<void> => {
@@ -64,14 +32,14 @@ describe.for(STORES)('npm run plants of $store', ({ open }) => {
       const at = BigInt(response.headers.get('log-position')?.split('.').at(-1) ?? '');
       lists.push({ at, user, body: await response.text() });
     };
-    for (const [user, id, plant] of PLANTS) {
+    for (const plant of PLANTS) {
       writeOther();
-      expect((await service.as(user).create(id, plant)).status).toBe(200);
+      await createPlants(service, [plant]);
       for (const each of USERS) await recordList(each);
     }
     expect(new Set(lists.map(({ body }) => body)).size).toBe(PLANTS.length + 1);
     expect(lists[1]?.body).toBe('[]');
-    const selected = lists.filter((_, i) => everyone || i % 3 === 0); // each command on EventStoreDB starts a thread
+    const selected = lists.filter((_, i) => everyone || i % 3 === 0);
     for (const { at, user, body } of selected)
       expect(await plants(env, '--user', user, '--at', `${at}`)).toEqual(printed(`${body}\n`));
     for (const user of everyone ? USERS : ['bob']) {
@@ -142,7 +110,7 @@ describe('npm run plants -- --at a time', () => {
 
   test('prints an empty list for a user without plants at that time', async () => {
     const env = { DATA_DIR: dirWithTimes() };
-    expect(await plants(env, '--user', 'bob', '--at', '2025-01-01T00:00:00Z')).toEqual(printed('[]\n'));
+    expect(names(await plants(env, '--user', 'bob', '--at', '2025-01-01T00:00:00Z'))).toEqual([]);
   });
 });
 
@@ -171,26 +139,26 @@ describe('npm run plants', () => {
 
   describe('of a log with an invalid PlantCreated', () => {
     const nameless = created(3, 'alice', { id: '3', user: 'alice' });
-    const dirWithInvalidEvent = (): string =>
-      appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'), nameless, created(4, 'alice'));
+    const logWithInvalidEvent = () => ({
+      DATA_DIR: appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'), nameless, created(4, 'alice')),
+    });
 
     test('reports it if it is of this user', async () => {
-      const env = { DATA_DIR: dirWithInvalidEvent() };
-      const it = RegExp(`event ${nameless.id} at position 3 `);
-      expectRefused(await plants(env, '--user', 'alice'), it);
-      expectRefused(await plants(env, '--user', 'alice', '--at', '3'), it);
-      expectRefused(await plants(env, '--user', 'alice', '--at', '2026-03-01T12:00:03Z'), it);
+      const env = logWithInvalidEvent();
+      const invalid = RegExp(`event ${nameless.id} at position 3 `);
+      for (const at of [[], ['--at', '3'], ['--at', '2026-03-01T12:00:03Z']])
+        expectRefused(await plants(env, '--user', 'alice', ...at), invalid);
     });
 
     test('ignores it if it is later, or of another user', async () => {
-      const env = { DATA_DIR: dirWithInvalidEvent() };
-      expect(names(await plants(env, '--user', 'alice', '--at', '2'))).toEqual(['1']);
-      expect(names(await plants(env, '--user', 'alice', '--at', '2026-03-01T12:00:02Z'))).toEqual(['1']);
+      const env = logWithInvalidEvent();
+      for (const at of ['2', '2026-03-01T12:00:02Z'])
+        expect(names(await plants(env, '--user', 'alice', '--at', at))).toEqual(['1']);
       expect(names(await plants(env, '--user', 'bob'))).toEqual(['2']);
     });
 
     test('skips it if it is in SKIP_EVENTS', async () => {
-      const env = { DATA_DIR: dirWithInvalidEvent(), SKIP_EVENTS: nameless.id };
+      const env = { ...logWithInvalidEvent(), SKIP_EVENTS: nameless.id };
       expect(names(await plants(env, '--user', 'alice'))).toEqual(['1', '4']);
       const { as } = await startService(env);
       expect((await as('alice').list()).map(({ name }) => name)).toEqual(['1', '4']);
@@ -206,44 +174,16 @@ describe('npm run plants reports in one line, and prints nothing else, for', () 
     expectRefused(await plants({ DATA_DIR: logWith({ events: 0 }) }, '--user', 'zed'), /"zed"/);
   });
 
-  test('an invalid user', async () => {
+  const DATES = ['yesterday', '2026-03-01', '2026-03-01T12:00:00', '2026-02-30T12:00:00Z'];
+  test.for<[what: string, option: string, values: string[], line: RegExp]>([
+    ['an invalid user', '--user', ['', 'ali\nce', 'a'.repeat(256), 'a\ud800'], /--user /],
+    ['two users', '--user=alice', ['--user=bob'], /--user /],
+    ['a position beyond the end', '--at', ['4', '9223372036854775808'], /--at /],
+    ['an invalid position', '--at', ['03', '-1', '1.0', 's.1', '1e0', ' 1', ''], /--at /],
+    ['an invalid time', '--at', DATES, /--at .*RFC 3339/],
+  ])('%s', async ([, option, values, line]) => {
     const env = { DATA_DIR: logWith({ events: 3 }) };
-    for (const user of ['', 'ali\nce', 'a'.repeat(256), 'a\ud800'])
-      expectRefused(await plants(env, '--user', user), /--user /);
-  });
-
-  test('no user, and two users', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    expectRefused(await plants(env), /--user /);
-    expectRefused(await plants(env, '--user', 'alice', '--user', 'bob'), /--user /);
-  });
-
-  test('a position that is invalid or beyond the end', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    for (const at of ['4', '9223372036854775808', '03', '-1', '1.0', 's.1', '1e0', ' 1', ''])
-      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at /);
-  });
-
-  test('an invalid time', async () => {
-    const env = { DATA_DIR: logWith({ events: 3 }) };
-    const times = ['yesterday', '2026-03-01', '2026-03-01T12:00:00', '2026-02-30T12:00:00Z'];
-    for (const at of times)
-      expectRefused(await plants(env, '--user', 'alice', '--at', at), /--at .*RFC 3339/);
-  });
-
-  test('a log that is missing or not a log', async () => {
-    const [missing, other] = [tempDir(), tempDir()];
-    writeFileSync(join(other, 'log.db'), 'no SQLite');
-    for (const dir of [missing, other])
-      expectRefused(await plants({ DATA_DIR: dir }, '--user', 'alice'), RegExp(join(dir, 'log.db')));
-  });
-
-  test('an unavailable EventStoreDB', async () => {
-    const env = { DATA_DIR: tempDir(), EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' };
-    stopClock();
-    for (const at of [[], ['--at', '1']]) {
-      const [refused] = await untilSettled(plants(env, '--user', 'alice', ...at));
-      expectRefused(refused, /EventStoreDB is unavailable/);
-    }
+    const user = option === '--at' ? ['--user', 'alice'] : [];
+    for (const value of values) expectRefused(await plants(env, ...user, option, value), line);
   });
 });

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { VIEWS } from '../../projections/views.ts';
-import { runCli, withoutProgress } from '../support/cli.ts';
+import { failure, runCli, withoutProgress } from '../support/cli.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
-import { type Plant, startService } from '../support/service.ts';
+import { createPlants, listsOf, PLANTS } from '../support/plants.ts';
+import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
@@ -25,44 +26,33 @@ const rebuilt = (events: number) => ({
 
 const viewIn = (dir: string): string => join(dir, 'view.db');
 
-const PLANTS: [user: string, id: number, plant: Plant][] = [
-  ['alice', 1, { name: 'Fern', tag: 'indoor' }],
-  ['bob', 1, { name: '', tag: '' }],
-  ['alice', 2, { name: 'unit \u001f, nul \0, line \u2028' }],
-  ['bob', 2, { name: 'emoji 🌱👩‍🌾' }],
-];
-
-type Lists = [ofAlice: Plant[], ofBob: Plant[]];
-
-async function listsOf({ as }: Pick<Awaited<ReturnType<typeof startService>>, 'as'>): Promise<Lists> {
-  return [await as('alice').list(), await as('bob').list()];
-}
-
-const LISTS: Lists = [
-  [PLANTS[0]?.[2] as Plant, PLANTS[2]?.[2] as Plant],
-  [PLANTS[1]?.[2] as Plant, PLANTS[3]?.[2] as Plant],
-];
+const LISTS = ['alice', 'bob'].map((user) =>
+  PLANTS.filter(([owner]) => owner === user).map(([, , plant]) => plant),
+);
 
 const used = await usedDirectory(PLANTS);
 
-/** The lists of the next server, which must accept the view and resume at its checkpoint. */
-async function listsAfterStart(env: Env, position = '4'): Promise<Lists> {
+/** The next server must accept the view, resume at its checkpoint, and list all plants. */
+async function expectViewUsed(env: Env): Promise<void> {
   const service = await startService(env);
-  const lists = await listsOf(service);
-  const rebuilds = service.log().filter(({ msg }) => /rebuilding view|caught up/.test(msg));
-  expect(rebuilds, `from ${position}`).toEqual([]);
+  expect(await listsOf(service)).toEqual(LISTS);
+  expect(service.log().filter(({ msg }) => /rebuilding view|caught up/.test(msg))).toEqual([]);
   await service.close();
-  return lists;
+}
+
+/** Rebuilds the view of this directory, which must then equal the fold of its log. */
+async function expectRebuilt(DATA_DIR: string): Promise<void> {
+  expect(await rebuild({ DATA_DIR })).toEqual(rebuilt(5));
+  expect(await verifyDir(DATA_DIR)).toMatchObject({ view: 5n, problems: [] });
+  await expectViewUsed({ DATA_DIR });
 }
 
 describe('npm run rebuild', () => {
   test('builds an equal view in a new file', async () => {
     const dir = used.copy();
     const { ino } = statSync(viewIn(dir));
-    expect(await rebuild({ DATA_DIR: dir })).toEqual(rebuilt(4));
+    await expectRebuilt(dir);
     expect(statSync(viewIn(dir)).ino).not.toBe(ino);
-    expect(await verifyDir(dir)).toMatchObject({ view: 4n, problems: [] });
-    expect(await listsAfterStart({ DATA_DIR: dir })).toEqual(LISTS);
   });
 
   test.for<[string, (dir: string) => void]>([
@@ -71,45 +61,39 @@ describe('npm run rebuild', () => {
   ])('builds the view if it %s', async ([, tamper]) => {
     const dir = used.copy();
     tamper(dir);
-    expect(await rebuild({ DATA_DIR: dir })).toEqual(rebuilt(4));
-    expect(await verifyDir(dir)).toMatchObject({ view: 4n, problems: [] });
-    expect(await listsAfterStart({ DATA_DIR: dir })).toEqual(LISTS);
+    await expectRebuilt(dir);
   });
 
   test('builds the view with all acknowledged plants if a server has not closed its files', async () => {
-    const [running, DATA_DIR] = [await startService(), tempDir()];
-    for (const [user, id, plant] of PLANTS)
-      expect((await running.as(user).create(id, plant)).status).toBe(200);
-    cpSync(running.dir, DATA_DIR, { recursive: true }); // the files if it were killed now
-    expect(statSync(`${viewIn(DATA_DIR)}-wal`).size).toBeGreaterThan(0);
-    expect(await rebuild({ DATA_DIR })).toEqual(rebuilt(4));
-    expect(readdirSync(DATA_DIR).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
-    expect(await verifyDir(DATA_DIR)).toMatchObject({ view: 4n, problems: [] });
-    expect(await listsAfterStart({ DATA_DIR })).toEqual(LISTS);
+    const [running, dir] = [await startService(), tempDir()];
+    await createPlants(running);
+    cpSync(running.dir, dir, { recursive: true }); // the files if it were killed now
+    expect(statSync(`${viewIn(dir)}-wal`).size).toBeGreaterThan(0);
+    expect(await rebuild({ DATA_DIR: dir })).toEqual(rebuilt(5));
+    expect(readdirSync(dir).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
+    expect(await verifyDir(dir)).toMatchObject({ view: 5n, problems: [] });
+    await expectViewUsed({ DATA_DIR: dir });
   });
 
   test('builds the view of EventStoreDB', async () => {
     const { url: EVENTSTOREDB_URL } = await startFakeServer();
     const env = { EVENTSTOREDB_URL, DATA_DIR: tempDir() };
     const service = await startService(env);
-    for (const [user, id, plant] of PLANTS)
-      expect((await service.as(user).create(id, plant)).status).toBe(200);
+    await createPlants(service);
     await service.close();
     rmSync(viewIn(env.DATA_DIR));
-    expect(await rebuild(env)).toEqual(rebuilt(4));
-    expect(await listsAfterStart(env)).toEqual(LISTS);
+    expect(await rebuild(env)).toEqual(rebuilt(5));
+    await expectViewUsed(env);
   });
 
   test('fails with one line while a server uses the directory, and keeps the view', async () => {
     const service = await startService();
-    for (const [user, id, plant] of PLANTS) await service.as(user).create(id, plant);
+    await createPlants(service);
     const before = readdirSync(service.dir).sort();
     const { ino } = statSync(viewIn(service.dir));
-    expect(await rebuild({ DATA_DIR: service.dir })).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: `the data directory ${service.dir} is in use by another server\n`,
-    });
+    expect(await rebuild({ DATA_DIR: service.dir })).toEqual(
+      failure(`the data directory ${service.dir} is in use by another server`),
+    );
     expect(readdirSync(service.dir).sort()).toEqual(before);
     expect(statSync(viewIn(service.dir)).ino).toBe(ino);
     expect(await listsOf(service)).toEqual(LISTS);
@@ -118,11 +102,7 @@ describe('npm run rebuild', () => {
   test('fails with one line if there is no log, and creates no file', async () => {
     const dir = tempDir();
     new PlantsByUser(viewIn(dir)).close();
-    expect(await rebuild({ DATA_DIR: dir })).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: `there is no log ${join(dir, 'log.db')}\n`,
-    });
+    expect(await rebuild({ DATA_DIR: dir })).toEqual(failure(`there is no log ${join(dir, 'log.db')}`));
     expect(readdirSync(dir)).toEqual(['view.db']);
   });
 
@@ -131,16 +111,14 @@ describe('npm run rebuild', () => {
     const event = { ...plantOf('alice', 3, ''), data: { name: 5 } };
     appendTo(dir, event);
     const [before, names] = [readFileSync(viewIn(dir)), readdirSync(dir)];
-    expect(await rebuild({ DATA_DIR: dir })).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: `event ${event.id} at position 5 is not a valid PlantCreated\n`,
-    });
+    expect(await rebuild({ DATA_DIR: dir })).toEqual(
+      failure(`event ${event.id} at position 6 is not a valid PlantCreated`),
+    );
     expect(readFileSync(viewIn(dir)).equals(before)).toBe(true);
     expect(readdirSync(dir)).toEqual(names);
     const env = { DATA_DIR: dir, SKIP_EVENTS: event.id };
-    expect(await rebuild(env)).toEqual(rebuilt(5));
-    expect(await listsAfterStart(env)).toEqual(LISTS);
+    expect(await rebuild(env)).toEqual(rebuilt(6));
+    await expectViewUsed(env);
   });
 
   test('prints its progress every two seconds without a terminal', async () => {

@@ -22,12 +22,6 @@ function fakeProcess() {
 }
 
 describe.for(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
-  test('stops the process gracefully', () => {
-    const { calls, send } = fakeProcess();
-    send(signal);
-    expect(calls).toEqual([`stop ${signal}`]);
-  });
-
   test('is ignored when it is repeated within the window', () => {
     const { calls, send } = fakeProcess();
     send(signal);
@@ -52,7 +46,7 @@ describe.for(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
     expect(calls).toEqual([`stop ${other}`, `force ${signal}`]);
   });
 
-  test('forces the exit of a process that has not ended in time', () => {
+  test('stops the process gracefully, and forces the exit if it has not ended in time', () => {
     const { calls, send } = fakeProcess();
     send(signal);
     vi.advanceTimersByTime(TIMEOUT_MS - 1);

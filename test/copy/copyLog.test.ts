@@ -37,8 +37,7 @@ describe.each(['the embedded log', 'EventStoreDB'])('copying from %s', (source) 
   test.each(['the embedded log', 'EventStoreDB'])(
     'to %s copies the same events in the same order, and the next time none',
     async (other) => {
-      const [from, to] = [await opened(source), await opened(other)];
-      await appendPlants(from);
+      const { from, to } = await withPlants(source, other);
       expect(await copyLog({ from, to })).toEqual({ events: 10, copied: 10 });
       const copied = await everything(to);
       expect(copied.map(comparable)).toEqual(await contents(from));
@@ -61,8 +60,7 @@ describe.each(['the embedded log', 'EventStoreDB'])('copying from %s', (source) 
   });
 
   test('resumes after the last event of the target', async () => {
-    const [from, to] = [await opened(source), await opened(target)];
-    await appendPlants(from);
+    const { from, to } = await withPlants(source, target);
     await appendEvents(to, (await contents(from)).slice(0, 4));
     expect(await copyLog({ from, to })).toEqual({ events: 10, copied: 6 });
     expect(await contents(to)).toEqual(await contents(from));
@@ -72,8 +70,7 @@ describe.each(['the embedded log', 'EventStoreDB'])('copying from %s', (source) 
     ['another plant in it', 0],
     ['another plant after some of the same', 3],
   ])('rejects a target with %s, reports both positions and does not change it', async (_, same) => {
-    const [from, to] = [await opened(source), await opened(target)];
-    await appendPlants(from);
+    const { from, to } = await withPlants(source, target);
     const events = await everything(from);
     await appendEvents(to, events.slice(0, same));
     const { position } = await to.append('plant-mallory/1', named('other'), NO_STREAM);
@@ -86,8 +83,7 @@ describe.each(['the embedded log', 'EventStoreDB'])('copying from %s', (source) 
   });
 
   test('rejects a target with the same events and one more', async () => {
-    const [from, to] = [await opened(source), await opened(target)];
-    await appendPlants(from);
+    const { from, to } = await withPlants(source, target);
     await appendEvents(to, await everything(from));
     const { position } = await to.append('plant-mallory/1', named('other'), NO_STREAM);
     expect(await refusal(copyLog({ from, to }))).toBe(
@@ -96,8 +92,7 @@ describe.each(['the embedded log', 'EventStoreDB'])('copying from %s', (source) 
   });
 
   test('reports its progress: copying, then comparing', async () => {
-    const [from, to] = [await opened(source), await opened(target)];
-    await appendPlants(from);
+    const { from, to } = await withPlants(source, target);
     const reported: CopyProgress[] = [];
     await copyLog({ from, to, onProgress: (progress) => reported.push(progress) });
     const positions = (await everything(from)).map(({ position }) => position);
@@ -123,13 +118,11 @@ describe('the target', () => {
   test('may have events of other categories', async () => {
     const { from, to, fake } = await embeddedToFake();
     fake.write('invoice-1', { data: { due: true } });
-    await appendPlants(from);
     expect(await copyLog({ from, to })).toEqual({ events: 10, copied: 10 });
   });
 
   test('with concurrent appends of another writer is reported', async () => {
     const { from, to, fake } = await embeddedToFake();
-    await appendPlants(from);
     const appendDirectly = ({ events }: CopyProgress) => {
       if (events === 4) fake.write('plant-mallory/1', { data: { name: 'other' } });
     };
@@ -140,7 +133,6 @@ describe('the target', () => {
 
   test('with another event in the next stream is reported before the next append', async () => {
     const { from, to, fake } = await embeddedToFake();
-    await appendPlants(from);
     const next = (await everything(from))[4];
     const appendDirectly = ({ events }: CopyProgress) => {
       if (events === 4) fake.write(`${next?.stream}`, { data: { name: 'other' } });
@@ -152,8 +144,7 @@ describe('the target', () => {
   });
 
   test('that stores different data is detected', async () => {
-    const [from, to] = [await opened('the embedded log'), await opened('the embedded log')];
-    await appendPlants(from);
+    const { from, to } = await withPlants();
     const append: EventStore['append'] = (stream, event, revision) =>
       to.append(stream, event.type === 'PlantWatered' ? { ...event, data: {} } : event, revision);
     expect(await refusal(copyLog({ from, to: { ...to, append } }))).toBe(
@@ -164,8 +155,7 @@ describe('the target', () => {
 
 describe('the source', () => {
   test('that grows during the copy is reported, and a second copy adds the rest', async () => {
-    const [from, to] = [await opened('the embedded log'), await opened('the embedded log')];
-    await appendPlants(from);
+    const { from, to } = await withPlants();
     const append: EventStore['append'] = async (stream, event, revision) => {
       const appended = await to.append(stream, event, revision);
       if (appended.position === 10n) await from.append('plant-late/1', fern, NO_STREAM);
@@ -190,23 +180,19 @@ describe('the source', () => {
 });
 
 describe('an event that cannot be copied exactly is reported, and no later one is copied:', () => {
+  const NOT_AN_OBJECT = 'its data is not a JSON object';
+  const NOT_NEXT =
+    'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream';
+  const DEEP = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
   test.each([
-    ['text that is not JSON', { data: 'no JSON' }, 'its data is not a JSON object'],
+    ['text that is not JSON', { data: 'no JSON' }, NOT_AN_OBJECT],
     [
       'a number beyond 53 bits',
       { data: '{"a":9007199254740993}' },
       'its data has a number that may have lost digits',
     ],
-    [
-      '50 000 nested arrays',
-      { metadata: `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}` },
-      'its metadata is nested too deeply',
-    ],
-    [
-      'a stream without its earlier events',
-      { revision: 3 },
-      'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream',
-    ],
+    ['50 000 nested arrays', { metadata: DEEP }, 'its metadata is nested too deeply'],
+    ['a stream without its earlier events', { revision: 3 }, NOT_NEXT],
   ])('%s, in the embedded log', async (_, part, reason) => {
     const dir = tempDir();
     const from = await openIn(dir);
@@ -222,20 +208,15 @@ describe('an event that cannot be copied exactly is reported, and no later one i
     expect(await contents(to)).toEqual((await contents(from)).slice(0, 1));
   });
 
+  const BINARY = { data: Buffer.of(0, 255), contentType: 'application/octet-stream' };
+  const NOT_UNIQUE = 'the log rejected the event: UNIQUE constraint failed: events.id';
   test.each([
-    [
-      'binary data',
-      { data: Buffer.of(0, 255), contentType: 'application/octet-stream' },
-      'its data is not a JSON object',
-    ],
+    ['binary data', BINARY, NOT_AN_OBJECT],
     ['no metadata', { metadata: undefined }, 'its metadata is not a JSON object'],
-    [
-      'the id of another event',
-      { id: ID },
-      'the log rejected the event: UNIQUE constraint failed: events.id',
-    ],
+    ['the id of another event', { id: ID }, NOT_UNIQUE],
   ])('%s, in EventStoreDB', async (_, part, reason) => {
-    const { from, to, fake } = await fakeToEmbedded();
+    const { server: fake, store: from } = await pooled();
+    const to = await opened('the embedded log');
     const json = { data: { name: 'Fern' }, metadata: {} };
     fake.write('plant-alice/1', { ...json, id: ID });
     const { position } = fake.write('plant-alice/2', { ...json, ...part });
@@ -248,13 +229,12 @@ describe('an event that cannot be copied exactly is reported, and no later one i
 
   test('an event that is too large for EventStoreDB', async () => {
     const { from, to } = await embeddedToFake();
-    await from.append('plant-alice/1', fern, NO_STREAM);
-    await from.append('plant-alice/2', { ...named('x'.repeat(1024 * 1024)), id: ID }, NO_STREAM);
+    const { position } = await from.append('plant-alice/2', named('x'.repeat(1024 * 1024)), NO_STREAM);
     await from.append('plant-alice/3', named('after'), NO_STREAM);
-    expect(await refusal(copyLog({ from, to }))).toMatch(
-      /^the event at position 2 of the source cannot be copied: EventStoreDB rejects this permanently/,
+    expect(await refusal(copyLog({ from, to }))).toContain(
+      `the event at position ${position} of the source cannot be copied: EventStoreDB rejects this permanently`,
     );
-    expect(await everything(to)).toHaveLength(1);
+    expect(await everything(to)).toHaveLength(10);
   });
 });
 
@@ -320,14 +300,19 @@ async function opened(kind: string): Promise<EventStore> {
   return kind === 'the embedded log' ? openIn(tempDir()) : (await pooled()).store;
 }
 
-async function embeddedToFake() {
-  const { server: fake, store: to } = await pooled();
-  return { fake, from: await opened('the embedded log'), to };
+/** A log with ten events, and an empty one. */
+async function withPlants(source = 'the embedded log', target = 'the embedded log') {
+  const [from, to] = [await opened(source), await opened(target)];
+  await appendPlants(from);
+  return { from, to };
 }
 
-async function fakeToEmbedded() {
-  const { server: fake, store: from } = await pooled();
-  return { fake, from, to: await opened('the embedded log') };
+/** The same, and the server of the empty one. */
+async function embeddedToFake() {
+  const { server: fake, store: to } = await pooled();
+  const from = await opened('the embedded log');
+  await appendPlants(from);
+  return { fake, from, to };
 }
 
 /** Inserts a row like another program. */

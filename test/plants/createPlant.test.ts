@@ -1,8 +1,8 @@
-import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, NO_STREAM, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
-import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { describe, expect, test } from 'vitest';
+import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
+import { everything } from '../eventStore/contract.ts';
+import { openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const CONTEXT = {
@@ -14,26 +14,18 @@ const CONTEXT = {
 const FERN: CreatePlant = { user: 'alice', id: 42n, name: 'Fern', tag: 'indoor' };
 
 async function given(...commands: CreatePlant[]): Promise<EventStore> {
-  const onFatal = (error: Error): never => {
-    throw error;
-  };
-  const store = await openSqliteStore({
-    file: join(tempDir(), 'log.db'),
-    now: CONTEXT.now,
-    onFatal,
-  });
-  onTestFinished(() => store.close());
+  const store = await openIn(tempDir());
   for (const command of commands) await createPlant(store, command, CONTEXT);
   return store;
 }
 
-async function logOf(
-  store: EventStore,
-): Promise<Pick<RecordedEvent, 'stream' | 'type' | 'data' | 'metadata'>[]> {
-  for await (const { events } of store.subscribe({ after: START, signal: new AbortController().signal })) {
-    return events.map(({ stream, type, data, metadata }) => ({ stream, type, data, metadata }));
-  }
-  return [];
+async function logOf(store: EventStore) {
+  return (await everything(store)).map(({ stream, type, data, metadata }) => ({
+    stream,
+    type,
+    data,
+    metadata,
+  }));
 }
 
 const streamsOf = async (store: EventStore): Promise<string[]> =>
@@ -51,14 +43,6 @@ describe('createPlant', () => {
         metadata: { $correlationId: 'request-1', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
       },
     ]);
-  });
-
-  test('does not take an event without the plant’s ID and user for the same plant', async () => {
-    const store = await given();
-    const event = { id: crypto.randomUUID(), type: 'PlantCreated', data: { name: 'Fern' }, metadata: {} };
-    await store.append('plant-alice/42', event, NO_STREAM);
-    const command = { user: 'alice', id: 42n, name: 'Fern' };
-    await expect(createPlant(store, command, CONTEXT)).rejects.toThrow(PlantIdTaken);
   });
 
   test('appends an event without a tag if the plant has none', async () => {
@@ -91,15 +75,13 @@ describe('createPlant', () => {
     expect(await streamsOf(store)).toEqual(['plant-alice/42', 'plant-bob/42']);
   });
 
-  test('fails with PlantIdTaken if its stream has an unknown event', async () => {
+  test.each([
+    ['a PlantCreated without the ID and the user', 'PlantCreated'],
+    ['an unknown event', 'Other'],
+  ])('fails with PlantIdTaken if its stream has %s', async (_, type) => {
     const store = await given();
-    const unknownEvent = {
-      id: crypto.randomUUID(),
-      type: 'Other',
-      data: { name: 'Fern', tag: 'indoor' },
-      metadata: {},
-    };
-    await store.append('plant-alice/42', unknownEvent, NO_STREAM);
+    const event = { id: crypto.randomUUID(), type, data: { name: 'Fern', tag: 'indoor' }, metadata: {} };
+    await store.append('plant-alice/42', event, NO_STREAM);
     await expect(createPlant(store, FERN, CONTEXT)).rejects.toThrow(PlantIdTaken);
   });
 

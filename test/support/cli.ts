@@ -111,6 +111,15 @@ export function expectRefused({ code, stdout, stderr }: Ended, line: RegExp): vo
   expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: oneLine });
 }
 
+/** The output of a command that succeeds, which prints nothing on stderr. */
+export function succeeded({ code, stdout, stderr }: Ended): string {
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return stdout;
+}
+
+/** The result of a command that fails with this line and prints nothing else. */
+export const failure = (line: string): Ended => ({ code: 1, stdout: '', stderr: `${line}\n` });
+
 /** The result of a command without the progress lines on stderr, whose number depends on the machine. */
 export function withoutProgress<E extends Ended>(ended: E): E {
   const line = /^\w+: \d+ events, \d+ %, \d+\/s, \d+ s left\n/gm;

@@ -25,14 +25,16 @@ async function closedWhenFinished(opening: Promise<EventStore>): Promise<EventSt
   return store;
 }
 
-/** The log of a data directory, until the end of the test. */
-export function openIn(dir: string): Promise<EventStore> {
+/** The log of a data directory. */
+export function openLogOf(dir: string): Promise<EventStore> {
   const onFatal = (error: Error): never => {
     throw error;
   };
-  const store = openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
-  return closedWhenFinished(store);
+  return openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
 }
+
+/** The same, until the end of the test. */
+export const openIn = (dir: string): Promise<EventStore> => closedWhenFinished(openLogOf(dir));
 
 /** The log of a connection string. */
 export const openOver = (url: string, prefix = PLANT_STREAM_PREFIX): Promise<EventStore> =>
@@ -98,4 +100,13 @@ export async function refusal(copying: Promise<unknown>): Promise<string> {
   const outcome = await copying.catch((error: unknown) => error);
   expect(outcome).toBeInstanceOf(Error);
   return (outcome as Error).message;
+}
+
+/** The settings of an empty log, and a function that writes an event of another category if it can have one. */
+export async function emptyLog(kind: 'the embedded log' | 'EventStoreDB') {
+  const DATA_DIR = tempDir();
+  if (kind === 'the embedded log') return { env: { DATA_DIR }, writeOther: () => {} };
+  const server = await startFakeServer();
+  const env = { DATA_DIR, EVENTSTOREDB_URL: server.url };
+  return { env, writeOther: () => void server.write('other-1') };
 }

@@ -1,6 +1,6 @@
 import { cpSync } from 'node:fs';
 import { beforeAll } from 'vitest';
-import type { Plant } from './service.ts';
+import { createPlants, type PlantOfUser } from './plants.ts';
 import { serviceOfFile } from './serviceOfFile.ts';
 import { tempDir } from './tempDir.ts';
 
@@ -9,14 +9,11 @@ import { tempDir } from './tempDir.ts';
  * the data directory, and copies of it.
  */
 export async function usedDirectory(
-  plants: readonly (readonly [user: string, id: bigint | number, plant: Plant])[],
+  plants: readonly PlantOfUser[],
 ): Promise<{ original: string; copy: () => string }> {
   const service = await serviceOfFile();
   beforeAll(async () => {
-    for (const [user, id, plant] of plants) {
-      const { status } = await service.as(user).create(id, plant);
-      if (status !== 200) throw new Error(`${plant.name} returned ${status}`);
-    }
+    await createPlants(service, plants);
     for (const user of new Set(plants.map(([user]) => user))) await service.as(user).list(); // the view has caught up
     await service.close();
   });

@@ -21,24 +21,16 @@ describe('a time of RFC 3339 is parsed to milliseconds since 1970:', () => {
     ['2024-02-29T00:00:00Z', Date.UTC(2024, 1, 29)],
     ['9999-12-31T23:59:59.999Z', Date.UTC(9999, 11, 31, 23, 59, 59, 999)],
     ['0000-01-01T00:00:00Z', -62_167_219_200_000],
-  ])('%s', (text, time) => {
-    expect(parseRfc3339(text)).toBe(time);
-  });
-
-  test.each([
+    // Further digits are dropped.
     ['2026-03-01T12:00:00.1239Z', NOON + 123],
     ['2026-03-01T12:00:00.9999999Z', NOON + 999],
     ['2026-03-01T12:00:00.00000000000000000000000001Z', NOON],
-  ])('%s, without further digits', (text, time) => {
+    // A leap second is the second before it.
+    ['2016-12-31T23:59:60Z', Date.UTC(2016, 11, 31, 23, 59, 59)],
+    ['2016-12-31T23:59:60.5Z', Date.UTC(2016, 11, 31, 23, 59, 59, 500)],
+    ['2017-01-01T00:59:60+01:00', Date.UTC(2016, 11, 31, 23, 59, 59)],
+  ])('%s', (text, time) => {
     expect(parseRfc3339(text)).toBe(time);
-  });
-
-  test.each([
-    ['2016-12-31T23:59:60Z', '2016-12-31T23:59:59Z'],
-    ['2016-12-31T23:59:60.5Z', '2016-12-31T23:59:59.5Z'],
-    ['2017-01-01T00:59:60+01:00', '2016-12-31T23:59:59Z'],
-  ])('%s, a leap second, as the second before it', (leap, before) => {
-    expect(parseRfc3339(leap)).toBe(Date.parse(before));
   });
 
   test('any time, with any offset', () => {

@@ -8,6 +8,7 @@ import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { listen, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
+import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
 
 const AUDIENCE = 'https://plants.example';
@@ -39,21 +40,22 @@ async function serviceTrusting(issuer: string) {
   return { dir, log, list, create };
 }
 
-async function expectRefused(response: Response): Promise<void> {
-  expect(response.status).toBe(401);
-  expect(await response.json()).toMatchObject({ error: 40102 });
+/** An identity provider, and a service that trusts it. */
+async function start() {
+  const provider = await startIdentityProvider(firstKey);
+  return { provider, service: await serviceTrusting(provider.issuer) };
 }
 
+const expectRefused = (response: Response) => refusedWith(40102, response);
+
 async function expectUnavailable(response: Response): Promise<void> {
-  expect(response.status).toBe(503);
   expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
   expect(response.headers.get('www-authenticate')).toBeNull();
-  expect(await response.json()).toMatchObject({ error: 50303 });
+  await refusedWith(50303, response);
 }
 
 test('its users create and list their own plants', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   const alice = await provider.token('alice', AUDIENCE);
   const bob = await provider.token('bob', AUDIENCE);
   expect((await service.create(alice, { id: 1, name: 'Fern' })).status).toBe(200);
@@ -62,22 +64,15 @@ test('its users create and list their own plants', async () => {
   expect(await (await service.list(bob)).json()).toEqual([{ name: 'Oak' }]);
 });
 
-test('its tokens for another audience are 40102', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
-  await expectRefused(await service.list(await provider.token('alice', 'https://shop.example')));
-});
-
-test('tokens of another issuer are 40102, even with the same keys', async () => {
-  const provider = await startIdentityProvider(firstKey);
+test('its tokens for another audience, and those of another issuer with the same keys, are 40102', async () => {
+  const { provider, service } = await start();
   const impostor = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  await expectRefused(await service.list(await provider.token('alice', 'https://shop.example')));
   await expectRefused(await service.list(await impostor.token('alice', AUDIENCE)));
 });
 
 test('tokens signed with a key of another provider are 40102', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   const { port } = provider;
   await provider.close();
   const thief = await startIdentityProvider(await signingKey('RS256'), port);
@@ -88,8 +83,7 @@ test('tokens signed with a key of another provider are 40102', async () => {
 });
 
 test('the service creates no key of its own, and does not accept one', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   const file = join(service.dir, 'key.json');
   expect(existsSync(file)).toBe(false);
   const { privateKey } = loadOrCreateKey(file);
@@ -98,8 +92,7 @@ test('the service creates no key of its own, and does not accept one', async () 
 });
 
 test('after a key rotation, new tokens work at once and old ones for ten minutes', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   const old = await provider.token('alice', AUDIENCE);
   expect((await service.list(old)).status).toBe(200);
 
@@ -122,8 +115,7 @@ test('tokens are 503 until it has been reached', async () => {
 });
 
 test('a token with an unknown key is 503 while it is unavailable', async () => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   expect((await service.list(await provider.token('alice', AUDIENCE))).status).toBe(200);
 
   await provider.close();
@@ -145,8 +137,7 @@ test.each<[string, RequestListener | undefined]>([
   ['returns an invalid key set', (_request, response) => response.end('{"keys":"none"}')],
   ['never responds', () => {}],
 ])('while it %s, verified tokens are accepted and others are 503', async (_what, outage) => {
-  const provider = await startIdentityProvider(firstKey);
-  const service = await serviceTrusting(provider.issuer);
+  const { provider, service } = await start();
   const known = await provider.token('alice', AUDIENCE);
   const unknown = await provider.token('bob', AUDIENCE);
   expect((await service.list(known)).status).toBe(200);

@@ -32,21 +32,17 @@ function refusalAsNobody(file: string): UnusableKey {
 }
 
 describe('without a key file', () => {
-  test('one is created with an Ed25519 key pair and access for its owner only', () => {
-    const file = join(tempDir(), 'key.json');
+  test('one is created with an Ed25519 key pair and access for its owner only, and no other file', () => {
+    const dir = tempDir();
+    const file = join(dir, 'key.json');
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
     const { privateKey, publicKey } = loadOrCreateKey(file);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(publicKey.asymmetricKeyType).toBe('ed25519');
+    expect(readdirSync(dir)).toEqual(['key.json']);
     const text = Buffer.from('Fern');
     expect(verify(null, text, publicKey, sign(null, text, privateKey))).toBe(true);
-  });
-
-  test('no other file is left in the directory', () => {
-    const dir = tempDir();
-    loadOrCreateKey(join(dir, 'key.json'));
-    expect(readdirSync(dir)).toEqual(['key.json']);
   });
 
   test('two concurrent starts get the same key', async () => {
@@ -102,21 +98,15 @@ describe('without a key file', () => {
 });
 
 describe('a key file', () => {
-  test('is loaded as the same key, and not changed', () => {
+  test.each([0o600, 0o400])('with permissions for its owner (%o) is loaded, and not changed', (mode) => {
     const file = join(tempDir(), 'key.json');
     const made = loadOrCreateKey(file);
+    chmodSync(file, mode);
     const content = readFileSync(file, 'utf8');
     const loaded = loadOrCreateKey(file);
     expect(loaded.privateKey.equals(made.privateKey)).toBe(true);
     expect(loaded.publicKey.equals(made.publicKey)).toBe(true);
     expect(readFileSync(file, 'utf8')).toBe(content);
-  });
-
-  test('can be read-only', () => {
-    const file = join(tempDir(), 'key.json');
-    const { publicKey } = loadOrCreateKey(file);
-    chmodSync(file, 0o400);
-    expect(loadOrCreateKey(file).publicKey.equals(publicKey)).toBe(true);
   });
 
   test.each([0o640, 0o604, 0o620, 0o602, 0o644, 0o666])(

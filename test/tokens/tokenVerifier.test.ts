@@ -25,12 +25,11 @@ function verifier() {
   const key = vi.fn(async () => publicKey);
   const now = () => new Date(clock.now);
   const verify = tokenVerifier({ key, algorithms: ['EdDSA'], issuer, audience, now });
-  const identify = async (token: string) => verify(token);
-  return { clock, key, identify, verify: async (token: string) => (await verify(token)).subject };
+  return { clock, key, identify: verify, verify: async (token: string) => (await verify(token)).subject };
 }
 
-const hmac = (secret: string | Buffer) =>
-  jwt({ alg: 'HS256' }, claims, (input) => createHmac('sha256', secret).update(input).digest());
+const hmac = (secret: string | Buffer, own: object = claims) =>
+  jwt({ alg: 'HS256' }, own, (input) => createHmac('sha256', secret).update(input).digest());
 const without = (claim: keyof typeof claims) => ({ ...claims, [claim]: undefined });
 const signed = (changed: object = {}) => signedJwt(privateKey, { ...claims, ...changed });
 const [header, payload, signature] = signed().split('.') as [string, string, string];
@@ -65,6 +64,8 @@ test.each([
   ['an expiry that is not a number', signed({ exp: '2030-01-01' })],
   ['a future nbf', signed({ nbf: NOON / SECOND + 1 })],
   ['no subject', signedJwt(privateKey, without('sub'))],
+  ['a subject that is a number', signed({ sub: 42 })],
+  ['a subject that is null', signed({ sub: null })],
 ])('%s is rejected', async (_what, token) => {
   await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
 });
@@ -99,13 +100,6 @@ describe('a subject', () => {
   ])('%s is accepted', async (_what, sub) => {
     expect(await verifier().verify(signed({ sub }))).toBe(sub);
   });
-
-  test.each([
-    ['that is a number', 42],
-    ['that is null', null],
-  ])('%s is rejected', async (_what, sub) => {
-    await expect(verifier().verify(signed({ sub }))).rejects.toThrow(InvalidToken);
-  });
 });
 
 describe('the result', () => {
@@ -121,11 +115,8 @@ describe('the result', () => {
     [7, []],
     [{ audit: true }, []],
   ])('for the claim scope %j has the scopes %j', async (scope, scopes) => {
-    expect(await verifier().identify(signed({ scope }))).toMatchObject({ subject: 'alice', scopes });
-    expect(await verifier().identify(signed({ sub: 'bob', scope }))).toMatchObject({
-      subject: 'bob',
-      scopes,
-    });
+    for (const subject of ['alice', 'bob'])
+      expect(await verifier().identify(signed({ sub: subject, scope }))).toMatchObject({ subject, scopes });
   });
 
   test('for an empty scope has no scopes', async () => {
@@ -156,10 +147,8 @@ describe('the result', () => {
 
   test('must be verified again at the expiry of its token', async () => {
     const until = NOON + 5 * MINUTE;
-    expect((await verifier().identify(signed({ exp: until / SECOND }))).verifyAgainAt).toBe(until);
-    expect((await verifier().identify(signed({ exp: until / SECOND + 0.5 }))).verifyAgainAt).toBe(
-      until + 500,
-    );
+    for (const end of [until, until + 500])
+      expect((await verifier().identify(signed({ exp: end / SECOND }))).verifyAgainAt).toBe(end);
   });
 });
 
@@ -197,21 +186,11 @@ describe('a verified token', () => {
     await expect(verify(token)).rejects.toThrow('The token has expired.');
   });
 
-  test('is cached with its own user', async () => {
-    const { verify } = verifier();
-    const tokens = [signed(), signed({ sub: 'bob' })];
-    for (const token of tokens) await verify(token);
-    expect(await Promise.all(tokens.map(verify))).toEqual(['alice', 'bob']);
-  });
-
   test('is evicted after many others', async () => {
     const secret = Buffer.alloc(32, 'cheap');
     const key = vi.fn(async () => secret);
     const verify = tokenVerifier({ key, algorithms: ['HS256'], now: () => new Date(NOON) });
-    const token = (sub: string): string =>
-      jwt({ alg: 'HS256' }, { sub, exp: claims.exp }, (input) =>
-        createHmac('sha256', secret).update(input).digest(),
-      );
+    const token = (sub: string): string => hmac(secret, { sub, exp: claims.exp });
     const first = token('alice');
     await verify(first);
     await verify(first);
