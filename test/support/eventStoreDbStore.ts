@@ -44,16 +44,16 @@ export async function subscribed(url: string) {
   };
 }
 
-/** Two nodes, and a function that elects one of them. */
+/** Two nodes, and a function that elects one or none of them. */
 export async function cluster(logs: { shared: boolean }) {
   const first = await startFakeServer();
   const second = await startFakeServer(logs.shared ? { log: first.log } : {});
   const nodes = [first, second];
-  const elect = (leader: FakeEventStoreDb) => {
+  const elect = (leader: FakeEventStoreDb | undefined, { otherIsAlive = true } = {}) => {
     const members = nodes.map((node) =>
       node === leader
         ? { port: node.port, state: 'leader' as const }
-        : { port: node.port, state: 'follower' as const },
+        : { port: node.port, state: 'follower' as const, isAlive: otherIsAlive },
     );
     for (const node of nodes) node.setMembers(members);
   };
