@@ -17,11 +17,11 @@ import {
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
-import { appOver } from '../support/appOver.ts';
+import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { untilSettled } from '../support/clock.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { untilAvailable } from '../support/load.ts';
-import { refusalIn, refusedWith, UUID } from '../support/refusal.ts';
+import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
 import { client, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { slowClock } from '../support/slowClock.ts';
@@ -41,28 +41,16 @@ function plantCreated(n: number, user: string, id: string, occurredAt: string, n
   return { stream: `plant-${user}/${id}`, revision: 0n, id: uuid(n), type: 'PlantCreated', data, metadata };
 }
 
+const OF_FERN = { stream: 'plant-alice/1' };
+
 /** The log of the services of this file, as tests count its events: 1 to 7. The clock was not monotonic. */
 const LOG: readonly Written[] = [
   plantCreated(1, 'alice', '1', '2026-03-01T12:00:00.000Z', 'Fern'),
   plantCreated(2, 'bob', '1', '2026-03-01T12:00:00.001Z', 'Oak'),
   plantCreated(3, 'alice', '9223372036854775807', '2026-03-01T12:01:00.000Z', '🪴 "Ivy"\n\u2028\0'),
-  {
-    stream: 'plant-alice/1',
-    revision: 1n,
-    id: uuid(4),
-    type: 'PlantMoved',
-    data: { to: 'kitchen' },
-    metadata: {},
-  },
+  { ...OF_FERN, revision: 1n, id: uuid(4), type: 'PlantMoved', data: { to: 'kitchen' }, metadata: {} },
   plantCreated(5, 'a/b', '1', '2026-03-01T12:00:30.000Z', 'Moss'),
-  {
-    stream: 'plant-alice/1',
-    revision: 2n,
-    id: uuid(6),
-    type: 'PlantSketched',
-    data: 'no JSON',
-    metadata: 'none',
-  },
+  { ...OF_FERN, revision: 2n, id: uuid(6), type: 'PlantSketched', data: 'no JSON', metadata: 'none' },
   plantCreated(7, 'bob', '2', '2026-03-02T00:00:00.000Z', 'Elm'),
 ];
 
@@ -101,14 +89,6 @@ function auditor({ url, dir }: { url: string; dir: string }) {
   return (query = '', init: RequestInit = {}) => carol.request(`/events${query}`, init);
 }
 
-/** Every token is the name of an auditor. */
-const AUDITORS = {
-  verifyToken: (user: string) => ({
-    subject: user,
-    scopes: ['audit'],
-    verifyAgainAt: Number.POSITIVE_INFINITY,
-  }),
-};
 const CAROL = { authorization: 'Bearer carol' };
 
 type Line = Record<string, unknown> & { id: string; position: string };
@@ -175,102 +155,61 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
     const response = await getEvents();
     expect(response.headers.get('cache-control')).toBe('no-store');
     expect(response.headers.get('request-id')).toMatch(UUID);
-    const event = (n: number) => ({
+    const event = (n: number, subject: string, data: unknown) => ({
       specversion: '1.0',
       id: uuid(n),
       source,
       type: 'PlantCreated',
+      subject,
       datacontenttype: 'application/json',
+      data,
       position: `${positions[n - 1]}`,
       revision: '0',
     });
-    const known = (n: number) => ({ ...event(n), correlationid: `request-${n}`, schemaversion: 1 });
+    const created = (n: number, time: string, data: { id: string; user: string; name: string }) => ({
+      ...event(n, `plant-${data.user}/${data.id}`, data),
+      time,
+      correlationid: `request-${n}`,
+      schemaversion: 1,
+    });
+    const [largest, unusual] = ['9223372036854775807', '🪴 "Ivy"\n\u2028\0'];
     expect(await linesIn(response)).toStrictEqual([
-      {
-        ...known(1),
-        subject: 'plant-alice/1',
-        time: '2026-03-01T12:00:00.000Z',
-        data: { id: '1', user: 'alice', name: 'Fern' },
-      },
-      {
-        ...known(2),
-        subject: 'plant-bob/1',
-        time: '2026-03-01T12:00:00.001Z',
-        data: { id: '1', user: 'bob', name: 'Oak' },
-      },
-      {
-        ...known(3),
-        subject: 'plant-alice/9223372036854775807',
-        time: '2026-03-01T12:01:00.000Z',
-        data: { id: '9223372036854775807', user: 'alice', name: '🪴 "Ivy"\n\u2028\0' },
-      },
-      {
-        ...event(4),
-        subject: 'plant-alice/1',
-        type: 'PlantMoved',
-        revision: '1',
-        data: { to: 'kitchen' },
-      },
-      {
-        ...known(5),
-        subject: 'plant-a/b/1',
-        time: '2026-03-01T12:00:30.000Z',
-        data: { id: '1', user: 'a/b', name: 'Moss' },
-      },
-      {
-        ...event(6),
-        subject: 'plant-alice/1',
-        type: 'PlantSketched',
-        revision: '2',
-        data: 'no JSON',
-      },
-      {
-        ...known(7),
-        subject: 'plant-bob/2',
-        time: '2026-03-02T00:00:00.000Z',
-        data: { id: '2', user: 'bob', name: 'Elm' },
-      },
+      created(1, '2026-03-01T12:00:00.000Z', { id: '1', user: 'alice', name: 'Fern' }),
+      created(2, '2026-03-01T12:00:00.001Z', { id: '1', user: 'bob', name: 'Oak' }),
+      created(3, '2026-03-01T12:01:00.000Z', { id: largest, user: 'alice', name: unusual }),
+      { ...event(4, 'plant-alice/1', { to: 'kitchen' }), type: 'PlantMoved', revision: '1' },
+      created(5, '2026-03-01T12:00:30.000Z', { id: '1', user: 'a/b', name: 'Moss' }),
+      { ...event(6, 'plant-alice/1', 'no JSON'), type: 'PlantSketched', revision: '2' },
+      created(7, '2026-03-02T00:00:00.000Z', { id: '2', user: 'bob', name: 'Elm' }),
     ]);
   });
 
   test.each<[string, number[]]>([
     ['', [1, 2, 3, 4, 5, 6, 7]],
-    ['?', [1, 2, 3, 4, 5, 6, 7]],
     ['?user=alice', [1, 3, 4, 6]],
     ['?user=bob', [2, 7]],
     ['?user=a%2Fb', [5]],
-    ['?user=a/b', [5]],
     ['?id=1', [1, 2, 4, 5, 6]],
     ['?id=9223372036854775807', [3]],
-    ['?id=-1', []],
     ['?user=bob&id=1', [2]],
-    ['?id=2&user=alice', []],
     ['?type=PlantMoved', [4]],
     ['?type=PlantCreated&user=alice', [1, 3]],
-    ['?type=plantcreated', []],
     ['?type=%00', []],
     ['?since=2026-03-01T12:00:00.001Z', [2, 3, 5, 7]],
-    ['?since=2026-03-01T12:00:00.002Z', [3, 5, 7]],
     ['?since=2026-03-01t13:00:00.001%2B01:00', [2, 3, 5, 7]],
     ['?until=2026-03-01T12:00:00.001Z', [1, 2]],
-    ['?until=2026-03-01T11:30:00-00:30', [1]],
-    ['?until=2026-03-01T11:59:59.999Z', []],
-    ['?since=2026-03-01T12:00:00.001Z&until=2026-03-01T12:00:00.001Z', [2]],
     ['?until=2026-03-01T12:00:30z&since=2026-03-01T12:00:00.001Z', [2, 5]],
     ['?limit=0', []],
     ['?limit=1', [1]],
-    ['?limit=6', [1, 2, 3, 4, 5, 6]],
     ['?limit=7', [1, 2, 3, 4, 5, 6, 7]],
     ['?limit=2147483647', [1, 2, 3, 4, 5, 6, 7]],
     ['?after=0', [1, 2, 3, 4, 5, 6, 7]],
     ['?after={2}', [3, 4, 5, 6, 7]],
     ['?after={2}&limit=2', [3, 4]],
-    ['?after={6}', [7]],
     ['?after={7}', []],
     ['?after={2}&user=nobody', []],
     ['?user=alice&limit=2&after={1}', [3, 4]],
     ['?id=1&type=PlantCreated&since=2026-03-01T12:00:00.001Z&limit=1&after={1}', [2]],
-    ['?user=alice&until=2026-03-01T12:00:00Z&type=PlantMoved', []],
   ])('%s', async (query, numbers) => {
     expect(await numbersIn(await getEvents(placed(query)))).toEqual(numbers);
   });
@@ -291,6 +230,7 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
       '?user=Alice',
       '?user=nobody&type=PlantMoved&limit=1',
       '?user=%F0%9F%AA%B4',
+      '?user=%ED%A0%80', // an unpaired surrogate
     ])
       expect(await refusedWith(40004, await getEvents(query))).toMatch(/^The log has no event of the user "/);
   });
@@ -312,15 +252,10 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
   });
 
   test('responds to HEAD as to GET, without the body', async () => {
-    const changing = /^(date|request-id|connection|keep-alive|transfer-encoding|content-length)$/;
-    const seen = async (response: Response) => ({
-      status: response.status,
-      headers: [...response.headers].filter(([name]) => !changing.test(name)),
-    });
     for (const query of ['', '?limit=0', '?limit=1', '?user=nobody', '?limit=x', placed('?after={7}')]) {
       const [given, head] = await Promise.all([getEvents(query), getEvents(query, { method: 'HEAD' })]);
       expect(await head.text()).toBe('');
-      expect(await seen(head), query).toEqual(await seen(given));
+      expect(fixedParts(head, 'content-length'), query).toEqual(fixedParts(given, 'content-length'));
       await given.text();
     }
   });
@@ -328,20 +263,10 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
 
 describe('an invalid parameter is 400 and named in the message:', () => {
   const getEvents = auditor(embedded);
+  /** An unpaired surrogate encoded like UTF-8, which is invalid. */
+  const UNPAIRED = '%ED%A0%80';
   const WRONG: Record<string, string[]> = {
-    after: [
-      '',
-      '-1',
-      '+1',
-      '01',
-      '1.0',
-      '1e3',
-      'x',
-      '%201',
-      '%D9%A1',
-      's0123456789ab.1',
-      '9223372036854775808',
-    ],
+    after: ['', '-1', 'x', '%201', 's0123456789ab.1', '9223372036854775808'],
     user: ['', 'x'.repeat(256), '%00', 'alice%0A', '%7F', '%C2%85'],
     id: ['', '+1', '01', '-0', '1.0', '1e3', 'x', '%201', '9223372036854775808', '-9223372036854775809'],
     type: [''],
@@ -358,37 +283,29 @@ describe('an invalid parameter is 400 and named in the message:', () => {
     until: '2026-03-01T12:00:00Z',
     limit: '1',
   };
-  /** An unpaired surrogate encoded like UTF-8, which is invalid. */
-  const UNPAIRED = '%ED%A0%80';
-
-  for (const [name, values] of Object.entries(WRONG)) {
-    test.each(values)(`${name}=%s`, async (value) => {
-      const number = name === 'after' ? 40005 : 40004;
-      expect(await refusedWith(number, await getEvents(`?${name}=${value}`))).toMatch(
-        new RegExp(`^${name} `),
-      );
-      expect(await refusedWith(number, await getEvents(`?foo=1&${name}=${value}&bar`))).toMatch(`${name} `);
-    });
-  }
-
-  test.each(Object.keys(GOOD))('%s without a value', async (name) => {
+  describe.each(Object.keys(GOOD))('%s', (name) => {
     const number = name === 'after' ? 40005 : 40004;
-    expect(await refusedWith(number, await getEvents(`?${name}`))).toMatch(new RegExp(`^${name} `));
-  });
 
-  test.each(Object.entries(GOOD))('%s twice', async (name, value) => {
-    for (const second of [value, '', 'x']) {
-      const message = await refusedWith(40004, await getEvents(`?${name}=${value}&${name}=${second}`));
-      expect(message).toMatch(new RegExp(`^${name} must be given once`));
-    }
-  });
+    test.each([...(WRONG[name] ?? []), ...(/user|type/.test(name) ? [] : [UNPAIRED])])(
+      'that is %j',
+      async (value) => {
+        expect(await refusedWith(number, await getEvents(`?${name}=${value}`))).toMatch(
+          new RegExp(`^${name} `),
+        );
+        expect(await refusedWith(number, await getEvents(`?foo=1&${name}=${value}&bar`))).toMatch(`${name} `);
+      },
+    );
 
-  test('an unpaired surrogate', async () => {
-    for (const name of ['after', 'id', 'since', 'until', 'limit']) {
-      const { error, message } = await refusalIn(await getEvents(`?${name}=${UNPAIRED}`));
-      expect([error, message.split(' ')[0]]).toEqual([name === 'after' ? 40005 : 40004, name]);
-    }
-    expect(await refusedWith(40004, await getEvents(`?user=${UNPAIRED}`))).toMatch('user');
+    test('without a value', async () => {
+      expect(await refusedWith(number, await getEvents(`?${name}`))).toMatch(new RegExp(`^${name} `));
+    });
+
+    test('given twice', async () => {
+      for (const second of [GOOD[name], '', 'x']) {
+        const message = await refusedWith(40004, await getEvents(`?${name}=${GOOD[name]}&${name}=${second}`));
+        expect(message).toMatch(new RegExp(`^${name} must be given once`));
+      }
+    });
   });
 
   test('since later than until', async () => {
@@ -414,6 +331,7 @@ describe('the Accept header', () => {
     NDJSON,
     'APPLICATION/X-NDJSON',
     `${NDJSON}, ${SSE}`,
+    `${SSE};q=0.5, ${NDJSON}`,
     `${NDJSON};q=0.5, ${SSE};q=0.4`,
     `${SSE};q=0, */*`,
     'application/json, */*;q=0.1',
@@ -423,7 +341,7 @@ describe('the Accept header', () => {
     expect(await numbersIn(response)).toEqual([1]);
   });
 
-  test.each([SSE, 'text/*', `${SSE}, ${NDJSON}`, `${SSE};q=0.5, ${NDJSON};q=0.4`, `${NDJSON};q=0, */*`])(
+  test.each([SSE, 'text/*', `${SSE}, ${NDJSON}`, `${NDJSON};q=0.5, ${SSE}`, `${NDJSON};q=0, */*`])(
     'selects server-sent events: %s',
     async (accept) => {
       const leaving = new AbortController();
@@ -459,6 +377,7 @@ describe('without the scope audit', () => {
   test('a token is 40301, and WWW-Authenticate names the scope (RFC 6750 section 3.1)', async () => {
     for (const user of ['alice', 'bob', 'nobody']) {
       const response = await getEvents(tokenOf(user));
+      expect(response.headers.get('log-position')).toBeNull();
       expect(response.headers.get('www-authenticate')).toBe(
         'Bearer realm="plants", error="insufficient_scope", scope="audit"',
       );
@@ -466,40 +385,17 @@ describe('without the scope audit', () => {
     }
   });
 
-  test.each(['audit', 'a audit b', 'audit b', 'a audit', 'audit audit'])(
-    'the claim %j contains the scope',
+  // test/tokens has more about the scopes of a claim.
+  test.each(['audit', 'a audit b'])('the claim %j contains the scope', async (scope) => {
+    expect(await numbersIn(await getEvents(tokenOf('alice', scope)))).toHaveLength(LOG.length);
+  });
+
+  test.each([undefined, '', 'a b', 'auditor', 'xaudit', 'AUDIT', 'audit,b', 'a\taudit', ['audit'], true])(
+    'the claim %j does not contain the scope',
     async (scope) => {
-      expect(await numbersIn(await getEvents(tokenOf('alice', scope)))).toHaveLength(LOG.length);
+      await refusedWith(40301, await getEvents(tokenOf('alice', scope)));
     },
   );
-
-  test.each([
-    undefined,
-    null,
-    '',
-    ' ',
-    'a b',
-    'auditor',
-    'audi',
-    'AUDIT',
-    'Audit',
-    'xaudit',
-    'audit,b',
-    'a\taudit',
-    'a\naudit',
-    '"audit"',
-    'plants:audit',
-    'audit:read',
-    ['audit'],
-    ['a', 'audit'],
-    [['audit']],
-    { audit: true },
-    { includes: 'audit' },
-    7,
-    true,
-  ])('the claim %j does not contain the scope', async (scope) => {
-    await refusedWith(40301, await getEvents(tokenOf('alice', scope)));
-  });
 
   test('a scope in another claim is ignored', async () => {
     for (const claim of ['scp', 'scopes', 'Scope', 'permissions', 'roles']) {
@@ -530,12 +426,7 @@ describe('without the scope audit', () => {
     ['', { headers: { accept: 'application/json' } }],
     ['', { headers: { accept: NDJSON, 'log-position': 'garbage' } }],
   ];
-  const CHANGING = /^(date|request-id|connection|keep-alive)$/;
-  const all = async (response: Response) => ({
-    status: response.status,
-    headers: [...response.headers].filter(([name]) => !CHANGING.test(name)),
-    body: await response.text(),
-  });
+  const all = async (response: Response) => ({ ...fixedParts(response), body: await response.text() });
 
   test.each(['GET', 'HEAD'])('the response to %s does not depend on the query', async (method) => {
     for (const token of [tokenOf('alice'), tokenOf('nobody', 'read')]) {
@@ -571,17 +462,8 @@ describe('without the scope audit', () => {
     const lastPosition = vi.fn(() => Promise.reject(new StoreUnavailable('away')));
     const readAll = vi.fn();
     const subscribe = vi.fn();
-    const scopes = { alice: [], carol: ['audit'] };
-    const { url } = await appOver(
-      { lastPosition, readAll, subscribe },
-      {
-        verifyToken: (user) => ({
-          subject: user,
-          scopes: scopes[user as keyof typeof scopes],
-          verifyAgainAt: Number.POSITIVE_INFINITY,
-        }),
-      },
-    );
+    const verifyToken = (user: string) => claimsOf(user, ...(user === 'carol' ? ['audit'] : []));
+    const { url } = await appOver({ lastPosition, readAll, subscribe }, { verifyToken });
     for (const [query, init] of QUERIES) {
       const headers = { ...init?.headers, authorization: 'Bearer alice' };
       await refusedWith(40301, await fetch(`${url}/events${query}`, { ...init, headers }));
@@ -592,16 +474,12 @@ describe('without the scope audit', () => {
 });
 
 describe('created plants', () => {
-  async function startOver(env: Record<string, string>) {
-    const service = await startService(env);
-    return { service, getEvents: auditor(service) };
-  }
-
   test.each(['the embedded log', 'EventStoreDB'])(
     'over %s are all replayed to an auditor, who lists only their own',
     async (store) => {
       const env = store === 'EventStoreDB' ? { EVENTSTOREDB_URL: (await startFakeServer()).url } : {};
-      const { service, getEvents } = await startOver(env);
+      const service = await startService(env);
+      const getEvents = auditor(service);
       expect(await linesIn(await getEvents())).toEqual([]);
       await refusedWith(40004, await getEvents('?user=alice'));
       const posted: unknown[] = [];
@@ -637,35 +515,27 @@ describe('created plants', () => {
   );
 
   test('are replayed with one line in the logs, without the query', async () => {
-    const { service, getEvents } = await startOver({});
-    const { status, headers } = await getEvents('?user=whisper&access_token=hush', {
+    const service = await startService();
+    const { headers } = await auditor(service)('?user=whisper&access_token=hush', {
       headers: { 'x-secret': 'hush' },
     });
-    expect(status).toBe(400);
     const lines = () => service.log().filter(({ requestId }) => requestId === headers.get('request-id'));
     await expect.poll(lines).toHaveLength(1);
-    expect(lines()[0]).toMatchObject({
-      user: 'carol',
-      method: 'GET',
-      path: '/events',
-      status: 400,
-      msg: 'request',
-    });
+    const request = { method: 'GET', path: '/events', status: 400, msg: 'request' };
+    expect(lines()[0]).toMatchObject({ user: 'carol', ...request });
     expect(JSON.stringify(service.log())).not.toMatch(/whisper|hush/);
   });
 });
 
-describe('binary data', () => {
-  test('is sent as base64', async () => {
-    const fake = await startFakeServer();
-    const data = Uint8Array.of(0, 1, 254, 255);
-    fake.write('plant-alice/1', { type: 'PlantPainted', contentType: 'application/octet-stream', data });
-    const getEvents = auditor(await startService({ EVENTSTOREDB_URL: fake.url }));
-    const [event, ...others] = await linesIn(await getEvents());
-    expect(event).toMatchObject({ datacontenttype: 'application/octet-stream', data_base64: 'AAH+/w==' });
-    expect(event).not.toHaveProperty('data');
-    expect(others).toEqual([]);
-  });
+test('binary data is sent as base64', async () => {
+  const fake = await startFakeServer();
+  const data = Uint8Array.of(0, 1, 254, 255);
+  fake.write('plant-alice/1', { type: 'PlantPainted', contentType: 'application/octet-stream', data });
+  const getEvents = auditor(await startService({ EVENTSTOREDB_URL: fake.url }));
+  const [event, ...others] = await linesIn(await getEvents());
+  expect(event).toMatchObject({ datacontenttype: 'application/octet-stream', data_base64: 'AAH+/w==' });
+  expect(event).not.toHaveProperty('data');
+  expect(others).toEqual([]);
 });
 
 describe('a log longer than one batch', () => {
@@ -710,9 +580,9 @@ describe('a log longer than one batch', () => {
   );
 });
 
-describe('an unavailable log', () => {
-  const SECRET = 'secret: disk /dev/sdz failed';
+const SECRET = 'secret: disk /dev/sdz failed';
 
+describe('an unavailable log', () => {
   test('over EventStoreDB is 50301, until it is available again', async () => {
     const clock = slowClock();
     const fake = await startFakeServer();
@@ -732,19 +602,10 @@ describe('an unavailable log', () => {
 
   test.each<[string, Partial<EventStore>]>([
     ['when its end is read', { lastPosition: () => Promise.reject(new StoreUnavailable(SECRET)) }],
+    ['before its first batch', { lastPosition: async () => 9n, readAll: failingAfter([]) }],
     [
-      'before its first batch',
-      {
-        lastPosition: async () => 1n,
-        readAll: () => Promise.reject(new StoreUnavailable(SECRET)),
-      },
-    ],
-    [
-      'after batches without a matching event',
-      {
-        lastPosition: async () => 9n,
-        readAll: failingAfter([recorded(1)]),
-      },
+      'after a batch without a matching event',
+      { lastPosition: async () => 9n, readAll: failingAfter([recorded(1)]) },
     ],
   ])('%s is 50301; only the logs have the cause', async (_, store) => {
     const { url, log } = await appOver(store, AUDITORS);
@@ -755,11 +616,8 @@ describe('an unavailable log', () => {
   });
 
   test('in the middle of a replay aborts the response', async () => {
-    const store = {
-      lastPosition: async () => 9n,
-      readAll: failingAfter([recorded(1), recorded(2)]),
-    };
-    const { url, log } = await appOver(store, AUDITORS);
+    const readAll = failingAfter([recorded(1), recorded(2)]);
+    const { url, log } = await appOver({ lastPosition: async () => 9n, readAll }, AUDITORS);
     const response = await fetch(`${url}/events`, { headers: CAROL });
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow();
@@ -779,7 +637,7 @@ const failingAfter =
   (events: RecordedEvent[]): EventStore['readAll'] =>
   async ({ after }) => {
     const position = events.at(-1)?.position ?? START;
-    if (after >= position) throw new StoreUnavailable('secret: disk /dev/sdz failed');
+    if (after >= position) throw new StoreUnavailable(SECRET);
     return { events, position, isEnd: false };
   };
 

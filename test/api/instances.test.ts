@@ -77,11 +77,8 @@ describe('one token works on both instances', () => {
 
   test('if they trust the same identity provider', async () => {
     const provider = await startIdentityProvider(await signingKey('ES256'));
-    const trust = {
-      JWKS_URL: `${provider.issuer}/jwks`,
-      JWT_ISSUER: provider.issuer,
-      JWT_AUDIENCE: AUDIENCE,
-    };
+    const { issuer } = provider;
+    const trust = { JWKS_URL: `${issuer}/jwks`, JWT_ISSUER: issuer, JWT_AUDIENCE: AUDIENCE };
     const token = await provider.token('alice', AUDIENCE);
     for (const { url: EVENTSTOREDB_URL } of [node, otherNode]) {
       const service = await startService({ EVENTSTOREDB_URL, ...trust });
@@ -159,10 +156,8 @@ describe('an ID created concurrently on both instances', () => {
   test('with the same plant is one event, and all requests succeed', async () => {
     const { alice, aliceHere, aliceThere } = users();
     for (let id = 1; id <= 10; id++) {
-      const race = [aliceHere, aliceThere, aliceThere, aliceHere].map((as) =>
-        as.create(id, { name: `Fern ${id}` }),
-      );
-      const responses = await Promise.all(race);
+      const clients = [aliceHere, aliceThere, aliceThere, aliceHere];
+      const responses = await Promise.all(clients.map((as) => as.create(id, { name: `Fern ${id}` })));
       expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
       expect(new Set(responses.map((response) => upTo(response)['log-position'])).size).toBe(1);
       expect(log.stream(`plant-${alice}/${id}`)).toHaveLength(1);

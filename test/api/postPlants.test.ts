@@ -4,7 +4,6 @@ import { serviceOfFile } from '../support/serviceOfFile.ts';
 
 const { as, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };
-const LARGEST_ID = 9223372036854775807n;
 
 describe('creating a plant', () => {
   test('returns the plant: name, and tag if it was given', async () => {
@@ -79,27 +78,19 @@ describe('creating it again', () => {
   });
 
   test.each([
-    ['another name', { name: 'fern', tag: 'indoor' }],
-    ['another tag', { name: 'Fern', tag: '' }],
-    ['no tag', { name: 'Fern' }],
-    ['the same text in another normal form', { name: 'Fe\u0301rn', tag: 'indoor' }],
-  ])('with other content is 40003 and appends no event: %s', async (what, plant) => {
+    ['another name', fern, { name: 'fern', tag: 'indoor' }],
+    ['another tag', fern, { name: 'Fern', tag: '' }],
+    ['no tag', fern, { name: 'Fern' }],
+    ['a tag if it had none', { name: 'Fern' }, fern],
+    ['the same text in another normal form', { name: 'F\u00e9rn' }, { name: 'Fe\u0301rn' }],
+  ])('with other content is 40003 and appends no event: %s', async (what, before, plant) => {
     const user = `alice who changes ${what}`;
-    const first = await as(user).create(
-      7,
-      what.includes('normal form') ? { ...fern, name: 'F\u00e9rn' } : fern,
-    );
+    const first = await as(user).create(7, before);
     const refused = await as(user).create(7, plant);
     expect(refused.headers.get('log-position')).toBe(first.headers.get('log-position'));
     expect(await refusedWith(40003, refused)).toMatch(/\bID\b/);
     expect(events(user)).toHaveLength(1);
-  });
-
-  test('with a tag, if it had none, is 40003', async () => {
-    const alice = as('alice who adds a tag');
-    await alice.create(7, { name: 'Fern' });
-    await refusedWith(40003, await alice.create(7, fern));
-    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+    expect(await as(user).list()).toEqual([before]);
   });
 
   test('as another user creates another plant: IDs are unique per user', async () => {
@@ -141,22 +132,19 @@ describe('creating it twice concurrently', () => {
 });
 
 describe('the id', () => {
-  test.each(['9223372036854775807', '-9223372036854775808', '9007199254740993', '0', '-1'])(
-    'may be any integer of 64 bits: %s',
-    async (id) => {
-      const user = `alice with ${id}`;
-      expect((await as(user).create(BigInt(id), fern)).status).toBe(200);
-      expect(events(user).map(({ stream, data }) => [stream, data.id])).toEqual([
-        [`plant-${user}/${id}`, id],
-      ]);
-    },
-  );
-
-  test('next to the largest is distinct from it', async () => {
-    const alice = as('alice at the end');
-    await alice.create(LARGEST_ID, { name: 'Oak' });
-    await alice.create(LARGEST_ID - 1n, { name: 'Elm' });
-    expect(await alice.list()).toEqual([{ name: 'Oak' }, { name: 'Elm' }]);
+  test('may be any integer of 64 bits, and keeps every digit', async () => {
+    const ids = [
+      '9223372036854775807',
+      '9223372036854775806',
+      '-9223372036854775808',
+      '9007199254740993',
+      '0',
+      '-1',
+    ];
+    for (const id of ids) expect((await as('alice of ids').create(BigInt(id), fern)).status).toBe(200);
+    expect(events('alice of ids').map(({ stream, data }) => [stream, data.id])).toEqual(
+      ids.map((id) => [`plant-alice of ids/${id}`, id]),
+    );
   });
 
   test('of minus zero is zero', async () => {
@@ -171,11 +159,7 @@ describe('a body that violates NewPlant is 40002 and names the field:', () => {
   test.each([
     ['id', '{"id":9223372036854775808,"name":"Fern"}'],
     ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
-    ['id', '{"id":1e400,"name":"Fern"}'],
     ['id', '{"id":1.5,"name":"Fern"}'],
-    ['id', '{"id":9007199254740990.7,"name":"Fern"}'],
-    ['id', '{"id":1.00000000000000001,"name":"Fern"}'],
-    ['id', '{"id":1e-400,"name":"Fern"}'],
     ['id', '{"id":"5","name":"Fern"}'],
     ['id', '{"id":"","name":"Fern"}'],
     ['id', '{"id":null,"name":"Fern"}'],
@@ -212,15 +196,12 @@ describe('a body that violates NewPlant is 40002 and names the field:', () => {
   });
 });
 
+// More of them are in test/http/exactJson.test.ts.
 describe('a body that cannot be parsed exactly is 40001:', () => {
   test.each([
     ['an empty body', ''],
-    ['spaces', '  '],
     ['incomplete JSON', '{"id":1,"name":"Fe'],
-    ['two JSON values', '{"id":1,"name":"Fern"}{"id":2,"name":"Oak"}'],
-    ['a form', 'id=1&name=Fern'],
     ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
-    ['an unpaired surrogate', '{"id":1,"name":"\\ud83c"}'],
     ['an unpaired surrogate in an unknown field', '{"id":1,"name":"Fern","colour":"\\udf31"}'],
     ['65 levels', `{"id":1,"name":"Fern","deep":${'['.repeat(64)}${']'.repeat(64)}}`],
     ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
@@ -259,20 +240,16 @@ describe('the media type', () => {
     'nonsense',
     '',
   ])('may not be %j', async (type) => {
-    await refusedWith(
-      41501,
-      await as('alice of types').post('{"id":1,"name":"Fern"}', { 'content-type': type }),
-    );
+    const alice = as('alice of types');
+    await refusedWith(41501, await alice.post('{"id":1,"name":"Fern"}', { 'content-type': type }));
     expect(events('alice of types')).toEqual([]);
   });
 
   test.each(['gzip', 'GZIP', 'br', 'deflate', 'identity, gzip'])(
     'may not have a Content-Encoding: %s',
     async (encoding) => {
-      const refused = await as('alice of types').post('{"id":1,"name":"Fern"}', {
-        'content-encoding': encoding,
-      });
-      await refusedWith(41501, refused);
+      const alice = as('alice of types');
+      await refusedWith(41501, await alice.post('{"id":1,"name":"Fern"}', { 'content-encoding': encoding }));
       expect(events('alice of types')).toEqual([]);
     },
   );
@@ -288,6 +265,7 @@ describe('the media type', () => {
 });
 
 describe('the body', () => {
+  type User = ReturnType<typeof as>;
   const LARGEST = 64 * 1024;
   const name = 'x'.repeat(LARGEST - '{"id":1,"name":""}'.length);
   const inPieces = (text: string) => ({
@@ -297,25 +275,17 @@ describe('the body', () => {
     body: ReadableStream.from(text.match(/.{1,10000}/gs)?.map((piece) => Buffer.from(piece)) ?? []),
   });
 
-  test.each(['in one piece', 'in chunks'])('may have 64 KiB, %s', async (how) => {
+  test.each([
+    ['in one piece', (user: User, text: string) => user.post(text)],
+    ['in chunks', (user: User, text: string) => user.request('/plants', inPieces(text))],
+  ])('may have 64 KiB, but not one byte more, %s', async (how, post) => {
     const user = as(`alice of 64 KiB ${how}`);
     const text = JSON.stringify({ id: 1, name });
     expect(Buffer.byteLength(text)).toBe(LARGEST);
-    const response = await (how === 'in one piece'
-      ? user.post(text)
-      : user.request('/plants', inPieces(text)));
-    expect(response.status).toBe(200);
+    await refusedWith(41301, await post(user, text.replace('x', 'xx')));
+    expect(events(`alice of 64 KiB ${how}`)).toEqual([]);
+    expect((await post(user, text)).status).toBe(200);
     expect(await user.list()).toEqual([{ name }]);
-  });
-
-  test.each(['in one piece', 'in chunks'])('may not have 64 KiB and one byte, %s', async (how) => {
-    const user = as('alice of more');
-    const text = JSON.stringify({ id: 1, name: `${name}x` });
-    const refused = await (how === 'in one piece'
-      ? user.post(text)
-      : user.request('/plants', inPieces(text)));
-    await refusedWith(41301, refused);
-    expect(events('alice of more')).toEqual([]);
   });
 
   test('is measured in bytes, not in characters', async () => {

@@ -17,9 +17,7 @@ const text = fc
       fc.integer({ min: 0xd7ff, max: 0xe000 }),
       fc.integer({ max: 0x7f, min: 0 }),
     ),
-    {
-      maxLength: 40,
-    },
+    { maxLength: 40 },
   )
   .map((units) => String.fromCharCode(...units));
 const wellFormed = text.map((one) => one.toWellFormed());
@@ -39,13 +37,11 @@ test('any well-formed name and tag are returned unchanged', async () => {
       const write = asEscapes ? escaped : JSON.stringify;
       const user = as(newUser());
       await as('bob').create(runs, { name: 'Oak' });
-      const fields = [`"name":${write(name)}`, ...(tag === undefined ? [] : [`"tag":${write(tag)}`])];
+      const expected = tag === undefined ? { name } : { name, tag };
+      const fields = Object.entries(expected).map(([field, value]) => `"${field}":${write(value)}`);
       const created = await user.post(`{"id":1,${fields}}`);
-      expect([created.status, await created.json()]).toEqual([
-        200,
-        { name, ...(tag === undefined ? {} : { tag }) },
-      ]);
-      expect(await user.list()).toStrictEqual([{ name, ...(tag === undefined ? {} : { tag }) }]);
+      expect([created.status, await created.json()]).toEqual([200, expected]);
+      expect(await user.list()).toStrictEqual([expected]);
     }),
   );
 });

@@ -21,15 +21,9 @@ test('a request is logged in one line, with its ID, user, status and time', asyn
   const response = await as('alice').create(1, { name: 'Fern' });
   const requestId = response.headers.get('request-id');
   await expect.poll(() => log().filter((line) => line.requestId === requestId)).toHaveLength(1);
-  const [line] = log().filter((one) => one.requestId === requestId);
-  expect(line).toMatchObject({
-    level: 30,
-    user: 'alice',
-    method: 'POST',
-    path: '/plants',
-    status: 200,
-    msg: 'request',
-  });
+  const line = log().find((one) => one.requestId === requestId);
+  const request = { method: 'POST', path: '/plants', status: 200, msg: 'request' };
+  expect(line).toMatchObject({ level: 30, user: 'alice', ...request });
   expect(line.ms).toBeGreaterThan(0);
 });
 
@@ -39,12 +33,3 @@ test('a request whose client disconnected is logged, too', async () => {
   await exchange(url, `${head}Authorization: Bearer nonsense\r\n\r\n{`, async () => {});
   await expect.poll(() => log().filter(({ msg }) => msg === 'request')).toHaveLength(1);
 });
-
-test.each(['//x/plants', '/x/../plants', '/./plants', '/plants/'])(
-  'GET %s is 404, not 405',
-  async (target) => {
-    const { url } = await startService();
-    const response = await exchange(url, `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
-    expect(response.toString()).toMatch(/^HTTP\/1\.1 404 .*"error":40401/s);
-  },
-);

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import pino from 'pino';
 import { describe, expect, inject, test } from 'vitest';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import type { PlantCreated } from '../../src/plants/events.ts';
-import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { everything } from '../eventStore/contract.ts';
 import { type Instances, ready, twoInstances, untilAvailable } from '../support/load.ts';
+import { openOver } from '../support/stores.ts';
 
 const server = inject('eventStoreDb');
 
@@ -96,12 +94,7 @@ function positionIn({ logPosition }: Created): bigint {
 
 /** The plants in the log, read from the store. */
 async function plantsIn(url: string): Promise<Created[]> {
-  const store = await openEventStoreDb({
-    timeoutMs: 10_000,
-    url,
-    prefix: PLANT_STREAM_PREFIX,
-    logger: pino({ level: 'silent' }),
-  });
+  const store = await openOver(url);
   const logId = await store.logId();
   const events = await everything(store);
   await store.close();

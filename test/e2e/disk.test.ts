@@ -3,21 +3,12 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
+import { untilAvailable } from '../support/load.ts';
 import { startServer } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NOBODY = 65_534;
-
-/** Repeats a request while the response is a 503. */
-async function untilAvailable(send: () => Promise<Response>): Promise<Response> {
-  for (;;) {
-    const response = await send();
-    if (response.status !== 503) return response;
-    await response.text();
-    await pause(100);
-  }
-}
 
 describe.skipIf(!canMount)('a full disk', () => {
   test('makes only POST return 503, and recovers when there is space', async () => {

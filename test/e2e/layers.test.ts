@@ -10,14 +10,8 @@ async function problemsWith(files: Record<string, string>): Promise<string[]> {
   for (const name of ['src', 'projections', 'biome.json'])
     cpSync(join(ROOT, name), join(dir, name), { recursive: true });
   for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, name), text);
-  const biome = [
-    join(ROOT, 'node_modules/.bin/biome'),
-    'lint',
-    '--vcs-enabled=false',
-    '--reporter=json',
-    `--config-path=${dir}`,
-  ];
-  const { stdout } = await run({ command: [...biome, dir] });
+  const options = ['--vcs-enabled=false', '--reporter=json', `--config-path=${dir}`];
+  const { stdout } = await run({ command: [join(ROOT, 'node_modules/.bin/biome'), 'lint', ...options, dir] });
   const { diagnostics } = JSON.parse(stdout) as {
     diagnostics: { category: string; location: { path: string } }[];
   };
@@ -40,12 +34,8 @@ test('npm run lint reports an import against the order of the layers', async () 
     'src/cli/added.ts': "import '../main.ts';\n",
     'src/disk/added.ts': "import '../time/sleep.ts';\n",
   };
-  const found = await problemsWith(against);
-  expect(found).toEqual(
-    Object.keys(against)
-      .map((name) => `${name} lint/style/noRestrictedImports`)
-      .sort(),
-  );
+  const expected = Object.keys(against).map((name) => `${name} lint/style/noRestrictedImports`);
+  expect(await problemsWith(against)).toEqual(expected.sort());
 });
 
 test('npm run lint reports a cycle of imports', async () => {

@@ -1,14 +1,12 @@
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { expectRefused } from '../support/cli.ts';
+import { canMount, smallDisk } from '../support/disk.ts';
 import { expectOnlyPartial, interruptBackup } from '../support/interruptedBackup.ts';
 import { logWith } from '../support/logs.ts';
-import { canRun, MAIN, NODE, run } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
-
-const BACKUP = [NODE, MAIN, 'backup'];
+import { run } from '../support/process.ts';
 
 describe('npm run backup that is interrupted', () => {
   const EVENTS = 30_000;
@@ -39,21 +37,10 @@ describe('npm run backup that is interrupted', () => {
     }
   });
 
-  const isRoot = process.getuid?.() === 0;
-  const namespace = ['unshare', ...(isRoot ? ['--mount'] : ['--map-root-user', '--mount'])];
-  const ON_A_SMALL_DISK = 'mount -t tmpfs -o size=2m tmpfs "$0" && "$@"; code=$?; ls -A "$0"; exit $code';
-  const canMount = canRun('a backup to a full disk', [
-    ...namespace,
-    'sh',
-    '-c',
-    ON_A_SMALL_DISK,
-    '/mnt',
-    'true',
-  ]);
-
   test.runIf(canMount)('by a full disk leaves no file', async () => {
-    const place = tempDir();
-    const command = [...namespace, 'sh', '-c', ON_A_SMALL_DISK, place, ...BACKUP, join(place, 'copy.db')];
-    expectRefused(await run({ command, env: { DATA_DIR: logWith({ events: 20_000 }) } }), /full/);
+    const disk = await smallDisk();
+    const command = [...disk.command, 'backup', join(dirname(disk.dir), 'copy.db')];
+    expectRefused(await run({ command, env: { DATA_DIR: logWith({ events: EVENTS }) } }), /full/);
+    expect(readdirSync(dirname(disk.visiblePath))).toEqual([]);
   });
 });

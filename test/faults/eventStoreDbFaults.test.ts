@@ -1,8 +1,7 @@
-import pino from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, type Position, START } from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
-import { type Drop, type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
+import { type Position, START } from '../../src/eventStore/eventStore.ts';
+import { type Drop, FakeLog } from '../fakeEventStoreDb/server.ts';
+import { cluster } from '../support/eventStoreDbStore.ts';
 import {
   dropsIn,
   expectConsistent,
@@ -13,7 +12,7 @@ import {
   resourcesInUse,
   twoInstances,
 } from '../support/load.ts';
-import { startFakeServer } from '../support/stores.ts';
+import { overFakeServer, startFakeServer } from '../support/stores.ts';
 
 describe('two instances under load survive', () => {
   test.each(Object.values(FAULTS))('$what', async (fault) => {
@@ -29,20 +28,9 @@ describe('two instances under load survive', () => {
   });
 
   test('a cluster that loses its leader', async () => {
-    const first = await startFakeServer();
-    const second = await startFakeServer({ log: first.log });
+    const { first, second, elect, url } = await cluster({ shared: true });
     const nodes = [first, second];
-    const elect = (leader: FakeEventStoreDb, isAlive: boolean) => {
-      const members = nodes.map((node) =>
-        node === leader
-          ? { port: node.port, state: 'leader' as const }
-          : { port: node.port, state: 'follower' as const, isAlive },
-      );
-      for (const node of nodes) node.setMembers(members);
-    };
-    elect(first, true);
-    const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const instances = await twoInstances(`esdb://${hosts}?tls=false`);
+    const instances = await twoInstances(url);
     const load = new Load({ instances, log: first.log });
     await load.more();
     const { expectNoMore } = resourcesInUse();
@@ -50,10 +38,10 @@ describe('two instances under load survive', () => {
     await expect
       .poll(() => dropsIn(instances).every(({ length }) => length > 0), { interval: 100 })
       .toBe(true);
-    elect(second, false);
+    elect(second, { otherIsAlive: false });
     await load.more();
     await first.restart();
-    elect(second, true);
+    elect(second);
     await expectRecovery(load);
     await expectConsistent(load, { instances, nodes });
     await expectNoMore();
@@ -63,7 +51,7 @@ describe('two instances under load survive', () => {
 
 test('a silent subscription is resubscribed while other writers append', async () => {
   const server = await startFakeServer();
-  const store = await open(server.url);
+  const store = await overFakeServer(server.url);
   const otherWriter = setInterval(() => server.write('other-1'), 10);
   onTestFinished(() => clearInterval(otherWriter));
   const leaving = new AbortController();
@@ -85,7 +73,7 @@ test('a slow subscriber that is dropped repeatedly receives each event once', as
   const log = new FakeLog();
   for (let i = 0; i < 10_000; i++) log.append(`plant-alice/${i}`, { data: { text: 'x'.repeat(1_000) } });
   const server = await startFakeServer({ log });
-  const store = await open(server.url);
+  const store = await overFakeServer(server.url);
   const drops: Drop[] = ['end', 'slow', 'cancelled', 'unavailable', 'reset', 'internal', 'notLeader'];
   const leaving = new AbortController();
   const positions: Position[] = [];
@@ -104,14 +92,3 @@ test('a slow subscriber that is dropped repeatedly receives each event once', as
   expect(positions).toHaveLength(log.all.length);
   expect(positions).toEqual(log.all.map(({ position }) => position));
 });
-
-async function open(url: string): Promise<EventStore> {
-  const store = await openEventStoreDb({
-    url,
-    timeoutMs: 10_000,
-    prefix: 'plant-',
-    logger: pino({ level: 'silent' }),
-  });
-  onTestFinished(() => store.close());
-  return store;
-}

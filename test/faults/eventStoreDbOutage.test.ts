@@ -4,9 +4,9 @@ import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
 import { FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStore/eventStoreDb/connection.ts';
-import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { untilSettled } from '../support/clock.ts';
-import { positionIn, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
+import { created, listed, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
+import { cluster } from '../support/eventStoreDbStore.ts';
 import { ready, untilAvailable } from '../support/load.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
@@ -29,9 +29,9 @@ describe('a server that is unavailable at the start', () => {
       message: expect.stringMatching(/^the event store is unavailable: .*ECONNREFUSED/),
     });
 
-    const [list, listed] = await untilSettled(service.alice.get());
+    const [list, waited] = await untilSettled(service.alice.get());
     expect(await refusedWith(50302, list)).toMatch(/retry/);
-    expect(listed).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
     const [creation] = await untilSettled(service.bob.create(1, { name: 'Oak' }));
     expect(await refusedWith(50301, creation)).toMatch(/can be repeated safely/);
     for (const response of [list, creation]) expect(response.headers.get('retry-after')).toBe('1');
@@ -43,8 +43,8 @@ describe('a server that is unavailable at the start', () => {
     expect(await (await waiting).json()).toEqual([]);
     expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
     expect((await untilAvailable(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
-    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }]);
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+    expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
     expect(service.messages().filter((msg) => msg.startsWith('event store'))).toEqual([
       'event store unavailable; projection is waiting',
       'event store available',
@@ -65,7 +65,7 @@ describe('a server that is unavailable at the start', () => {
     clock.pass(LONGEST_DELAY_MS);
     await ready(service);
     expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }]);
+    expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
   });
 });
 
@@ -75,8 +75,8 @@ describe('a server that becomes unavailable later', () => {
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
-    const position = positionIn(await service.alice.create(1, { name: 'Fern' }));
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    const position = await created(service.alice, 1, 'Fern');
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     await server.stop();
     const [creation] = await untilSettled(service.alice.create(2, { name: 'Ivy' }));
     await refusedWith(50301, creation);
@@ -89,10 +89,7 @@ describe('a server that becomes unavailable later', () => {
     await server.restart();
     clock.pass(LONGEST_DELAY_MS);
     expect((await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([
-      { name: 'Fern' },
-      { name: 'Ivy' },
-    ]);
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 
   test('makes a list 503 if it lacks acknowledged or known plants', async () => {
@@ -100,10 +97,10 @@ describe('a server that becomes unavailable later', () => {
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
-    const before = positionIn(await service.alice.create(1, { name: 'Fern' }));
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    const before = await created(service.alice, 1, 'Fern');
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     server.holdAfter(server.log.all.length);
-    expect((await service.alice.create(2, { name: 'Ivy' })).status).toBe(200);
+    await created(service.alice, 2, 'Ivy');
     await server.stop();
     const [logId, position] = before.split('.');
     const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
@@ -120,10 +117,7 @@ describe('a server that becomes unavailable later', () => {
     await server.restart();
     clock.pass(LONGEST_DELAY_MS);
     expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([
-      { name: 'Fern' },
-      { name: 'Ivy' },
-    ]);
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 });
 
@@ -132,35 +126,24 @@ describe('a view is not rebuilt', () => {
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
-    expect((await service.alice.create(1, { name: 'Fern' })).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    await created(service.alice, 1, 'Fern');
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     server.dropSubscriptions('end');
     server.failReads(2, status.UNKNOWN);
-    server.write('plant-alice/2', {
-      type: 'PlantCreated',
-      data: { id: '2', user: 'alice', name: 'Ivy' },
-    });
-    const list = async () => (await untilAvailable(service.alice.get)).json();
-    await expect.poll(list).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
+    const ivy = { id: '2', user: 'alice', name: 'Ivy' };
+    server.write('plant-alice/2', { type: 'PlantCreated', data: ivy });
+    await expect.poll(() => listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
     expect(service.messages()).not.toContain('rebuilding view');
   });
 
   test('when the leader dies and the other node lags; no list gets shorter', async () => {
-    const [leader, follower] = [await startFakeServer(), await startFakeServer()];
-    const nodes = [leader, follower];
+    const { first: leader, second: follower, elect, url } = await cluster({ shared: false });
     const firstEvent = { id: randomUUID() };
-    for (const node of nodes) node.write('begun', firstEvent);
-    const elect = (elected: FakeEventStoreDb | undefined) => {
-      const state = (node: FakeEventStoreDb) =>
-        node === elected ? ('leader' as const) : ('follower' as const);
-      const members = nodes.map((node) => ({ port: node.port, state: state(node) }));
-      for (const node of nodes) node.setMembers(members);
-    };
-    elect(leader);
-    const service = await serviceOver(`esdb://127.0.0.1:${leader.port},127.0.0.1:${follower.port}?tls=false`);
+    for (const node of [leader, follower]) node.write('begun', firstEvent);
+    const service = await serviceOver(url);
     await ready(service);
-    expect((await service.alice.create(1, { name: 'Fern' })).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    await created(service.alice, 1, 'Fern');
+    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     await leader.stop();
     elect(undefined);
     while (follower.calls.read < 3) {

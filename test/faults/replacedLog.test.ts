@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { FakeLog } from '../fakeEventStoreDb/server.ts';
 import { untilSettled } from '../support/clock.ts';
-import { positionIn, serviceOver } from '../support/eventStoreDbService.ts';
+import { created, listed, positionIn, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, untilAvailable } from '../support/load.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
@@ -30,10 +30,10 @@ async function replaced(by: (log: FakeLog) => FakeLog, after = 0) {
   const server = await startFakeServer();
   const service = await serviceOver(server.url);
   await ready(service);
-  await service.alice.create(1, { name: 'Fern' });
-  await service.bob.create(1, { name: 'Oak' });
-  const position = positionIn(await service.alice.create(2, { name: 'Ivy' }));
-  expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
+  await created(service.alice, 1, 'Fern');
+  await created(service.bob, 1, 'Oak');
+  const position = await created(service.alice, 2, 'Ivy');
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   clock.pass(after);
   await server.stop();
   await startFakeServer({ port: server.port, log: by(server.log) });
@@ -41,11 +41,13 @@ async function replaced(by: (log: FakeLog) => FakeLog, after = 0) {
   return { service, position };
 }
 
+const MOMENTS = [
+  ['at once', 0],
+  ['once the view is saved', SAVED],
+] as const;
+
 describe('a server that is replaced under a running service', () => {
-  test.each([
-    ['at once', 0],
-    ['once the view is saved', SAVED],
-  ])('by an empty one, %s, causes a rebuild of the view, and old positions are 40005', async (_, after) => {
+  test.each(MOMENTS)('by an empty one, %s, rebuilds the view; old positions are 40005', async (_, after) => {
     const { service, position } = await replaced(() => new FakeLog(), after);
     const lists = { ofOld: new Set<string>(), ofNew: new Set<string>() };
     const list = async () => {
@@ -62,18 +64,19 @@ describe('a server that is replaced under a running service', () => {
     const atOldPosition = { 'log-position': position };
     await refusedWith(40005, await untilAvailable(() => service.alice.get('', atOldPosition)));
     expect((await untilAvailable(() => service.alice.create(2, { name: 'Moss' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Moss' }]);
-    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([]);
+    expect(await listed(service.alice)).toEqual([{ name: 'Moss' }]);
+    expect(await listed(service.bob)).toEqual([]);
     await ready(service);
   });
 
   test('by an empty one does not affect reads of new plants at their Log-Position', async () => {
     const { service } = await replaced(() => new FakeLog());
-    const created = await untilAvailable(() => service.alice.create(3, { name: 'Moss' }));
-    expect(created.status).toBe(200);
+    const response = await untilAvailable(() => service.alice.create(3, { name: 'Moss' }));
+    expect(response.status).toBe(200);
+    const position = positionIn(response);
     const statuses = new Set<number>();
     const list = async () => {
-      const response = await service.alice.get('', { 'log-position': positionIn(created) });
+      const response = await service.alice.get('', { 'log-position': position });
       statuses.add(response.status);
       return response.json();
     };
@@ -81,18 +84,13 @@ describe('a server that is replaced under a running service', () => {
     expect(statuses.difference(new Set([200, 503]))).toEqual(new Set());
   });
 
-  test.each([
-    ['at once', 0],
-    ['once the view is saved', SAVED],
-  ])('by an older backup, %s, causes a rebuild of the view', async (_, after) => {
+  test.each(MOMENTS)('by an older backup, %s, causes a rebuild of the view', async (_, after) => {
     const { service, position } = await replaced((log) => backupOf(log, 3), after); // its first event, Fern and Oak
-    await expect
-      .poll(async () => (await untilAvailable(service.alice.get)).json())
-      .toEqual([{ name: 'Fern' }]);
+    await expect.poll(() => listed(service.alice)).toEqual([{ name: 'Fern' }]);
     const [beyond] = await untilSettled(service.alice.get('', { 'log-position': position }));
     await refusedWith(50302, beyond);
     expect((await untilAvailable(() => service.bob.create(2, { name: 'Moss' }))).status).toBe(200);
-    expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }, { name: 'Moss' }]);
+    expect(await listed(service.bob)).toEqual([{ name: 'Oak' }, { name: 'Moss' }]);
     await ready(service);
   });
 });

@@ -6,6 +6,8 @@ import { parseExactJson } from '../../src/http/exactJson.ts';
 const parse = (text: string): unknown => parseExactJson(Buffer.from(text));
 const nested = (depth: number, inside = ''): string => '['.repeat(depth) + inside + ']'.repeat(depth);
 
+const notJson = (message: string): HttpError => new HttpError(HTTP_ERRORS.notJson, message);
+
 const SMALLEST = -(2n ** 63n);
 const LARGEST = 2n ** 63n - 1n;
 const int64 = () => fc.bigInt({ min: SMALLEST, max: LARGEST });
@@ -127,9 +129,7 @@ describe.each([
     ['20 000, which would overflow the stack', nested(20_000, number)],
     ['unclosed', `${'['.repeat(65)}${number}`],
   ])('65 levels are rejected: %s', (_kind, text) => {
-    expect(() => parse(text)).toThrow(
-      new HttpError(HTTP_ERRORS.notJson, 'The body is nested more than 64 levels deep.'),
-    );
+    expect(() => parse(text)).toThrow(notJson('The body is nested more than 64 levels deep.'));
   });
 });
 
@@ -149,20 +149,6 @@ describe('text', () => {
   });
 
   test.each([
-    ['in a value', '"\\ud800"'],
-    ['in upper case', '"\\uDFFF"'],
-    ['in the wrong order', '"\\udf31\\ud83c"'],
-    ['two high surrogates', '"\\ud83c\\ud83c\\udf31"'],
-    ['in a key', '{"\\udc00":1}'],
-    ['deep inside', '[1,{"a":[{"b":"Fern \\ud83c"}]}]'],
-    ['beside a large number', '[9007199254740993,"\\ud83c"]'],
-  ])('with an unpaired surrogate is rejected: %s', (_, text) => {
-    expect(() => parse(text)).toThrow(
-      new HttpError(HTTP_ERRORS.notJson, 'The body has an unpaired surrogate.'),
-    );
-  });
-
-  test.each([
     ['a stray byte', Buffer.from([0x22, 0xff, 0x22])],
     ['Latin-1', Buffer.from('"Köln"', 'latin1')],
     ['an encoded surrogate', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
@@ -170,22 +156,27 @@ describe('text', () => {
     ['a truncated character', Buffer.from('"🌱').subarray(0, 3)],
     ['UTF-16', Buffer.from('\ufeff"Fern"', 'utf16le')],
   ])('that is not UTF-8 is rejected: %s', (_, bytes) => {
-    expect(() => parseExactJson(bytes)).toThrow(new HttpError(HTTP_ERRORS.notJson, 'The body is not UTF-8.'));
+    expect(() => parseExactJson(bytes)).toThrow(notJson('The body is not UTF-8.'));
   });
 });
 
-describe('the key __proto__ is rejected', () => {
-  test.each([
-    '{"__proto__":1}',
-    '{"__proto__":null}',
-    '{"name":"Fern","__proto__":{"tag":"indoor"}}',
-    '[{"a":[{"__proto__" : {}}]}]',
-    '{"\\u005f_proto__":{}}',
-    '{"\\u005F\\u005f\\u0070\\u0072\\u006f\\u0074\\u006F\\u005f\\u005F":{}}',
-    '{"id":9007199254740993,"__proto__":{}}',
-  ])('%s', (text) => {
-    expect(() => parse(text)).toThrow(new HttpError(HTTP_ERRORS.notJson, 'The body has the key __proto__.'));
-  });
+test.each([
+  ['an unpaired surrogate', '"\\ud800"'],
+  ['an unpaired surrogate', '"\\uDFFF"'],
+  ['an unpaired surrogate', '"\\udf31\\ud83c"'],
+  ['an unpaired surrogate', '"\\ud83c\\ud83c\\udf31"'],
+  ['an unpaired surrogate', '{"\\udc00":1}'],
+  ['an unpaired surrogate', '[1,{"a":[{"b":"Fern \\ud83c"}]}]'],
+  ['an unpaired surrogate', '[9007199254740993,"\\ud83c"]'],
+  ['the key __proto__', '{"__proto__":1}'],
+  ['the key __proto__', '{"__proto__":null}'],
+  ['the key __proto__', '{"name":"Fern","__proto__":{"tag":"indoor"}}'],
+  ['the key __proto__', '[{"a":[{"__proto__" : {}}]}]'],
+  ['the key __proto__', '{"\\u005f_proto__":{}}'],
+  ['the key __proto__', '{"\\u005F\\u005f\\u0070\\u0072\\u006f\\u0074\\u006F\\u005f\\u005F":{}}'],
+  ['the key __proto__', '{"id":9007199254740993,"__proto__":{}}'],
+])('%s is rejected: %s', (what, text) => {
+  expect(() => parse(text)).toThrow(notJson(`The body has ${what}.`));
 });
 
 describe('invalid JSON is rejected', () => {

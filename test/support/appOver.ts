@@ -5,7 +5,18 @@ import { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import { openViews, type Views } from '../../projections/views.ts';
 import { buildApp, type Dependencies } from '../../src/api/app.ts';
 import type { EventStore } from '../../src/eventStore/eventStore.ts';
+import type { Claims } from '../../src/tokens/tokenVerifier.ts';
 import { tempDir } from './tempDir.ts';
+
+/** The claims of a token that never expires. */
+export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
+  subject,
+  scopes,
+  verifyAgainAt: Number.POSITIVE_INFINITY,
+});
+
+/** Every token is the name of an auditor. */
+export const AUDITORS = { verifyToken: (user: string) => claimsOf(user, 'audit') };
 
 function emptyViews(): Views {
   const resources = new AsyncDisposableStack();
@@ -39,7 +50,7 @@ export async function appOver(
     views,
     readYourWrites: new ReadYourWrites(followers),
     followers,
-    verifyToken: (token) => ({ subject: token, scopes: [], verifyAgainAt: Number.POSITIVE_INFINITY }),
+    verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
     source: 'urn:example:store',
     logger: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),

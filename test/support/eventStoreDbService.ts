@@ -1,5 +1,7 @@
+import { expect } from 'vitest';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
-import { startService } from './service.ts';
+import { untilAvailable } from './load.ts';
+import { type Plant, startService } from './service.ts';
 import { startFakeServer } from './stores.ts';
 
 /** The service over EventStoreDB, with clients of its users. */
@@ -14,6 +16,20 @@ export async function serviceOver(EVENTSTOREDB_URL: string, env: Record<string, 
     isReady: async () => (await readiness()).status === 200,
     messages: () => service.log().map(({ msg }): string => msg),
   };
+}
+
+type User = Awaited<ReturnType<typeof serviceOver>>['alice'];
+
+/** The plants of a user, as soon as the service can list them. */
+export async function listed({ get }: User): Promise<Plant[]> {
+  return (await untilAvailable(() => get())).json() as Promise<Plant[]>;
+}
+
+/** Creates a plant at the first attempt; returns its Log-Position. */
+export async function created({ create }: User, id: number, name: string): Promise<string> {
+  const response = await create(id, { name });
+  expect(response.status).toBe(200);
+  return positionIn(response);
 }
 
 /** A stopped server, which listens at its URL after restart(). */

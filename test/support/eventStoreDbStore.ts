@@ -39,15 +39,18 @@ export async function subscribed(url: string) {
   };
 }
 
-/** Two nodes, and a function that elects one of them. */
+/** Two nodes, and a function that elects one or none of them. */
 export async function cluster(logs: { shared: boolean }) {
   const first = await startFakeServer();
   const second = await startFakeServer(logs.shared ? { log: first.log } : {});
   const nodes = [first, second];
-  const elect = (leader: FakeEventStoreDb) => {
-    const stateOf = (node: FakeEventStoreDb) => (node === leader ? 'leader' : 'follower');
-    for (const node of nodes)
-      node.setMembers(nodes.map((member) => ({ port: member.port, state: stateOf(member) })));
+  const elect = (leader: FakeEventStoreDb | undefined, { otherIsAlive = true } = {}) => {
+    const members = nodes.map((node) =>
+      node === leader
+        ? { port: node.port, state: 'leader' as const }
+        : { port: node.port, state: 'follower' as const, isAlive: otherIsAlive },
+    );
+    for (const node of nodes) node.setMembers(members);
   };
   elect(first);
   return { first, second, elect, url: `esdb://127.0.0.1:${first.port},127.0.0.1:${second.port}?tls=false` };

@@ -14,6 +14,12 @@ export async function refusalIn(response: Response): Promise<{ error: number; me
   return body;
 }
 
+/** The status of a response and its headers, without those that change from one response to the next. */
+export function fixedParts({ status, headers }: Response, ...changing: string[]) {
+  changing.push('date', 'request-id', 'connection', 'keep-alive', 'transfer-encoding');
+  return { status, headers: [...headers].filter(([name]) => !changing.includes(name)) };
+}
+
 /** Expects an error response with this number; returns the message. */
 export async function refusedWith(number: number, response: Response): Promise<string> {
   const { error, message } = await refusalIn(response);

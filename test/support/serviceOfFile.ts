@@ -28,8 +28,8 @@ export async function serviceOfFile(env: Record<string, string> = {}) {
     close,
     as: client(url, dir),
     /** An Authorization header. */
-    bearer: async (user: string) =>
-      `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h' })}`,
+    bearer: async (user: string, scope?: string) =>
+      `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h', scope })}`,
     /** The events of the log, read from its file. */
     events: (user?: string) =>
       eventsIn(join(dir, 'log.db')).filter(({ data }) => [data.user, undefined].includes(user)),
