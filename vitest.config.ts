@@ -51,7 +51,7 @@ export default defineConfig({
       test('e2e', ['test/e2e/*.test.ts']),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
-      test('soak', ['test/soak/*.test.ts'], LONG),
+      test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE, globalSetup: 'test/containers/server.ts' }),
       test('containers', ['test/containers/*.test.ts'], {
         globalSetup: 'test/containers/server.ts',
         ...ALONE,

@@ -1,7 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { heap, mayUse } from '../support/heap.ts';
 import {
   expectConsistent,
   expectRecovery,
@@ -21,21 +20,6 @@ const seed = Number(process.env.SOAK_SEED ?? Date.now() % 2 ** 31);
 const ROUND_TIMEOUT_MS = 30 * 60_000;
 /** The maximum number of plants created between two faults. */
 const MAX_PLANTS_BETWEEN = 100;
-/**
- * The memory that a plant may use in this process, in bytes: in the log, the views, the log lines and this
- * test.
- */
-const BYTES_PER_PLANT = 8 * 1_024;
-/** The memory for code that has not run before, in bytes. */
-const CODE_BYTES = 8 * 1_024 ** 2;
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
-
-function heap(): number {
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
-}
 
 test(
   `two instances under load survive ${rounds} rounds of all faults (seed ${seed})`,
@@ -70,7 +54,7 @@ test(
       `${injected} faults, ${plants} plants, ${load.refused} times 503, ` +
         `the heap has grown by ${Math.round(growth / 1_024)} KiB (seed ${seed})`,
     );
-    expect(growth).toBeLessThan(plants * BYTES_PER_PLANT + CODE_BYTES);
+    expect(growth).toBeLessThan(mayUse(plants));
   },
   rounds * ROUND_TIMEOUT_MS,
 );

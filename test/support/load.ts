@@ -21,12 +21,13 @@ export async function twoInstances(url: string, urlOfSecond = url): Promise<Inst
   for (const EVENTSTOREDB_URL of [url, urlOfSecond]) {
     const service = await startService({ KEY_FILE: join(keys, 'key.json'), EVENTSTOREDB_URL });
     await ready(service);
-    started.push({ ...service, as: client(service.url, keys) });
+    started.push({ ...service, keys, as: client(service.url, keys) });
   }
   return started as [Instance, Instance];
 }
 
-type Instance = Awaited<ReturnType<typeof startService>>;
+/** `keys` is the directory of their key. */
+type Instance = Awaited<ReturnType<typeof startService>> & { keys: string };
 export type Instances = Readonly<[Instance, Instance]>;
 
 /** Resolves when an instance has caught up with its log. */
