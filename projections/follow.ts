@@ -62,6 +62,8 @@ export class Follower {
   #state: State = { name: 'catching up' };
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
+  /** Aborts to end the wait before another attempt. */
+  #waking = new AbortController();
   #waiting = new Set<() => void>();
   readonly #running: Promise<void>;
 
@@ -116,6 +118,11 @@ export class Follower {
     });
   }
 
+  /** To be called when the event store has stored an event: it is available, if it was not before. */
+  wake(): void {
+    if (this.#unavailable !== undefined) this.#waking.abort();
+  }
+
   /** Stops following. Applied events may not be saved yet. */
   async stop(): Promise<void> {
     this.#saver.stop();
@@ -135,7 +142,8 @@ export class Follower {
         failures = this.view.applied.position > position ? 1 : failures + 1;
         const delay = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delay);
-        await sleep(delay, signal);
+        this.#waking = new AbortController();
+        await sleep(delay, AbortSignal.any([signal, this.#waking.signal]));
       }
     }
   }
