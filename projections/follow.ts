@@ -178,7 +178,9 @@ export class Follower {
     const { logId, position, eventId } = view.applied;
     const current = await store.logId();
     if (logId === current && (eventId === '' || (await store.readEvent(position))?.id === eventId)) return;
-    const reason = eventId === '' ? view.replaced : 'it belongs to another log';
+    const mismatch =
+      logId === current ? 'the log has lost events, as after a restore' : 'it belongs to another log';
+    const reason = eventId === '' ? view.replaced : mismatch;
     if (reason) logger.warn({ view: view.name, reason }, 'rebuilding view');
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };

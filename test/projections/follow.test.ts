@@ -145,10 +145,11 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
 
   const third = await openIn(dir);
   await createNamed(third, 'alice', 3, 'Moss');
-  const { follower, view } = followIn(dir, third);
+  const { follower, view, logged } = followIn(dir, third);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual([]);
+  expect(logged.join()).toContain('the log has lost events, as after a restore');
 });
 
 test('a PlantCreated that does not fit its schema halts the projection with a log line, until it is skipped', async () => {
