@@ -62,6 +62,8 @@ export class Follower {
   #state: State = { name: 'catching up' };
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
+  /** Aborts to end the wait before another attempt. */
+  #waking = new AbortController();
   #waiting = new Set<() => void>();
   readonly #running: Promise<void>;
 
@@ -116,6 +118,11 @@ export class Follower {
     });
   }
 
+  /** To be called when the event store has stored an event: it is available, if it was not before. */
+  wake(): void {
+    if (this.#unavailable !== undefined) this.#waking.abort();
+  }
+
   /** Stops following. Applied events may not be saved yet. */
   async stop(): Promise<void> {
     this.#saver.stop();
@@ -135,7 +142,8 @@ export class Follower {
         failures = this.view.applied.position > position ? 1 : failures + 1;
         const delay = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delay);
-        await sleep(delay, signal);
+        this.#waking = new AbortController();
+        await sleep(delay, AbortSignal.any([signal, this.#waking.signal]));
       }
     }
   }
@@ -170,7 +178,9 @@ export class Follower {
     const { logId, position, eventId } = view.applied;
     const current = await store.logId();
     if (logId === current && (eventId === '' || (await store.readEvent(position))?.id === eventId)) return;
-    const reason = eventId === '' ? view.replaced : 'it belongs to another log';
+    const mismatch =
+      logId === current ? 'the log has lost events, as after a restore' : 'it belongs to another log';
+    const reason = eventId === '' ? view.replaced : mismatch;
     if (reason) logger.warn({ view: view.name, reason }, 'rebuilding view');
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };

@@ -23,7 +23,9 @@ export class ReadYourWrites {
 
   /** Records a write whose position a client gets. */
   acknowledge(logId: string, position: Position): void {
-    for (const [view, { resets }] of this.#followers) {
+    for (const [view, follower] of this.#followers) {
+      follower.wake();
+      const { resets } = follower;
       const last = this.#lastAcknowledged(view);
       if (last?.logId !== logId || position > last.position)
         this.#acknowledged.set(view, { logId, position, resets });

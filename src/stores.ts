@@ -20,18 +20,18 @@ type Context = {
   now: () => Date;
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
-};
+} & ReadOptions;
 
 /**
  * Opens the event store for its only writer on this machine. @throws Error with a message for the operator
  */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, now, onFatal }: Context,
+  { logger, ...options }: Context,
 ): Promise<EventStore> {
   return eventStoreDb
     ? connect(eventStoreDb, logger)
-    : openSqliteStore({ file: logFile(dataDir), now, onFatal });
+    : openSqliteStore({ file: logFile(dataDir), ...options });
 }
 
 /**

@@ -1,5 +1,6 @@
 import bearerAuth from '@fastify/bearer-auth';
 import type { FastifyInstance } from 'fastify';
+import { fieldCount } from '../http/fieldCount.ts';
 import { isUser } from '../plants/user.ts';
 import { type Claims, InvalidToken, type VerifyToken } from '../tokens/tokenVerifier.ts';
 import { InsufficientScope } from './errorTable.ts';
@@ -20,6 +21,8 @@ export async function authenticate(app: FastifyInstance, verifyToken: VerifyToke
     specCompliance: 'rfc6749',
     verifyErrorLogLevel: 'debug',
     auth: async (token, request) => {
+      if (fieldCount(request.raw, 'authorization') > 1)
+        throw new InvalidToken('The request must have one Authorization field.');
       request.verifyToken = () => verifyToken(token);
       const { subject } = await request.verifyToken();
       if (!isUser(subject)) throw new InvalidToken("The token's subject is not a valid user.");

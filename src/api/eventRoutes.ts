@@ -24,6 +24,14 @@ const HEARTBEAT_INTERVAL_MS = 15_000;
 /** The longest time for a timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+const QUERY_ERRORS = {
+  ...ERROR_DESCRIPTIONS,
+  400: {
+    description:
+      'The query is invalid, since is later than until, or the log has no event of the user (40004); or after or Last-Event-ID is not the position of an event (40005).',
+  },
+};
+
 type Dependencies = { log: EventLog; source: string; now: () => Date };
 
 /** The events of the whole log, for auditors. */
@@ -56,7 +64,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
               }),
             },
           ),
-          ...errorResponses(ERROR_DESCRIPTIONS, {}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
+          ...errorResponses(QUERY_ERRORS, {}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },

@@ -4,7 +4,7 @@ import { parsePosition } from '../eventStore/position.ts';
 import { limitSchema } from '../http/limit.ts';
 import { isInt64Text, parsePlantStream } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import { parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
 import { occurredAt } from './cloudEvent.ts';
 
 const text = (isValid: (text: string) => boolean, rule: string, options: { description: string }) =>
@@ -23,7 +23,11 @@ export const EventQuery = Type.Object({
   after: Type.Optional(
     text(() => true, 'a log position', { description: 'Only events after this log position.' }),
   ),
-  user: Type.Optional(text(isUser, USER_RULE, { description: 'Only events of this user’s plants.' })),
+  user: Type.Optional(
+    text(isUser, USER_RULE, {
+      description: 'Only events of this user’s plants. Without after, the log must have one.',
+    }),
+  ),
   id: Type.Optional(
     text(isInt64Text, 'a 64-bit integer in decimal digits', {
       description: 'Only events of plants with this ID.',
@@ -33,7 +37,9 @@ export const EventQuery = Type.Object({
     text((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
   ),
   since: Type.Optional(
-    time('Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B).'),
+    time(
+      'Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B); not later than until.',
+    ),
   ),
   until: Type.Optional(
     time('Only events that occurred at this time or earlier (RFC 3339; in a URL a + is %2B).'),
@@ -42,7 +48,7 @@ export const EventQuery = Type.Object({
 });
 export type EventQuery = Static<typeof EventQuery>;
 
-/** Parsed filters; times in milliseconds since 1970. */
+/** Parsed filters; times in milliseconds since 1970, inclusive. */
 export type EventFilter = Readonly<{
   after: Position;
   user?: string;
@@ -64,8 +70,8 @@ export function parseFilter(
   name = (filter: keyof EventQuery): string => filter,
 ): EventFilter {
   const { after, user, id, type, limit } = query;
-  const [since, until] = [parseRfc3339(query.since), parseRfc3339(query.until)];
-  if (since !== undefined && until !== undefined && since > until)
+  const [since, until] = [parseRfc3339RoundedUp(query.since), parseRfc3339(query.until)];
+  if (until !== undefined && (parseRfc3339(query.since) ?? until) > until)
     throw new BadFilter(`${name('since')} must not be later than ${name('until')}.`);
   return {
     after: after === undefined ? START : parsePosition(after, name('after')),

@@ -20,9 +20,25 @@ async function readJson(input: AsyncIterable<Buffer>): Promise<unknown> {
     length += chunk.length;
     if (length > MAX_PROOF_BYTES) throw new NotProven('not a proof: it is too large');
   }
+  const text = Buffer.concat(chunks).toString();
+  let members = -1; // without the one that holds the whole
+  let value: unknown;
   try {
-    return JSON.parse(Buffer.concat(chunks).toString());
+    value = JSON.parse(text, function (_key, part) {
+      if (!Array.isArray(this)) members++;
+      return part;
+    });
   } catch {
     throw new NotProven('not a proof: it is not JSON');
   }
+  // JSON.parse keeps the last one, another reader may show the first.
+  if (members !== membersIn(text))
+    throw new NotProven('not a proof: an object in it has two members with the same name');
+  return value;
+}
+
+/** The number of members in the text of JSON, with duplicates: each has a colon outside strings. */
+function membersIn(text: string): number {
+  const withoutStrings = text.replace(/\\./g, '').replace(/"[^"]*"/g, '');
+  return withoutStrings.split(':').length - 1;
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
+import { rootOfLog } from '../audit/proof.ts';
 import { copyLog } from '../copy/copyLog.ts';
 import { type LogLocation, loggerTo } from '../stores.ts';
 import { type Context, write } from './context.ts';
@@ -9,7 +10,7 @@ import { commandProgress } from './progress.ts';
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
 
 /**
- * Copies the whole log from one location to another, and prints the result in one line. A signal stops it at
+ * Copies the whole log from one location to another, compares both, and prints the result in one line. A signal stops it at
  * once, wherever it is: the next copy continues from there.
  * @throws Error with a message for the operator, which never has a password
  */
@@ -24,7 +25,7 @@ export async function copyCommand(args: string[], context: Context): Promise<voi
 
 type Locations = { from: LogLocation; to: LogLocation };
 
-async function copy(locations: Locations, { print, onTerminal, onFatal }: Context): Promise<string> {
+async function copy(locations: Locations, { print, onTerminal, onFatal, signal }: Context): Promise<string> {
   const options = { logger: loggerTo(print), onFatal };
   await using resources = new AsyncDisposableStack();
   const from = await useStoreAt(locations.from, { ...options, mustExist: true }, resources).catch(
@@ -35,6 +36,9 @@ async function copy(locations: Locations, { print, onTerminal, onFatal }: Contex
   );
   using progress = commandProgress(print, onTerminal);
   const { events, copied } = await copyLog({ from, to, onProgress: (done) => progress.show(done) });
+  const [source, target] = await Promise.all([from, to].map((log) => rootOfLog(log, signal, events)));
+  if (source?.root !== target?.root)
+    throw new Error(`the Merkle roots differ: ${source?.root} of the source, ${target?.root} of the target`);
   const done = copied === 0 ? 'nothing to copy' : `copied ${copied} events`;
   return `${done}: both logs have the same ${events} events`;
 }

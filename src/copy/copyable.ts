@@ -18,8 +18,13 @@ export function copyProblem({ stream, id, type, data, metadata }: RecordedEvent)
   return undefined;
 }
 
-/** Stores return text that is not JSON as text, bytes as bytes, and undefined for nothing. */
+/**
+ * Stores return text that is not JSON as text, bytes as bytes, and undefined for nothing. An embedded log
+ * that is read exactly also returns JSON as text that it would have written differently.
+ */
 function jsonProblem(value: unknown): string | undefined {
+  if (typeof value === 'string' && isJson(value))
+    return 'is JSON in a form that this service does not write, and may have been altered: run verify';
   if (Object.prototype.toString.call(value) !== '[object Object]') return 'is not a JSON object';
   let problem: string | undefined;
   try {
@@ -31,6 +36,15 @@ function jsonProblem(value: unknown): string | undefined {
     return 'is nested too deeply';
   }
   return problem;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Whether a number is certainly the one that was written. */

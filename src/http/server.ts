@@ -11,6 +11,7 @@ import Fastify, {
 import { parseJsonBody } from './bodyParser.ts';
 import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
+import { fieldCount } from './fieldCount.ts';
 import { logWhenClosed, pathOf } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -162,10 +163,9 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 }
 
 /** RFC 9112 section 3.2; HTTP/1.0 has no Host. */
-function hasOneHost({ rawHeaders, httpVersion }: IncomingMessage): boolean {
-  let hosts = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]?.toLowerCase() === 'host') hosts++;
-  return hosts === 1 || (hosts === 0 && httpVersion === '1.0');
+function hasOneHost(request: IncomingMessage): boolean {
+  const hosts = fieldCount(request, 'host');
+  return hosts === 1 || (hosts === 0 && request.httpVersion === '1.0');
 }
 
 /** Fastify's own log lines: only errors that abort a response, unless the client has disconnected. */

@@ -9,3 +9,9 @@ export function parseRfc3339(text: unknown): number | undefined {
   const time = Date.parse(text.replace(':60', ':59'));
   return Number.isNaN(time) ? undefined : time;
 }
+
+/** The same, but digits beyond milliseconds are rounded up: the first millisecond that is not earlier. */
+export function parseRfc3339RoundedUp(text: unknown): number | undefined {
+  const time = parseRfc3339(text);
+  return time !== undefined && /\.\d{3}\d*[1-9]/.test(String(text)) ? time + 1 : time;
+}

@@ -1,5 +1,12 @@
 import type { KeyObject } from 'node:crypto';
-import { createRemoteJWKSet, errors, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTVerifyGetKey,
+  type JWTVerifyOptions,
+  jwtVerify,
+} from 'jose';
 import { LRUCache } from 'lru-cache';
 
 /** The token is not valid. The message is for the client and quotes nothing of the token. */
@@ -54,6 +61,13 @@ const KEY_SET_TTL_MS = 60_000;
 /** The minimum time between two fetches of keys, in milliseconds, however many tokens name unknown keys. */
 const FETCH_INTERVAL_MS = 1_000;
 const FETCH_TIMEOUT_MS = 5_000;
+const MAX_KEY_SET_BYTES = 1024 * 1024;
+
+/**
+ * The `typ` of a JWT (RFC 7519 section 5.1) or of an access token (RFC 9068 section 2.1), also with the
+ * prefix that RFC 7515 section 4.1.9 makes optional. Tokens for other purposes have another one.
+ */
+const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
 /**
  * The keys of an identity provider (JWKS, RFC 7517), fetched on demand, and again when a token names an
@@ -64,6 +78,7 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
     cacheMaxAge: KEY_SET_TTL_MS,
     cooldownDuration: FETCH_INTERVAL_MS,
     timeoutDuration: FETCH_TIMEOUT_MS,
+    [customFetch]: fetchKeySet,
   });
   let nextFetch: Promise<void> | undefined;
   const fetchAgain = (): Promise<void> => {
@@ -86,18 +101,42 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   };
 }
 
+/** Reading the response fails as soon as it is too large. */
+async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
+  const response = await fetch(url, options);
+  let length = 0;
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      length += chunk.length;
+      if (length > MAX_KEY_SET_BYTES) throw new Error('the key set is larger than 1 MiB');
+      controller.enqueue(chunk);
+    },
+  });
+  return new Response(response.body?.pipeThrough(limit) ?? null, response);
+}
+
 /** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
 export function tokenVerifier({ key, algorithms, issuer, audience, now }: Options): VerifyToken {
   const cache = new LRUCache<string, Claims>({ max: CACHED_TOKENS });
+  const getKey: JWTVerifyGetKey = async (header, jws) => {
+    try {
+      return typeof key === 'function' ? await key(header, jws) : key;
+    } catch (error) {
+      if (concernsToken(error)) throw error;
+      throw new IdentityProviderUnavailable('the keys of the identity provider could not be fetched', {
+        cause: error,
+      });
+    }
+  };
 
   async function verify(token: string): Promise<Claims> {
     const options: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
     if (issuer !== undefined) options.issuer = issuer;
     if (audience !== undefined) options.audience = audience;
-    const getKey = typeof key === 'function' ? key : async () => key;
-    const { payload } = await jwtVerify(token, getKey, options).catch(rethrow);
+    const { payload, protectedHeader } = await jwtVerify(token, getKey, options).catch(rethrow);
     const { sub, exp, scope } = payload;
-    if (typeof sub !== 'string') throw new InvalidToken('The token is not valid.');
+    if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ))
+      throw new InvalidToken('The token is not valid.');
     const verifyAgainAt = Math.min((exp as number) * 1000, now().getTime() + CACHE_TTL_MS);
     const claims = { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], verifyAgainAt };
     cache.set(token, claims);
@@ -110,7 +149,7 @@ export function tokenVerifier({ key, algorithms, issuer, audience, now }: Option
   };
 }
 
-/** jose's errors that concern the token. Any other one concerns the keys. */
+/** jose's errors that concern the token, also while its key is looked up. */
 const TOKEN_ERRORS = new Set([
   errors.JWTInvalid.code,
   errors.JWTClaimValidationFailed.code,
@@ -122,11 +161,15 @@ const TOKEN_ERRORS = new Set([
   errors.JWKSMultipleMatchingKeys.code,
 ]);
 
+const isTokenType = (typ: unknown): boolean =>
+  typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
+
+const concernsToken = (error: unknown): boolean =>
+  error instanceof errors.JOSEError && TOKEN_ERRORS.has(error.code);
+
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new InvalidToken('The token has expired.');
-  if (error instanceof errors.JOSEError && TOKEN_ERRORS.has(error.code))
-    throw new InvalidToken('The token is not valid.'); // the cause could quote the token
-  throw new IdentityProviderUnavailable('the keys of the identity provider could not be fetched', {
-    cause: error,
-  });
+  // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits.
+  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken('The token is not valid.'); // the cause could quote the token
+  throw error;
 }

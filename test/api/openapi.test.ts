@@ -113,6 +113,10 @@ describe('the document', () => {
     expect(replay.requestBody).toBeUndefined();
   });
 
+  test('describes what is 400 in a replay', () => {
+    expect(replay.responses[400].description).toMatch(/since is later than until, .* no event of the user/);
+  });
+
   test('describes the responses and their headers', () => {
     for (const { responses } of operations) {
       const { 200: success, ...refusals } = responses;
@@ -185,6 +189,8 @@ describe('a response has only headers that the document lists:', () => {
     [200, '?limit=1', 'audit', stream],
     [400, '?limit=x', 'audit', lines],
     [400, '?after=999', 'audit', stream],
+    [400, '?user=nobody', 'audit', lines],
+    [400, '?since=2026-03-01T12:00:01Z&until=2026-03-01T12:00:00Z', 'audit', lines],
     [401, '', '', lines],
     [403, '', 'read', lines],
     [406, '', 'audit', 'application/json'],

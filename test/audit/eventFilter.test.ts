@@ -274,6 +274,13 @@ describe('parseFilter', () => {
     expect(parseFilter({})).toStrictEqual({ after: 0n, limit: Number.POSITIVE_INFINITY });
   });
 
+  test('excludes events before since and after until, also by less than a millisecond', () => {
+    const times = { since: '2026-03-01T12:00:00.0001Z', until: '2026-03-01T12:00:00.4999Z' };
+    expect(parseFilter(times)).toMatchObject({ since: NOON + 1, until: NOON + 499 });
+    const same = { since: times.since, until: times.since };
+    expect(parseFilter(same)).toMatchObject({ since: NOON + 1, until: NOON });
+  });
+
   test('rejects since later than until, with the given names of the parameters', () => {
     const query = { since: '2026-03-01T12:00:00.001Z', until: '2026-03-01T13:00:00+01:00' };
     expect(() => parseFilter(query)).toThrow(new BadFilter('since must not be later than until.'));

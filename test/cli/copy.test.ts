@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
+import { MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
@@ -44,6 +46,30 @@ describe('npm run copy', () => {
     const [from, to] = [logWith({ events: 3, name: "'other ' || id" }), logWith({ events: 2 })];
     expectRefused(await copy(from, to), /the target has other events, and was not changed: /);
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
+  });
+
+  test.each([
+    ['a space', `replace(data, ':', ': ')`],
+    ['a duplicate member', `replace(data, '{', '{"id":"9",')`],
+  ])('rejects an event of the source in whose JSON someone has inserted %s', async (_, data) => {
+    const [from, to] = [logWith({ events: 3 }), join(tempDir(), 'to')];
+    alterSecond(from, data);
+    expectRefused(await copy(from, to), /the event at position 2 of the source cannot be copied: its data /);
+    expect(rowsIn(join(to, 'log.db'))).toHaveLength(1);
+  });
+
+  test('rejects a target in whose JSON someone has inserted a space', async () => {
+    const [from, to] = [logWith({ events: 3 }), tempDir()];
+    await copy(from, to);
+    alterSecond(to, "data || ' '");
+    const reason = /position 2 of the source and 2 of the target differ in data/;
+    expectRefused(await copy(from, to), reason);
+  });
+
+  test('fails if the Merkle roots differ', async () => {
+    using _ = vi.spyOn(MerkleTree.prototype, 'root').mockReturnValueOnce(Buffer.alloc(32));
+    const reason = /the Merkle roots differ: 0{64} of the source, [\da-f]{64} of the target/;
+    expectRefused(await copy(logWith({ events: 3 }), tempDir()), reason);
   });
 
   test('rejects the directory of a running service as source or target', async () => {
@@ -158,6 +184,12 @@ describe('a copy is rejected', () => {
     expect(accessDenied).toMatch(/^cannot use --to: the server refuses the user or the password/);
   });
 });
+
+/** Alters the data of the second event of an embedded log; `data` is SQL. */
+function alterSecond(dir: string, data: string): void {
+  using db = new DatabaseSync(join(dir, 'log.db'));
+  db.exec(`DROP TRIGGER events_are_never_updated; UPDATE events SET data = ${data} WHERE position = 2`);
+}
 
 /** The one line that a rejected copy prints. */
 async function refusal(args: string[]): Promise<string> {

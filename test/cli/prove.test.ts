@@ -5,9 +5,10 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
-import { appendTo, eventId, writeTo } from '../support/logs.ts';
+import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 /** In log order. */
 const PLANTS: [user: string, id: bigint, name: string][] = [
@@ -93,6 +94,14 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     }
   });
 
+  test('read a proof in any JSON form, also with colons and quotes in text', async () => {
+    const text = ':"\\:\\"::';
+    const DATA_DIR = appendTo(tempDir(), plantOf('alice', 1, text), plantOf('bob', 2, text));
+    const proof = succeeded(await runCli(['prove', '--user', 'alice', '--id', '1'], { DATA_DIR }));
+    expect(JSON.parse(proof).event.data.name).toBe(text);
+    expect(succeeded(await check(JSON.stringify(JSON.parse(proof), null, 2)))).toContain(' is number 1 of ');
+  });
+
   test('read a proof in pieces of any size', async () => {
     const proof = Buffer.from(succeeded(await prove(...ALICE_42)));
     const bytes = Array.from(proof, (byte) => Buffer.of(byte));
@@ -147,6 +156,7 @@ describe('only one line with the reason is printed', () => {
   const NONE = 'not an inclusion or consistency proof, or it is damaged';
   const DAMAGED = 'the proof is invalid: its event is not in a log with its size and root';
   const TOO_LARGE = 'not a proof: it is too large';
+  const DUPLICATE = 'not a proof: an object in it has two members with the same name';
   test.each<[string, (proof: string) => string | Buffer, string]>([
     ['no input', () => '', NOT_JSON],
     ['space', () => ' \n', NOT_JSON],
@@ -155,10 +165,19 @@ describe('only one line with the reason is printed', () => {
     ['binary data', () => Buffer.of(0, 255), NOT_JSON],
     ['a million brackets', () => '['.repeat(1_000_000), NOT_JSON],
     ['null', () => 'null', NONE],
+    ['a million quotes', () => JSON.stringify('"'.repeat(1_000_000)), NONE],
     ['a proof without its members', () => '{"proof":"inclusion"}', NONE],
     ['a list of proofs', (proof) => `[${proof}]`, NONE],
     ['a proof whose event has another name', (proof) => proof.replace('emoji', 'Emoji'), DAMAGED],
     ['a proof whose event has another index', (proof) => proof.replace('"index":4', '"index":5'), DAMAGED],
+    ['a proof with two sizes', (proof) => proof.replace('{', '{"size":9,'), DUPLICATE],
+    ['a proof with the same size twice', (proof) => proof.replace(/"size":\d+,/, '$&$&'), DUPLICATE],
+    ['an event with two names', (proof) => proof.replace('"name":', '"name":"Fern",$&'), DUPLICATE],
+    [
+      'an event with two names, one escaped',
+      (proof) => proof.replace('"name":', '"n\\u0061me":"",$&'),
+      DUPLICATE,
+    ],
     ['an input that is too large', () => Buffer.alloc(17 * 1024 * 1024, ' '), TOO_LARGE],
   ])('by check-proof, for %s', async (_, damage, message) => {
     const proof = succeeded(await prove(...ALICE_42));

@@ -30,6 +30,15 @@ test.each<[string, unknown]>([
   expect(copyProblem(recorded({ metadata: value }))).toBe('its metadata is not a JSON object');
 });
 
+test.each(['{"name": "Fern"}', '{"a":1,"a":2}', '{"a":1.0}'])(
+  'an event cannot be copied with %s, which this service would write differently',
+  (text) => {
+    const form = /^is JSON in a form that this service does not write/;
+    expect(copyProblem(recorded({ data: text }))?.replace('its data ', '')).toMatch(form);
+    expect(copyProblem(recorded({ metadata: text }))?.replace('its metadata ', '')).toMatch(form);
+  },
+);
+
 test.each(['9007199254740993', '-9007199254740992', '1e21', '1e999', '-0'])(
   'an event cannot be copied with the number %s',
   (number) => {

@@ -13,7 +13,7 @@ import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';
 
 /** The longest delay between attempts to connect, in milliseconds. */
-const LONGEST_DELAY_MS = 7_500;
+const LONGEST_DELAY_MS = 3_000;
 
 describe('a server that is unavailable at the start', () => {
   test('is waited for: the service logs it, returns 503, and recovers automatically', async () => {

@@ -10,7 +10,7 @@ import { startFakeServer } from '../support/stores.ts';
 /** The time until a view is saved, in milliseconds. */
 const SAVED = 1_000;
 /** The longest delay between attempts to connect, in milliseconds. */
-const LONGEST_DELAY_MS = 7_500;
+const LONGEST_DELAY_MS = 3_000;
 
 const logIdIn = (response: Response): string => positionIn(response).split('.')[0] ?? '';
 

@@ -1,12 +1,19 @@
 import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import pino from 'pino';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Follower, type Progress, REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ReadYourWrites } from '../../projections/readYourWrites.ts';
-import { type Batch, type EventStore, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
+import {
+  type Batch,
+  type EventStore,
+  NO_STREAM,
+  START,
+  StoreUnavailable,
+} from '../../src/eventStore/eventStore.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { stopClock } from '../support/clock.ts';
 import { openIn } from '../support/stores.ts';
@@ -138,10 +145,11 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
 
   const third = await openIn(dir);
   await createNamed(third, 'alice', 3, 'Moss');
-  const { follower, view } = followIn(dir, third);
+  const { follower, view, logged } = followIn(dir, third);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual([]);
+  expect(logged.join()).toContain('the log has lost events, as after a restore');
 });
 
 test('a PlantCreated that does not fit its schema halts the projection with a log line, until it is skipped', async () => {
@@ -199,6 +207,18 @@ test('a failed subscription is retried', async () => {
   await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
   expect(subscribe).toHaveBeenCalledTimes(3);
+});
+
+test('a follower that waits for the event store retries as soon as a write is acknowledged', async () => {
+  stopClock(); // no wait ends by itself; expect.poll would advance the clock
+  const store = await openIn(tempDir());
+  vi.spyOn(store, 'logId').mockRejectedValueOnce(new StoreUnavailable('unavailable'));
+  const { follower, view } = followIn(tempDir(), store);
+  while (!follower.notReady?.includes('unavailable')) await nextTurn();
+  const position = await createNamed(store, 'alice', 1, 'Fern');
+  new ReadYourWrites([follower]).acknowledge(await store.logId(), position);
+  await follower.reached(position);
+  expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
 
 /** A store whose log has an identity and pages only once the test gives them. */

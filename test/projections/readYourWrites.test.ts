@@ -7,7 +7,7 @@ import type { View } from '../../projections/view.ts';
 function follower(name: string, waited: [string, bigint][]) {
   const view = { name, applied: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
   const reached: Follower['reached'] = async (position) => void waited.push([name, position]);
-  return { view, resets: 0, notReady: undefined as string | undefined, reached };
+  return { view, resets: 0, notReady: undefined as string | undefined, reached, wake: () => {} };
 }
 
 function twoViews() {

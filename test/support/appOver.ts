@@ -43,7 +43,7 @@ export async function appOver(
     ...fakeStore,
   };
   const followers = Object.values(views).map(
-    (view) => ({ view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
+    (view) => ({ view, resets: 0, notReady: undefined, reached, wake: () => {} }) as unknown as Follower,
   );
   const app = await buildApp({
     store: store as EventStore,

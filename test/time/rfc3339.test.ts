@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseRfc3339 } from '../../src/time/rfc3339.ts';
+import { parseRfc3339, parseRfc3339RoundedUp } from '../../src/time/rfc3339.ts';
 
 const NOON = Date.UTC(2026, 2, 1, 12);
 
@@ -45,6 +45,19 @@ describe('a time of RFC 3339 is parsed to milliseconds since 1970:', () => {
       }),
     );
   });
+});
+
+test.each([
+  ['2026-03-01T12:00:00Z', NOON],
+  ['2026-03-01T12:00:00.123Z', NOON + 123],
+  ['2026-03-01T12:00:00.12300Z', NOON + 123],
+  ['2026-03-01T12:00:00.1230001Z', NOON + 124],
+  ['2026-03-01T13:00:00.9999+01:00', NOON + 1_000],
+  ['2026-03-01T12:00:00.00000000000000000000000001Z', NOON + 1],
+  ['1969-12-31T23:59:59.9999Z', 0],
+  ['yesterday', undefined],
+])('%s is rounded up to milliseconds', (text, time) => {
+  expect(parseRfc3339RoundedUp(text)).toBe(time);
 });
 
 test.each([

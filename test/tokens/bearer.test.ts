@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { signedJwt } from '../support/jwt.ts';
-import { exchange } from '../support/rawHttp.ts';
+import { exchange, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
 
@@ -56,6 +56,23 @@ test('a malformed or expired token, or one signed with another key, is 40102', a
   for (const bad of ['garbage', `${token}x`, `${token} ${token}`, elsewhere.token])
     await expectInvalid(await call('/plants', `Bearer ${bad}`), 'not valid');
   await expectInvalid(await call('/plants', `Bearer ${expired}`), 'expired');
+});
+
+test('two Authorization fields are 401, whatever they are', async () => {
+  const { url, token, expired } = await start();
+  const [valid, other] = [`Bearer ${token}`, `Bearer ${expired}`];
+  for (const [first, second, error] of [
+    [valid, valid, 40102],
+    [valid, other, 40102],
+    [other, valid, 40102],
+    [valid, 'Basic YWxpY2U6c2VjcmV0', 40102],
+    ['Basic YWxpY2U6c2VjcmV0', valid, 40101],
+    ['', valid, 40101],
+  ] as const) {
+    const fields = `Authorization: ${first}\r\nauthorization: ${second}\r\n`;
+    const request = `GET /plants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${fields}\r\n`;
+    await refusedWith(error, await responseTo(url, request));
+  }
 });
 
 test('the scheme is case-insensitive', async () => {

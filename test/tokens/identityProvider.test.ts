@@ -1,3 +1,4 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { listen, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
+import { jwt } from '../support/jwt.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
 
@@ -155,6 +157,34 @@ test.each<[string, RequestListener | undefined]>([
   await startIdentityProvider(firstKey, provider.port);
   expect((await service.list(unknown)).status).toBe(200);
   expect((await service.list(known)).status).toBe(200);
+});
+
+test('a key set that is larger than 1 MiB is rejected while it arrives', async () => {
+  const { provider, service } = await start();
+  const token = await provider.token('alice', AUDIENCE);
+  await provider.close();
+  const closed = Promise.withResolvers<void>();
+  await listen((_request, response) => {
+    response.on('close', closed.resolve).write('{"keys":[],"x":"');
+    const write = () => {
+      while (!response.destroyed && response.write('x'.repeat(65_536)));
+    };
+    response.on('drain', write);
+    write();
+  }, provider.port);
+  await expectUnavailable(await service.list(token));
+  await closed.promise; // it would never end by itself
+  expect(JSON.stringify(service.log())).toContain('the key set is larger than 1 MiB');
+});
+
+test('a token signed with an RSA key of 1024 bits in the key set is 40102', async () => {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  const keySet = JSON.stringify({ keys: [{ ...publicKey.export({ format: 'jwk' }), alg: 'RS256' }] });
+  const { port } = await listen((_request, response) => response.end(keySet));
+  const issuer = `http://127.0.0.1:${port}`;
+  const claims = { sub: 'alice', iss: issuer, aud: AUDIENCE, exp: Math.ceil(Date.now() / 1000) + 3600 };
+  const token = jwt({ alg: 'RS256' }, claims, (input) => sign('sha256', input, privateKey));
+  await expectRefused(await (await serviceTrusting(issuer)).list(token));
 });
 
 test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {

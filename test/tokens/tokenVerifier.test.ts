@@ -1,4 +1,4 @@
-import { createHmac, generateKeyPairSync } from 'node:crypto';
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { errors } from 'jose';
 import { describe, expect, test, vi } from 'vitest';
 import {
@@ -56,6 +56,12 @@ test.each([
     hmac(Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url')),
   ],
   ['an unknown critical header', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
+  ['the typ of a logout token', signedJwt(privateKey, claims, { typ: 'logout+jwt' })],
+  ['the typ of a DPoP proof', signedJwt(privateKey, claims, { typ: 'dpop+jwt' })],
+  ['a typ with another prefix', signedJwt(privateKey, claims, { typ: 'text/jwt' })],
+  ['an empty typ', signedJwt(privateKey, claims, { typ: '' })],
+  ['a typ that is null', signedJwt(privateKey, claims, { typ: null })],
+  ['a typ that is a list', signedJwt(privateKey, claims, { typ: ['JWT'] })],
   ['another issuer', signed({ iss: 'https://evil.example' })],
   ['no issuer', signedJwt(privateKey, without('iss'))],
   ['another audience', signed({ aud: 'https://shop.example' })],
@@ -68,6 +74,24 @@ test.each([
   ['a subject that is null', signed({ sub: null })],
 ])('%s is rejected', async (_what, token) => {
   await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
+});
+
+test.each(['JWT', 'jwt', 'application/jwt', 'at+jwt', 'AT+JWT', 'application/at+jwt', 'Application/At+Jwt'])(
+  'a token with the typ %s is valid',
+  async (typ) => {
+    expect(await verifier().verify(signedJwt(privateKey, claims, { typ }))).toBe('alice');
+  },
+);
+
+test('a token signed with an RSA key of less than 2048 bits is rejected', async () => {
+  const rsa = (modulusLength: number) => generateKeyPairSync('rsa', { modulusLength });
+  const subjectOf = async ({ privateKey, publicKey }: ReturnType<typeof rsa>) => {
+    const verify = tokenVerifier({ key: publicKey, algorithms: ['RS256'], now: () => new Date(NOON) });
+    return (await verify(jwt({ alg: 'RS256' }, claims, (input) => sign('sha256', input, privateKey))))
+      .subject;
+  };
+  expect(await subjectOf(rsa(2048))).toBe('alice');
+  await expect(subjectOf(rsa(1024))).rejects.toThrow(new InvalidToken('The token is not valid.'));
 });
 
 test.each([

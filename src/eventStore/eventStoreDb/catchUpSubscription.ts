@@ -1,9 +1,14 @@
 import { once } from 'node:events';
 import type { BaseLogger } from 'pino';
-import { backOff, sleep } from '../../time/sleep.ts';
+import { backOff } from '../../time/sleep.ts';
 import { type Batch, LogReplaced, NO_LOG_ID, type Position, type RecordedEvent } from '../eventStore.ts';
 import { CallFailed, type Connection } from './connection.ts';
-import { AccessDenied, ATTEMPT_TIMEOUT_MS, type RetryingClient } from './retryingClient.ts';
+import {
+  AccessDenied,
+  ATTEMPT_TIMEOUT_MS,
+  MAX_RETRY_DELAY_MS,
+  type RetryingClient,
+} from './retryingClient.ts';
 
 export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
 
@@ -13,7 +18,6 @@ export type LogIdentity = {
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 };
 
-const MAX_RETRY_DELAY_MS = 5_000;
 /** A subscription that has lasted so long is renewed without delay, in milliseconds. */
 const STABLE_AFTER_MS = 1_000;
 
@@ -52,13 +56,14 @@ export class CatchUpSubscription {
   /** @throws LogReplaced */
   async *batches(): AsyncGenerator<Batch> {
     while (!this.#signal.aborted) {
-      const { connection } = this.#client;
       const subscription = this.#client.newSubscription();
-      const unsubscribe = (): void => void connection.call('unsubscribe', subscription).catch(() => {});
+      let connection: Connection | undefined;
+      const unsubscribe = (): void => void connection?.call('unsubscribe', subscription).catch(() => {});
       this.#signal.addEventListener('abort', unsubscribe);
       let subscribedAt: number | undefined;
       try {
         await this.#assertSameLog();
+        connection = this.#client.connection; // which may have been replaced meanwhile
         await connection.call('subscribe', { subscription, after: this.#position }, ATTEMPT_TIMEOUT_MS);
         subscribedAt = performance.now();
         if (this.#failures > 1) this.#logger.info({ position: String(this.#position) }, 'resubscribed');
@@ -71,7 +76,8 @@ export class CatchUpSubscription {
         this.#signal.removeEventListener('abort', unsubscribe);
         unsubscribe();
       }
-      await sleep(this.#failures === 0 ? 0 : backOff(this.#failures, MAX_RETRY_DELAY_MS), this.#signal);
+      const delay = this.#failures === 0 ? 0 : backOff(this.#failures, MAX_RETRY_DELAY_MS);
+      await this.#client.pause(delay, this.#signal);
       this.#failures++;
     }
   }

@@ -14,7 +14,7 @@ export class AccessDenied extends StoreUnavailable {}
  * 000.
  */
 export const ATTEMPT_TIMEOUT_MS = 3_000;
-const MAX_RETRY_DELAY_MS = 1_000;
+export const MAX_RETRY_DELAY_MS = 1_000;
 /** Calls in flight may take so long when the client is closed, in milliseconds. */
 export const CLOSE_TIMEOUT_MS = 500;
 /** Connections start at least so far apart, in milliseconds, since each is a thread. */
@@ -28,6 +28,10 @@ export class RetryingClient {
   #connection: Connection;
   #connectionStartsAt = performance.now();
   #subscriptions = 0;
+  /** Whether a call has failed since the leader last responded to an append. */
+  #isFailing = false;
+  /** Aborts when it responds to an append again. */
+  #recovery = new AbortController();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -42,6 +46,11 @@ export class RetryingClient {
   /** A number for another subscription. */
   newSubscription(): number {
     return ++this.#subscriptions;
+  }
+
+  /** Waits before another attempt, until the leader responds to an append again or the signal aborts. */
+  async pause(ms: number, signal: AbortSignal): Promise<void> {
+    await sleep(ms, AbortSignal.any([signal, this.#recovery.signal]));
   }
 
   /** The current connection. */
@@ -82,18 +91,30 @@ export class RetryingClient {
       if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
       const remaining = deadline - performance.now();
       try {
-        return await this.connection.call(operation, argument, Math.min(ATTEMPT_TIMEOUT_MS, remaining));
+        const timeLeft = Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        const result = await this.connection.call(operation, argument, timeLeft);
+        if (operation === 'append') this.#recover();
+        return result;
       } catch (error) {
         const failure = error as CallFailed;
+        if (failure.kind === 'wrongRevision') this.#recover(); // the leader has compared the revisions
         if (failure.kind === 'wrongRevision' || failure.kind === 'positionNotFound') throw failure;
         if (failure.kind === 'permanent')
           throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
+        this.#isFailing ||= failure.kind !== 'accessDenied'; // which may be for one kind of call only
         if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
       }
       const delay = backOff(failures, MAX_RETRY_DELAY_MS);
       if (performance.now() + delay >= deadline) throw unavailable(lastFailure);
-      await sleep(delay, this.closed);
+      await this.pause(delay, this.closed);
     }
+  }
+
+  #recover(): void {
+    if (!this.#isFailing) return;
+    this.#isFailing = false;
+    this.#recovery.abort();
+    this.#recovery = new AbortController();
   }
 
   /**

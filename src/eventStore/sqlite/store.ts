@@ -9,24 +9,24 @@ import {
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { openLogFile, recoverWal } from './file.ts';
-import { BATCH_SIZE, logQueries } from './read.ts';
+import { BATCH_SIZE, logQueries, type ReadOptions } from './read.ts';
 
 type Options = {
   file: string;
   now: () => Date;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
-};
+} & ReadOptions;
 
 /**
  * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread
  * reads, on a connection of its own that never waits for a commit.
  * @throws UnusableLog
  */
-export async function openSqliteStore({ file, now, onFatal }: Options): Promise<EventStore> {
+export async function openSqliteStore({ file, now, onFatal, ...options }: Options): Promise<EventStore> {
   recoverWal(file);
   const db = openLogFile(file);
-  const { logId, lastPosition, readEvent, readStream, readAll } = logQueries(db);
+  const { logId, lastPosition, readEvent, readStream, readAll } = logQueries(db, options);
   const newest = new NewestEvents(lastPosition());
   const closing = new AbortController();
   const queue = await AppendQueue.start({
