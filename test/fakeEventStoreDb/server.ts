@@ -11,6 +11,7 @@ import type {
   AppendResp,
   BatchAppendReq,
   BatchAppendResp,
+  ReadReq,
 } from '@eventstore/db-client/generated/streams_pb.js';
 import {
   type Metadata,
@@ -43,7 +44,9 @@ import {
   notLeader,
   proposedEvent,
   streamName,
+  streamNotFound,
   supportedMethods,
+  type Version,
 } from './messages.ts';
 import { EventStoreDbPort } from './port.ts';
 import { Feed, type ReadCall, read, Subscription } from './reads.ts';
@@ -59,6 +62,8 @@ export type FakeOptions = {
   log?: FakeLog;
   /** Servers before 21.10 have no server features, so clients append without batches. */
   serverFeatures?: 'batch' | 'unimplemented';
+  /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
+  version?: Version;
   /** Servers before 23.10 never send CaughtUp. */
   caughtUp?: boolean;
   /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
@@ -120,6 +125,9 @@ export class FakeEventStoreDb {
   readonly #leaders: Endpoint[] = [];
   #port: number;
   #latency: number;
+  #indexLag = 0;
+  /** How many more reads of a stream do not find it. */
+  readonly #notIndexed = new Map<string, number>();
   #heldAfter = Number.POSITIVE_INFINITY;
   #members: Member[] | undefined;
 
@@ -238,6 +246,14 @@ export class FakeEventStoreDb {
       store();
       return { is: 'timed out' };
     });
+  }
+
+  /**
+   * The next append that is refused because its stream exists is refused before the stream can be read: so
+   * many reads of the stream do not find it.
+   */
+  lagIndex(reads: number): void {
+    this.#indexLag = reads;
   }
 
   /** The next appends fail because the server is busy. */
@@ -396,11 +412,20 @@ export class FakeEventStoreDb {
       this.#leaderRequired(call.metadata) ??
       (subscribes ? undefined : this.#readFailures.shift());
     const heldAfter = () => this.#heldAfter;
+    const { caughtUp = true, version = '23.10' } = this.#options;
     if (accessError) this.#response(() => call.emit('error', accessError));
     else if (subscribes)
-      this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true, heldAfter));
-    else this.#feed(call, new Feed(call, read(this.log, options, heldAfter)), this.#reads);
+      this.#subscribe(call, new Subscription(this.log, options, caughtUp, heldAfter, version));
+    else this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
   };
+
+  #messages(options: ReadReq.Options, heldAfter: () => number, version: Version) {
+    const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
+    const lag = this.#notIndexed.get(stream) ?? 0;
+    if (lag === 0) return read(this.log, options, heldAfter, version);
+    this.#notIndexed.set(stream, lag - 1);
+    return [streamNotFound(stream)].values();
+  }
 
   #subscribe(call: ReadCall, subscription: Subscription): void {
     const feed = new Feed(call, subscription.messages(randomUUID()));
@@ -443,9 +468,10 @@ export class FakeEventStoreDb {
       const before = this.log.all.length;
       const result = this.log.appendExpecting(stream, expected, proposed);
       if (this.log.all.length > before) this.calls.appended++;
-      return 'current' in result
-        ? { is: 'wrong revision', expected, current: result.current }
-        : { is: 'stored', last: result };
+      if (!('current' in result)) return { is: 'stored', last: result };
+      if (this.#indexLag > 0) this.#notIndexed.set(stream, this.#indexLag);
+      this.#indexLag = 0;
+      return { is: 'wrong revision', expected, current: result.current };
     };
     const [next] = this.#appendFailures;
     if (!next) return store();
