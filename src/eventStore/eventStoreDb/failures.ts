@@ -84,6 +84,8 @@ function classify(error: ClientError): Failure['kind'] {
   // The client does not recognise "Server Is Busy" in the reply to a batch append.
   if (error instanceof UnknownError && error.code === undefined) return 'transient';
   if (error.code === GRPC_STATUS.INVALID_ARGUMENT) return 'permanent';
+  // An exception in the server, for this request.
+  if (error.code === GRPC_STATUS.UNKNOWN && isCommandError(error)) return 'transient';
   if (TLS_ERROR.test(error.message)) return 'accessDenied';
   return error.code === GRPC_STATUS.UNAVAILABLE || error.message.startsWith('Failed to discover')
     ? 'unavailable'

@@ -1,7 +1,6 @@
 import { finishedWithin } from '../../time/sleep.ts';
 import {
   type Appended,
-  assertWellFormed,
   type Batch,
   type EventStore,
   LogReplaced,
@@ -15,7 +14,9 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import { isPosition } from '../position.ts';
 import { checkAccess } from './accessCheck.ts';
+import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import { CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
@@ -85,7 +86,9 @@ class EventStoreDbStore implements EventStore {
     return (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
   }
 
-  readEvent(position: Position): Promise<RecordedEvent | undefined> {
+  async readEvent(position: Position): Promise<RecordedEvent | undefined> {
+    this.#assertOpen();
+    if (!isPosition(position)) return undefined;
     return this.#client.call('readAt', position, this.#readTimeoutMs);
   }
 
@@ -94,6 +97,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   async readAll(range: { after: Position; limit: number }): Promise<Page> {
+    if (!isPosition(range.after)) throw new LogReplaced(`there is no event at position ${range.after}`);
     try {
       return await this.#client.call('readPage', range, this.#timeoutMs);
     } catch (error) {
@@ -103,10 +107,10 @@ class EventStoreDbStore implements EventStore {
   }
 
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
-    assertWellFormed(stream);
+    const request = appendRequest(stream, event, expectedRevision);
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
     await this.#identify(deadline);
-    return this.#append(stream, event, expectedRevision, deadline);
+    return this.#append(request, deadline);
   }
 
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
@@ -127,21 +131,13 @@ class EventStoreDbStore implements EventStore {
     return this.#timeoutMs / 5;
   }
 
-  async #append(
-    stream: string,
-    { id, type, ...event }: NewEvent,
-    expectedRevision: bigint,
-    deadline: number,
-  ): Promise<Appended> {
-    // Serialised here, since the client never resolves or rejects an append that it cannot serialise.
-    const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
-    const request = { stream, id, type, data, metadata, expectedRevision };
+  async #append(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
     try {
       return await this.#client.call('append', request, deadline - performance.now());
     } catch (error) {
-      if (error instanceof CallFailed)
-        throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
-      throw error;
+      if (!(error instanceof CallFailed)) throw error;
+      const { stream, expectedRevision } = request;
+      throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
     }
   }
 
@@ -167,7 +163,7 @@ class EventStoreDbStore implements EventStore {
       const first = await this.#client.call('readEdge', 'first', deadline - performance.now());
       if (first) return;
       const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
-      await this.#append(IDENTITY_STREAM, begun, NO_STREAM, deadline);
+      await this.#append(appendRequest(IDENTITY_STREAM, begun, NO_STREAM), deadline);
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return;
       this.#identified = undefined; // the next append tries again
