@@ -84,8 +84,9 @@ export type EventStore = EventLog & {
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
-   * @throws WrongExpectedRevision; StoreUnavailable: the outcome is unknown, retry with the same event;
-   * TypeError: the stream name is not well-formed Unicode, or the event is not JSON
+   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now;
+   * StoreUnavailable: the outcome is unknown, retry with the same event; TypeError: the stream name is not
+   * well-formed Unicode, or the event is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };

@@ -1,4 +1,4 @@
-import { finishedWithin } from '../../time/sleep.ts';
+import { finishedWithin, sleep } from '../../time/sleep.ts';
 import {
   type Appended,
   type Batch,
@@ -38,6 +38,8 @@ type Options = {
 const IDENTITY_STREAM = 'plantstore';
 /** An append with less time left does not start another attempt. */
 const MIN_ATTEMPT_MS = 100;
+/** How often a stream is read until its first event can be read, in milliseconds. */
+const READABLE_POLL_MS = 10;
 
 /**
  * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that
@@ -137,7 +139,16 @@ class EventStoreDbStore implements EventStore {
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
       const { stream, expectedRevision } = request;
+      if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
       throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
+    }
+  }
+
+  /** The server refuses another first event of a stream before the first one can be read. */
+  async #firstEventReadable(stream: string, deadline: number): Promise<void> {
+    while ((await this.readStream(stream, 1)).length === 0) {
+      if (performance.now() + READABLE_POLL_MS > deadline) return;
+      await sleep(READABLE_POLL_MS, this.#client.closed);
     }
   }
 
