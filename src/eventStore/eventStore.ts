@@ -81,6 +81,9 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
+  /** Why every append is refused, as long as the server does not allow any; human-readable. */
+  readonly appendsRefused?: string | undefined;
+
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.

@@ -111,6 +111,10 @@ export class FakeEventStoreDb {
     gossip: 0,
   };
   users: Record<string, string> | undefined;
+  /** Users who may read and not append. */
+  readonly readers = new Set<string>();
+  /** The streams to which they have tried to append. */
+  readonly denied: string[] = [];
 
   readonly #options: FakeOptions;
   readonly #host: string;
@@ -357,8 +361,10 @@ export class FakeEventStoreDb {
     call.on('end', async () => {
       await setImmediate(); // an aborted call ends as well, and is marked as cancelled only now
       if (!options || call.cancelled) return;
-      const error = this.#accessError(call.metadata);
-      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(appendOf(options, proposed));
+      const append = appendOf(options, proposed);
+      const isDenied = () => this.#isDenied(call.metadata, append.stream);
+      const error = this.#accessError(call.metadata) ?? (isDenied() ? accessDenied() : undefined);
+      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(append);
       if (!outcome) return;
       const response = appendResponse(outcome);
       this.#response(() => (response instanceof CallError ? callback(response) : callback(null, response)));
@@ -392,7 +398,10 @@ export class FakeEventStoreDb {
       if (!request.getIsFinal()) return;
       pending.delete(correlation);
       this.calls.batched++;
-      const outcome = accessError ? ({ is: 'denied' } as const) : this.#outcome(append);
+      const outcome =
+        accessError || this.#isDenied(call.metadata, append.stream)
+          ? ({ is: 'denied' } as const)
+          : this.#outcome(append);
       if (!outcome) return;
       const response = batchResponse(request, append.stream, outcome);
       if (response instanceof CallError) fail(response);
@@ -502,11 +511,17 @@ export class FakeEventStoreDb {
   /** The error for a call with these credentials, if any. */
   #accessError(metadata: Metadata): CallError | undefined {
     if (this.users === undefined) return undefined;
-    const [credentials] = metadata.get('authorization');
-    if (credentials === undefined) return accessDenied();
-    const decoded = Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
+    const decoded = credentialsIn(metadata);
+    if (decoded === undefined) return accessDenied();
     const isKnown = Object.entries(this.users).some(([name, password]) => decoded === `${name}:${password}`);
     return isKnown ? undefined : new CallError(status.UNAUTHENTICATED, 'Bad credentials');
+  }
+
+  /** Whether this user may not append. */
+  #isDenied(metadata: Metadata, stream: string): boolean {
+    const [user = ''] = credentialsIn(metadata)?.split(':') ?? [];
+    if (this.readers.has(user)) this.denied.push(stream);
+    return this.readers.has(user);
   }
 
   /** Sends now, or after the latency; responses stay in order. */
@@ -521,6 +536,13 @@ export class FakeEventStoreDb {
 
 function appendOf(options: AppendReq.Options | BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
   return { stream: streamName(options.getStreamIdentifier()), expected: expectedRevision(options), proposed };
+}
+
+/** The user and the password, separated by a colon. */
+function credentialsIn(metadata: Metadata): string | undefined {
+  const [credentials] = metadata.get('authorization');
+  if (credentials === undefined) return undefined;
+  return Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
 }
 
 /** The size in bytes, like on the server: types are UTF-16. */

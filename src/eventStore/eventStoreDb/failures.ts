@@ -1,5 +1,5 @@
 import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
-import type { Failure } from './protocol.ts';
+import type { Failure, Operations } from './protocol.ts';
 
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
@@ -29,16 +29,19 @@ export function errorType(error: unknown): string | undefined {
   return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
 }
 
-export function toFailure(error: ClientError): Failure {
+/** What an account must be allowed to do, for operations that do not read $all. */
+const ACCESS: { [O in keyof Operations]?: string } = { append: 'append events', readStream: 'read streams' };
+
+export function toFailure(error: ClientError, operation: keyof Operations = 'readPage'): Failure {
   if (error instanceof OperationFailed) return error.failure;
   const kind = classify(error);
   const reason = readableMessage(error);
   if (kind !== 'accessDenied') return { kind, message: reason };
-  const message =
-    errorType(error) === ErrorType.ACCESS_DENIED
-      ? 'the server refuses the user or the password, or does not allow this user to read $all'
-      : `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name`;
-  return { kind, message };
+  if (errorType(error) !== ErrorType.ACCESS_DENIED)
+    return { kind, message: `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name` };
+  const access = ACCESS[operation] ?? 'read $all';
+  const message = `the server refuses the user or the password, or does not allow this user to ${access}`;
+  return { kind: operation === 'append' ? 'appendDenied' : kind, message };
 }
 
 /** The message without gRPC's wrapping. */

@@ -9,6 +9,9 @@ import type { Operations, WorkerOptions } from './protocol.ts';
  */
 export class AccessDenied extends StoreUnavailable {}
 
+/** The account may not append. */
+export class AppendDenied extends StoreUnavailable {}
+
 /**
  * An attempt without a reply is repeated after this, in milliseconds. The server gives up a write after 2
  * 000.
@@ -55,7 +58,8 @@ export class RetryingClient {
   }
 
   /**
-   * Calls the server until it succeeds, for at most `timeoutMs`.
+   * Calls the server until it succeeds, for at most `timeoutMs`. An append that the account may not make is
+   * not retried.
    * @throws CallFailed with the kinds wrongRevision and positionNotFound; StoreUnavailable; Error if retrying
    * does not help
    */
@@ -88,6 +92,7 @@ export class RetryingClient {
         if (failure.kind === 'wrongRevision' || failure.kind === 'positionNotFound') throw failure;
         if (failure.kind === 'permanent')
           throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
+        if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
         if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
       }
       const delay = backOff(failures, MAX_RETRY_DELAY_MS);

@@ -19,7 +19,8 @@ import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
-import { CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+import { WriteAccess } from './writeAccess.ts';
 
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
@@ -32,6 +33,8 @@ type Options = {
    * read.
    */
   timeoutMs: number;
+  /** Whether to check that the account may append. */
+  appends?: boolean;
 };
 
 /** The stream of the event that gives an empty log its identity. */
@@ -46,7 +49,8 @@ const READABLE_POLL_MS = 10;
  * is unavailable are retried for their time, subscriptions for ever.
  * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
  */
-export async function openEventStoreDb({ url, prefix, logger, timeoutMs }: Options): Promise<EventStore> {
+export async function openEventStoreDb(options: Options): Promise<EventStore> {
+  const { url, prefix, logger, timeoutMs, appends = false } = options;
   const client = new RetryingClient({ url, prefix });
   try {
     await checkAccess(client, { url, prefix });
@@ -54,11 +58,16 @@ export async function openEventStoreDb({ url, prefix, logger, timeoutMs }: Optio
     await client.close();
     throw error;
   }
-  return new EventStoreDbStore(client, logger, timeoutMs);
+  const writeAccess = new WriteAccess(client, { url, prefix }, logger);
+  if (appends) void writeAccess.check();
+  return new EventStoreDbStore({ client, writeAccess, logger, timeoutMs });
 }
+
+type Dependencies = { client: RetryingClient; writeAccess: WriteAccess; logger: Logger; timeoutMs: number };
 
 class EventStoreDbStore implements EventStore {
   readonly #client: RetryingClient;
+  readonly #writeAccess: WriteAccess;
   readonly #logger: Logger;
   readonly #timeoutMs: number;
   /** The log ID as read over a connection; the server of the next connection may have another log. */
@@ -66,10 +75,15 @@ class EventStoreDbStore implements EventStore {
   /** Resolves once the log has an identity; undefined before the first append. */
   #identified: Promise<void> | undefined;
 
-  constructor(client: RetryingClient, logger: Logger, timeoutMs: number) {
+  constructor({ client, writeAccess, logger, timeoutMs }: Dependencies) {
     this.#client = client;
+    this.#writeAccess = writeAccess;
     this.#logger = logger;
     this.#timeoutMs = timeoutMs;
+  }
+
+  get appendsRefused(): string | undefined {
+    return this.#writeAccess.error;
   }
 
   /** The first event of $all identifies the log. */
@@ -110,6 +124,7 @@ class EventStoreDbStore implements EventStore {
 
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     const request = appendRequest(stream, event, expectedRevision);
+    this.#writeAccess.assertGranted();
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
     await this.#identify(deadline);
     return this.#append(request, deadline);
@@ -137,6 +152,7 @@ class EventStoreDbStore implements EventStore {
     try {
       return await this.#client.call('append', request, deadline - performance.now());
     } catch (error) {
+      if (error instanceof AppendDenied) this.#writeAccess.deny(error.message);
       if (!(error instanceof CallFailed)) throw error;
       const { stream, expectedRevision } = request;
       if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
