@@ -72,8 +72,11 @@ class EventStoreDbStore implements EventStore {
   readonly #timeoutMs: number;
   /** The log ID as read over a connection; the server of the next connection may have another log. */
   #identity: { connection: Connection; logId: string } | undefined;
-  /** Resolves once the log has an identity; undefined before the first append. */
-  #identified: Promise<void> | undefined;
+  /**
+   * Resolves once the log of a connection has an identity; undefined before the first append. The server of
+   * the next connection may have another log, also an empty one.
+   */
+  #identified: { connection: Connection; done: Promise<void> } | undefined;
 
   constructor({ client, writeAccess, logger, timeoutMs }: Dependencies) {
     this.#client = client;
@@ -94,7 +97,7 @@ class EventStoreDbStore implements EventStore {
     const first = await this.#client.call('readEdge', 'first', this.#readTimeoutMs);
     this.#identity = first && { connection, logId: `e${first.id.slice(-12)}` };
     if (!this.#identity) return NO_LOG_ID;
-    this.#identified = Promise.resolve();
+    this.#identified = { connection, done: Promise.resolve() };
     return this.#identity.logId;
   }
 
@@ -136,7 +139,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   async close(): Promise<void> {
-    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified ?? Promise.resolve());
+    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified?.done ?? Promise.resolve());
     await this.#client.close();
   }
 
@@ -171,9 +174,11 @@ class EventStoreDbStore implements EventStore {
   /** Appends wait for one attempt together; one that has time left when it fails makes another. */
   async #identify(deadline: number): Promise<void> {
     for (;;) {
-      this.#identified ??= this.#createIdentity(deadline);
+      const { connection } = this.#client;
+      if (this.#identified?.connection !== connection)
+        this.#identified = { connection, done: this.#createIdentity(deadline) };
       try {
-        return await this.#identified;
+        return await this.#identified.done;
       } catch (error) {
         const hasTime = performance.now() + MIN_ATTEMPT_MS < deadline;
         if (!hasTime || !(error instanceof StoreUnavailable) || this.#client.closed.aborted) throw error;
