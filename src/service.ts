@@ -50,7 +50,7 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
-    const store = await openStore(config, { logger, now, onFatal });
+    const store = await openStore(config, { logger, now, onFatal, appends: true });
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 

@@ -20,6 +20,8 @@ type Context = {
   now: () => Date;
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Whether to check that the account of EventStoreDB may append; false by default. */
+  appends?: boolean;
 } & ReadOptions;
 
 /**
@@ -27,10 +29,10 @@ type Context = {
  */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, ...options }: Context,
+  { logger, appends = false, ...options }: Context,
 ): Promise<EventStore> {
   return eventStoreDb
-    ? connect(eventStoreDb, logger)
+    ? connect(eventStoreDb, { logger, appends })
     : openSqliteStore({ file: logFile(dataDir), ...options });
 }
 
@@ -43,7 +45,7 @@ export async function openLog(
   { logger, ...options }: { logger: Logger } & ReadOptions,
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
-  const store = await connect(eventStoreDb, logger);
+  const store = await connect(eventStoreDb, { logger });
   try {
     await store.lastPosition(); // a subscription would wait for the server for ever
     return store;
@@ -55,10 +57,10 @@ export async function openLog(
 
 async function connect(
   { url, timeoutMs, setting }: EventStoreDbLocation,
-  logger: Logger,
+  options: { logger: Logger; appends?: boolean },
 ): Promise<EventStore> {
   try {
-    return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, logger });
+    return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, ...options });
   } catch (error) {
     throw error instanceof AccessDenied
       ? new Error(`cannot use ${setting}: ${error.message}`, { cause: error })

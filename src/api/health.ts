@@ -1,14 +1,25 @@
 import type { FastifyInstance } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
+import type { EventStore } from '../eventStore/eventStore.ts';
 import { API_ERRORS } from './errorTable.ts';
 
-/** `/health/live`: the process responds. `/health/ready`: every view can be read, or else why not. */
-export function healthRoutes(app: FastifyInstance, followers: readonly Follower[]): void {
+type Dependencies = {
+  store: Pick<EventStore, 'appendsRefused'>;
+  followers: readonly Pick<Follower, 'notReady'>[];
+};
+
+/**
+ * `/health/live`: the process responds. `/health/ready`: every view can be read, and the account may append,
+ * or else why not.
+ */
+export function healthRoutes(app: FastifyInstance, { store, followers }: Dependencies): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const reasons = followers.flatMap(({ notReady }) => notReady ?? []);
+    const ofViews = followers.flatMap(({ notReady }) => notReady ?? []);
+    const reasons = [...new Set([...ofViews, store.appendsRefused ?? []].flat())];
     if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
-    return { error: API_ERRORS.viewBehind, message: [...new Set(reasons)].join('; ') };
+    const error = ofViews.length > 0 ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
+    return { error, message: reasons.join('; ') };
   });
 }

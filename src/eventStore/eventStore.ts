@@ -69,7 +69,7 @@ export type EventLog = {
   readAll(range: { after: Position; limit: number }): Promise<Page>;
 
   /**
-   * A catch-up subscription: every event after a position, in log order, first those that exist, then each
+   * A catch-up subscription: every event after that of a position, or after START, in log order, first those that exist, then each
    * new one. The first batch comes at once, empty if there are no events. Ends when `signal` aborts or the
    * log is closed, and reconnects by itself when the log is unavailable. @throws LogReplaced
    */
@@ -81,11 +81,15 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
+  /** Why every append is refused, as long as the server does not allow any; human-readable. */
+  readonly appendsRefused?: string | undefined;
+
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
-   * @throws WrongExpectedRevision; StoreUnavailable: the outcome is unknown, retry with the same event;
-   * TypeError: the stream name is not well-formed Unicode, or the event is not JSON
+   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now;
+   * StoreUnavailable: the outcome is unknown, retry with the same event; TypeError: the stream name is not
+   * well-formed Unicode, or the event is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };

@@ -1,7 +1,12 @@
-import type { Position } from './eventStore.ts';
+import { type Position, START } from './eventStore.ts';
 
 /** Positions are signed 64-bit integers. */
 const MAX_POSITION = 2n ** 63n - 1n;
+
+/** Whether there can be an event at this position, or the log can be read after it. */
+export function isPosition(position: bigint): position is Position {
+  return position >= START && position <= MAX_POSITION;
+}
 
 /** The text is not a position of this log: malformed, of another log, or beyond its end. */
 export class BadPosition extends Error {
@@ -11,7 +16,7 @@ export class BadPosition extends Error {
 /** Parses a position in decimal digits; `name` names the input in the message. @throws BadPosition */
 export function parsePosition(text: string, name: string): Position {
   const position = /^(0|[1-9]\d{0,18})$/.test(text) ? BigInt(text) : -1n;
-  if (position < 0n || position > MAX_POSITION) throw new BadPosition(`${name} is not a log position.`);
+  if (!isPosition(position)) throw new BadPosition(`${name} is not a log position.`);
   return position;
 }
 

@@ -68,6 +68,14 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await everything(store)).toHaveLength(1);
       });
 
+      test('that is rejected since the stream exists finds its first event at once', async ({ store }) => {
+        const create = async (i: number): Promise<number> => {
+          await store.append(`plant-alice/${i}`, event('any'), NO_STREAM).catch(() => {});
+          return (await store.readStream(`plant-alice/${i}`, 2)).length;
+        };
+        for (let i = 0; i < 20; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
+      });
+
       test('that fails does not affect concurrent appends', async ({ store }) => {
         await store.append('plant-alice/1', event('first'), NO_STREAM);
         const outcomes = await Promise.allSettled([

@@ -49,8 +49,16 @@ export const notLeader = ({ address, port }: Endpoint) =>
     'leader-endpoint-port': `${port}`,
   });
 
-export const invalidPosition = () =>
-  new CallError(status.INVALID_ARGUMENT, 'Trying to read from an invalid position.');
+export type Version = '23.10' | '24.2';
+
+/** The error of a read, or of a subscription, at a position at which no event starts. */
+export const invalidPosition = (version: Version, subscribes: boolean) =>
+  version === '24.2'
+    ? new CallError(status.INVALID_ARGUMENT, 'Trying to read from an invalid position.')
+    : new CallError(
+        status.UNKNOWN,
+        subscribes ? 'Exception was thrown by handler.' : 'Unexpected ReadAllResult: Error',
+      );
 
 /** The outcome of an append. */
 export type AppendOutcome =

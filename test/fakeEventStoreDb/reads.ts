@@ -10,6 +10,7 @@ import {
   invalidPosition,
   streamName,
   streamNotFound,
+  type Version,
 } from './messages.ts';
 
 export type ReadCall = ServerWritableStream<ReadReq, ReadResp>;
@@ -74,6 +75,7 @@ export function* read(
   log: FakeLog,
   options: Options,
   heldAfter: () => number,
+  version: Version,
 ): Generator<ReadResp | undefined> {
   const backwards = options.getReadDirection() === 1;
   const events = source(log, options);
@@ -81,7 +83,7 @@ export function* read(
     yield streamNotFound(streamName(options.getStream()?.getStreamIdentifier()));
     return;
   }
-  const { at, exactly } = start(log, options);
+  const { at, exactly } = start(log, options, version);
   const count = Number(options.getCount());
   const step = backwards ? -1 : 1;
   let next = backwards && (options.hasAll() || !exactly) ? at - 1 : at;
@@ -101,12 +103,14 @@ export class Subscription {
   readonly #log: FakeLog;
   readonly #options: Options;
   readonly #caughtUp: boolean;
+  readonly #version: Version;
   readonly #heldAfter: () => number;
 
   /**
    * With `caughtUp` it sends CaughtUp once, as servers do since 23.10; it pauses after `heldAfter` events.
    */
-  constructor(log: FakeLog, options: Options, caughtUp: boolean, heldAfter: () => number) {
+  constructor(log: FakeLog, options: Options, caughtUp: boolean, heldAfter: () => number, version: Version) {
+    this.#version = version;
     this.#log = log;
     this.#options = options;
     this.#caughtUp = caughtUp;
@@ -119,7 +123,7 @@ export class Subscription {
   }
 
   *messages(id: string): Generator<ReadResp | undefined> {
-    const { at, exactly } = start(this.#log, this.#options);
+    const { at, exactly } = start(this.#log, this.#options, this.#version);
     this.#at = exactly ? at + 1 : at;
     const { matches, interval } = filter(this.#options);
     while (this.#heldAfter() < 0) yield undefined;
@@ -148,7 +152,7 @@ function source(log: FakeLog, options: Options): readonly FakeEvent[] {
 }
 
 /** The index to start at in the source, and whether it is exactly the requested position. */
-function start(log: FakeLog, options: Options): { at: number; exactly: boolean } {
+function start(log: FakeLog, options: Options, version: Version): { at: number; exactly: boolean } {
   const from = options.getAll() ?? options.getStream();
   if (from?.hasStart()) return { at: 0, exactly: false };
   if (from?.hasEnd()) return { at: source(log, options).length, exactly: false };
@@ -156,7 +160,8 @@ function start(log: FakeLog, options: Options): { at: number; exactly: boolean }
   const position = BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0);
   const at = log.indexOf(position);
   const exactly = log.all[at]?.position === position;
-  if (position > 0n && !exactly && at < log.all.length) throw invalidPosition();
+  if (position > 0n && !exactly && at < log.all.length)
+    throw invalidPosition(version, options.hasSubscription());
   return { at, exactly };
 }
 

@@ -211,7 +211,30 @@ describe('reading', () => {
     expect(await positions({ ...at(second), direction: BACKWARDS })).toEqual([first]);
     expect(await positions({ fromPosition: END, direction: BACKWARDS, maxCount: 1 })).toEqual([third]);
     expect(await positions(at(third + 1_000_000n))).toEqual([]);
-    expect(await failure(positions(at(second + 1n)))).toMatchObject({ code: status.INVALID_ARGUMENT });
+  });
+
+  test.each([
+    ['23.10', { code: status.UNKNOWN, message: expect.stringContaining('ReadAllResult: Error') }],
+    ['24.2', { code: status.INVALID_ARGUMENT, message: expect.stringContaining('invalid position') }],
+  ] as const)('the log at a position without an event fails as with %s', async (version, error) => {
+    const { fake, client } = await connected({ version });
+    const { position } = fake.write('plant-alice/1');
+    fake.write('plant-alice/2');
+    const fromPosition = { commit: position + 1n, prepare: position + 1n };
+    expect(await failure(all(client.readAll({ fromPosition })))).toMatchObject(error);
+    const { errors } = subscribed(client, { fromPosition });
+    await expect.poll(() => errors[0]).toMatchObject({ code: error.code });
+  });
+
+  test('a stream may not find its first event yet, although another append was refused', async () => {
+    const { fake, client } = await connected();
+    fake.lagIndex(1);
+    const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
+    await append();
+    expect(await failure(append())).toBeInstanceOf(WrongExpectedVersionError);
+    const read = () => all(client.readStream('plant-alice/1'));
+    expect(await failure(read())).toBeInstanceOf(StreamNotFoundError);
+    expect(await read()).toHaveLength(1);
   });
 
   test('resolves a link on request, if its target exists', async () => {

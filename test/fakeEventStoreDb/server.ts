@@ -11,6 +11,7 @@ import type {
   AppendResp,
   BatchAppendReq,
   BatchAppendResp,
+  ReadReq,
 } from '@eventstore/db-client/generated/streams_pb.js';
 import {
   type Metadata,
@@ -43,7 +44,9 @@ import {
   notLeader,
   proposedEvent,
   streamName,
+  streamNotFound,
   supportedMethods,
+  type Version,
 } from './messages.ts';
 import { EventStoreDbPort } from './port.ts';
 import { Feed, type ReadCall, read, Subscription } from './reads.ts';
@@ -59,6 +62,8 @@ export type FakeOptions = {
   log?: FakeLog;
   /** Servers before 21.10 have no server features, so clients append without batches. */
   serverFeatures?: 'batch' | 'unimplemented';
+  /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
+  version?: Version;
   /** Servers before 23.10 never send CaughtUp. */
   caughtUp?: boolean;
   /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
@@ -106,6 +111,10 @@ export class FakeEventStoreDb {
     gossip: 0,
   };
   users: Record<string, string> | undefined;
+  /** Users who may read and not append. */
+  readonly readers = new Set<string>();
+  /** The streams to which they have tried to append. */
+  readonly denied: string[] = [];
 
   readonly #options: FakeOptions;
   readonly #host: string;
@@ -120,6 +129,9 @@ export class FakeEventStoreDb {
   readonly #leaders: Endpoint[] = [];
   #port: number;
   #latency: number;
+  #indexLag = 0;
+  /** How many more reads of a stream do not find it. */
+  readonly #notIndexed = new Map<string, number>();
   #heldAfter = Number.POSITIVE_INFINITY;
   #members: Member[] | undefined;
 
@@ -240,6 +252,14 @@ export class FakeEventStoreDb {
     });
   }
 
+  /**
+   * The next append that is refused because its stream exists is refused before the stream can be read: so
+   * many reads of the stream do not find it.
+   */
+  lagIndex(reads: number): void {
+    this.#indexLag = reads;
+  }
+
   /** The next appends fail because the server is busy. */
   busy(count: number): void {
     this.#failNextAppends(count, () => ({ is: 'busy' }));
@@ -341,8 +361,10 @@ export class FakeEventStoreDb {
     call.on('end', async () => {
       await setImmediate(); // an aborted call ends as well, and is marked as cancelled only now
       if (!options || call.cancelled) return;
-      const error = this.#accessError(call.metadata);
-      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(appendOf(options, proposed));
+      const append = appendOf(options, proposed);
+      const isDenied = () => this.#isDenied(call.metadata, append.stream);
+      const error = this.#accessError(call.metadata) ?? (isDenied() ? accessDenied() : undefined);
+      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(append);
       if (!outcome) return;
       const response = appendResponse(outcome);
       this.#response(() => (response instanceof CallError ? callback(response) : callback(null, response)));
@@ -376,7 +398,10 @@ export class FakeEventStoreDb {
       if (!request.getIsFinal()) return;
       pending.delete(correlation);
       this.calls.batched++;
-      const outcome = accessError ? ({ is: 'denied' } as const) : this.#outcome(append);
+      const outcome =
+        accessError || this.#isDenied(call.metadata, append.stream)
+          ? ({ is: 'denied' } as const)
+          : this.#outcome(append);
       if (!outcome) return;
       const response = batchResponse(request, append.stream, outcome);
       if (response instanceof CallError) fail(response);
@@ -396,11 +421,20 @@ export class FakeEventStoreDb {
       this.#leaderRequired(call.metadata) ??
       (subscribes ? undefined : this.#readFailures.shift());
     const heldAfter = () => this.#heldAfter;
+    const { caughtUp = true, version = '23.10' } = this.#options;
     if (accessError) this.#response(() => call.emit('error', accessError));
     else if (subscribes)
-      this.#subscribe(call, new Subscription(this.log, options, this.#options.caughtUp ?? true, heldAfter));
-    else this.#feed(call, new Feed(call, read(this.log, options, heldAfter)), this.#reads);
+      this.#subscribe(call, new Subscription(this.log, options, caughtUp, heldAfter, version));
+    else this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
   };
+
+  #messages(options: ReadReq.Options, heldAfter: () => number, version: Version) {
+    const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
+    const lag = this.#notIndexed.get(stream) ?? 0;
+    if (lag === 0) return read(this.log, options, heldAfter, version);
+    this.#notIndexed.set(stream, lag - 1);
+    return [streamNotFound(stream)].values();
+  }
 
   #subscribe(call: ReadCall, subscription: Subscription): void {
     const feed = new Feed(call, subscription.messages(randomUUID()));
@@ -443,9 +477,10 @@ export class FakeEventStoreDb {
       const before = this.log.all.length;
       const result = this.log.appendExpecting(stream, expected, proposed);
       if (this.log.all.length > before) this.calls.appended++;
-      return 'current' in result
-        ? { is: 'wrong revision', expected, current: result.current }
-        : { is: 'stored', last: result };
+      if (!('current' in result)) return { is: 'stored', last: result };
+      if (this.#indexLag > 0) this.#notIndexed.set(stream, this.#indexLag);
+      this.#indexLag = 0;
+      return { is: 'wrong revision', expected, current: result.current };
     };
     const [next] = this.#appendFailures;
     if (!next) return store();
@@ -476,11 +511,17 @@ export class FakeEventStoreDb {
   /** The error for a call with these credentials, if any. */
   #accessError(metadata: Metadata): CallError | undefined {
     if (this.users === undefined) return undefined;
-    const [credentials] = metadata.get('authorization');
-    if (credentials === undefined) return accessDenied();
-    const decoded = Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
+    const decoded = credentialsIn(metadata);
+    if (decoded === undefined) return accessDenied();
     const isKnown = Object.entries(this.users).some(([name, password]) => decoded === `${name}:${password}`);
     return isKnown ? undefined : new CallError(status.UNAUTHENTICATED, 'Bad credentials');
+  }
+
+  /** Whether this user may not append. */
+  #isDenied(metadata: Metadata, stream: string): boolean {
+    const [user = ''] = credentialsIn(metadata)?.split(':') ?? [];
+    if (this.readers.has(user)) this.denied.push(stream);
+    return this.readers.has(user);
   }
 
   /** Sends now, or after the latency; responses stay in order. */
@@ -495,6 +536,13 @@ export class FakeEventStoreDb {
 
 function appendOf(options: AppendReq.Options | BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
   return { stream: streamName(options.getStreamIdentifier()), expected: expectedRevision(options), proposed };
+}
+
+/** The user and the password, separated by a colon. */
+function credentialsIn(metadata: Metadata): string | undefined {
+  const [credentials] = metadata.get('authorization');
+  if (credentials === undefined) return undefined;
+  return Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
 }
 
 /** The size in bytes, like on the server: types are UTF-16. */

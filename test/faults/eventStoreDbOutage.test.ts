@@ -61,6 +61,8 @@ describe('a server that is unavailable at the start', () => {
     const [creation] = await untilSettled(service.bob.create(1, { name: 'Oak' }));
     await refusedWith(50301, creation);
     expect(await service.isReady()).toBe(false);
+    const line = service.log().find(({ msg }) => msg === 'event store unavailable; projection is waiting');
+    expect(line.reason).toMatch(/^no response .*: check that the server runs, and .* tls /);
     server.thaw();
     clock.pass(LONGEST_DELAY_MS);
     await ready(service);

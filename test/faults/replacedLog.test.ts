@@ -36,9 +36,9 @@ async function replaced(by: (log: FakeLog) => FakeLog, after = 0) {
   expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   clock.pass(after);
   await server.stop();
-  await startFakeServer({ port: server.port, log: by(server.log) });
+  const { log } = await startFakeServer({ port: server.port, log: by(server.log) });
   clock.pass(LONGEST_DELAY_MS);
-  return { service, position };
+  return { service, position, log };
 }
 
 const MOMENTS = [
@@ -48,7 +48,7 @@ const MOMENTS = [
 
 describe('a server that is replaced under a running service', () => {
   test.each(MOMENTS)('by an empty one, %s, rebuilds the view; old positions are 40005', async (_, after) => {
-    const { service, position } = await replaced(() => new FakeLog(), after);
+    const { service, position, log } = await replaced(() => new FakeLog(), after);
     const lists = { ofOld: new Set<string>(), ofNew: new Set<string>() };
     const list = async () => {
       const response = await service.alice.get();
@@ -64,6 +64,7 @@ describe('a server that is replaced under a running service', () => {
     const atOldPosition = { 'log-position': position };
     await refusedWith(40005, await untilAvailable(() => service.alice.get('', atOldPosition)));
     expect((await untilAvailable(() => service.alice.create(2, { name: 'Moss' }))).status).toBe(200);
+    expect(log.all.map(({ type }) => type)).toEqual(['LogBegun', 'PlantCreated']);
     expect(await listed(service.alice)).toEqual([{ name: 'Moss' }]);
     expect(await listed(service.bob)).toEqual([]);
     await ready(service);

@@ -1,7 +1,14 @@
 import { once } from 'node:events';
 import type { BaseLogger } from 'pino';
 import { backOff } from '../../time/sleep.ts';
-import { type Batch, LogReplaced, NO_LOG_ID, type Position, type RecordedEvent } from '../eventStore.ts';
+import {
+  type Batch,
+  LogReplaced,
+  NO_LOG_ID,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../eventStore.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import {
   AccessDenied,
@@ -29,7 +36,7 @@ export class CatchUpSubscription {
   readonly #signal: AbortSignal;
   readonly #aborted: Promise<never>;
   #position: Position;
-  /** The last event received. */
+  /** The event at this position, once it is known. */
   #lastEvent: RecordedEvent | undefined;
   /** The log that it began with. */
   #logId: string;
@@ -102,11 +109,14 @@ export class CatchUpSubscription {
   async #assertSameLog(): Promise<void> {
     const logId = await this.#unlessAborted(this.#log.logId());
     if (this.#logId === NO_LOG_ID) this.#logId = logId;
-    const last = this.#lastEvent;
-    const isSame =
-      this.#logId === logId &&
-      (!last || (await this.#unlessAborted(this.#log.readEvent(last.position)))?.id === last.id);
-    if (!isSame) throw new LogReplaced('the log is not the one that the subscription began with');
+    if (this.#logId !== logId)
+      throw new LogReplaced('the log is not the one that the subscription began with');
+    if (this.#position === START) return;
+    // The server itself accepts a position beyond its end, and rejects one within an event as an unknown error.
+    const event = await this.#unlessAborted(this.#log.readEvent(this.#position));
+    if (!event || (this.#lastEvent && this.#lastEvent.id !== event.id))
+      throw new LogReplaced(`the log no longer has the event at position ${this.#position}`);
+    this.#lastEvent = event;
   }
 
   #unlessAborted<T>(promise: Promise<T>): Promise<T> {

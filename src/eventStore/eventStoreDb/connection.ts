@@ -30,6 +30,8 @@ export const FIRST_REPLY_TIMEOUT_MS = 10_000;
  * 000.
  */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
+/** What to check if a server has never responded. */
+const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
 /** How often calls are checked against their deadline, in milliseconds. */
 const SWEEP_INTERVAL_MS = 100;
 
@@ -160,7 +162,8 @@ export class Connection {
     for (const [id, { operation, startedAt, deadline, reject }] of this.#pending) {
       if (now < deadline) continue;
       const silence = now - startedAt;
-      const message = `no response for ${Math.round(silence)} ms`;
+      const hint = this.#hasSucceeded ? '' : `: ${UNREACHABLE_HINT}`;
+      const message = `no response for ${Math.round(silence)} ms${hint}`;
       this.#pending.delete(id);
       reject(new CallFailed({ kind: 'timeout', message }));
       if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt) && !this.#isStarting(now)) {

@@ -1,5 +1,5 @@
 import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
-import type { Failure } from './protocol.ts';
+import type { Failure, Operations } from './protocol.ts';
 
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
@@ -29,16 +29,19 @@ export function errorType(error: unknown): string | undefined {
   return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
 }
 
-export function toFailure(error: ClientError): Failure {
+/** What an account must be allowed to do, for operations that do not read $all. */
+const ACCESS: { [O in keyof Operations]?: string } = { append: 'append events', readStream: 'read streams' };
+
+export function toFailure(error: ClientError, operation: keyof Operations = 'readPage'): Failure {
   if (error instanceof OperationFailed) return error.failure;
   const kind = classify(error);
   const reason = readableMessage(error);
   if (kind !== 'accessDenied') return { kind, message: reason };
-  const message =
-    errorType(error) === ErrorType.ACCESS_DENIED
-      ? 'the server refuses the user or the password, or does not allow this user to read $all'
-      : `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name`;
-  return { kind, message };
+  if (errorType(error) !== ErrorType.ACCESS_DENIED)
+    return { kind, message: `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name` };
+  const access = ACCESS[operation] ?? 'read $all';
+  const message = `the server refuses the user or the password, or does not allow this user to ${access}`;
+  return { kind: operation === 'append' ? 'appendDenied' : kind, message };
 }
 
 /** The message without gRPC's wrapping. */
@@ -84,6 +87,8 @@ function classify(error: ClientError): Failure['kind'] {
   // The client does not recognise "Server Is Busy" in the reply to a batch append.
   if (error instanceof UnknownError && error.code === undefined) return 'transient';
   if (error.code === GRPC_STATUS.INVALID_ARGUMENT) return 'permanent';
+  // An exception in the server, for this request.
+  if (error.code === GRPC_STATUS.UNKNOWN && isCommandError(error)) return 'transient';
   if (TLS_ERROR.test(error.message)) return 'accessDenied';
   return error.code === GRPC_STATUS.UNAVAILABLE || error.message.startsWith('Failed to discover')
     ? 'unavailable'

@@ -41,6 +41,8 @@ export type Failure = {
     | 'permanent'
     /** The server refuses the account, or its certificate is not trusted. */
     | 'accessDenied'
+    /** The server does not allow the account to append. */
+    | 'appendDenied'
     /** Retry. */
     | 'transient'
     /** Retry: the client now connects to the leader. */

@@ -9,6 +9,9 @@ import type { Operations, WorkerOptions } from './protocol.ts';
  */
 export class AccessDenied extends StoreUnavailable {}
 
+/** The account may not append. */
+export class AppendDenied extends StoreUnavailable {}
+
 /**
  * An attempt without a reply is repeated after this, in milliseconds. The server gives up a write after 2
  * 000.
@@ -64,7 +67,8 @@ export class RetryingClient {
   }
 
   /**
-   * Calls the server until it succeeds, for at most `timeoutMs`.
+   * Calls the server until it succeeds, for at most `timeoutMs`. An append that the account may not make is
+   * not retried.
    * @throws CallFailed with the kinds wrongRevision and positionNotFound; StoreUnavailable; Error if retrying
    * does not help
    */
@@ -101,6 +105,7 @@ export class RetryingClient {
         if (failure.kind === 'wrongRevision' || failure.kind === 'positionNotFound') throw failure;
         if (failure.kind === 'permanent')
           throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
+        if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
         this.#isFailing ||= failure.kind !== 'accessDenied'; // which may be for one kind of call only
         if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
       }

@@ -1,7 +1,6 @@
-import { finishedWithin } from '../../time/sleep.ts';
+import { finishedWithin, sleep } from '../../time/sleep.ts';
 import {
   type Appended,
-  assertWellFormed,
   type Batch,
   type EventStore,
   LogReplaced,
@@ -15,10 +14,13 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import { isPosition } from '../position.ts';
 import { checkAccess } from './accessCheck.ts';
+import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
-import { CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+import { WriteAccess } from './writeAccess.ts';
 
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
@@ -31,19 +33,24 @@ type Options = {
    * read.
    */
   timeoutMs: number;
+  /** Whether to check that the account may append. */
+  appends?: boolean;
 };
 
 /** The stream of the event that gives an empty log its identity. */
 const IDENTITY_STREAM = 'plantstore';
 /** An append with less time left does not start another attempt. */
 const MIN_ATTEMPT_MS = 100;
+/** How often a stream is read until its first event can be read, in milliseconds. */
+const READABLE_POLL_MS = 10;
 
 /**
  * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that
  * is unavailable are retried for their time, subscriptions for ever.
  * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
  */
-export async function openEventStoreDb({ url, prefix, logger, timeoutMs }: Options): Promise<EventStore> {
+export async function openEventStoreDb(options: Options): Promise<EventStore> {
+  const { url, prefix, logger, timeoutMs, appends = false } = options;
   const client = new RetryingClient({ url, prefix });
   try {
     await checkAccess(client, { url, prefix });
@@ -51,22 +58,35 @@ export async function openEventStoreDb({ url, prefix, logger, timeoutMs }: Optio
     await client.close();
     throw error;
   }
-  return new EventStoreDbStore(client, logger, timeoutMs);
+  const writeAccess = new WriteAccess(client, { url, prefix }, logger);
+  if (appends) void writeAccess.check();
+  return new EventStoreDbStore({ client, writeAccess, logger, timeoutMs });
 }
+
+type Dependencies = { client: RetryingClient; writeAccess: WriteAccess; logger: Logger; timeoutMs: number };
 
 class EventStoreDbStore implements EventStore {
   readonly #client: RetryingClient;
+  readonly #writeAccess: WriteAccess;
   readonly #logger: Logger;
   readonly #timeoutMs: number;
   /** The log ID as read over a connection; the server of the next connection may have another log. */
   #identity: { connection: Connection; logId: string } | undefined;
-  /** Resolves once the log has an identity; undefined before the first append. */
-  #identified: Promise<void> | undefined;
+  /**
+   * Resolves once the log of a connection has an identity; undefined before the first append. The server of
+   * the next connection may have another log, also an empty one.
+   */
+  #identified: { connection: Connection; done: Promise<void> } | undefined;
 
-  constructor(client: RetryingClient, logger: Logger, timeoutMs: number) {
+  constructor({ client, writeAccess, logger, timeoutMs }: Dependencies) {
     this.#client = client;
+    this.#writeAccess = writeAccess;
     this.#logger = logger;
     this.#timeoutMs = timeoutMs;
+  }
+
+  get appendsRefused(): string | undefined {
+    return this.#writeAccess.error;
   }
 
   /** The first event of $all identifies the log. */
@@ -77,7 +97,7 @@ class EventStoreDbStore implements EventStore {
     const first = await this.#client.call('readEdge', 'first', this.#readTimeoutMs);
     this.#identity = first && { connection, logId: `e${first.id.slice(-12)}` };
     if (!this.#identity) return NO_LOG_ID;
-    this.#identified = Promise.resolve();
+    this.#identified = { connection, done: Promise.resolve() };
     return this.#identity.logId;
   }
 
@@ -85,7 +105,9 @@ class EventStoreDbStore implements EventStore {
     return (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
   }
 
-  readEvent(position: Position): Promise<RecordedEvent | undefined> {
+  async readEvent(position: Position): Promise<RecordedEvent | undefined> {
+    this.#assertOpen();
+    if (!isPosition(position)) return undefined;
     return this.#client.call('readAt', position, this.#readTimeoutMs);
   }
 
@@ -94,6 +116,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   async readAll(range: { after: Position; limit: number }): Promise<Page> {
+    if (!isPosition(range.after)) throw new LogReplaced(`there is no event at position ${range.after}`);
     try {
       return await this.#client.call('readPage', range, this.#timeoutMs);
     } catch (error) {
@@ -103,10 +126,11 @@ class EventStoreDbStore implements EventStore {
   }
 
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
-    assertWellFormed(stream);
+    const request = appendRequest(stream, event, expectedRevision);
+    this.#writeAccess.assertGranted();
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
     await this.#identify(deadline);
-    return this.#append(stream, event, expectedRevision, deadline);
+    return this.#append(request, deadline);
   }
 
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
@@ -115,7 +139,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   async close(): Promise<void> {
-    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified ?? Promise.resolve());
+    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified?.done ?? Promise.resolve());
     await this.#client.close();
   }
 
@@ -127,30 +151,34 @@ class EventStoreDbStore implements EventStore {
     return this.#timeoutMs / 5;
   }
 
-  async #append(
-    stream: string,
-    { id, type, ...event }: NewEvent,
-    expectedRevision: bigint,
-    deadline: number,
-  ): Promise<Appended> {
-    // Serialised here, since the client never resolves or rejects an append that it cannot serialise.
-    const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
-    const request = { stream, id, type, data, metadata, expectedRevision };
+  async #append(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
     try {
       return await this.#client.call('append', request, deadline - performance.now());
     } catch (error) {
-      if (error instanceof CallFailed)
-        throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
-      throw error;
+      if (error instanceof AppendDenied) this.#writeAccess.deny(error.message);
+      if (!(error instanceof CallFailed)) throw error;
+      const { stream, expectedRevision } = request;
+      if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
+      throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
+    }
+  }
+
+  /** The server refuses another first event of a stream before the first one can be read. */
+  async #firstEventReadable(stream: string, deadline: number): Promise<void> {
+    while ((await this.readStream(stream, 1)).length === 0) {
+      if (performance.now() + READABLE_POLL_MS > deadline) return;
+      await sleep(READABLE_POLL_MS, this.#client.closed);
     }
   }
 
   /** Appends wait for one attempt together; one that has time left when it fails makes another. */
   async #identify(deadline: number): Promise<void> {
     for (;;) {
-      this.#identified ??= this.#createIdentity(deadline);
+      const { connection } = this.#client;
+      if (this.#identified?.connection !== connection)
+        this.#identified = { connection, done: this.#createIdentity(deadline) };
       try {
-        return await this.#identified;
+        return await this.#identified.done;
       } catch (error) {
         const hasTime = performance.now() + MIN_ATTEMPT_MS < deadline;
         if (!hasTime || !(error instanceof StoreUnavailable) || this.#client.closed.aborted) throw error;
@@ -167,7 +195,7 @@ class EventStoreDbStore implements EventStore {
       const first = await this.#client.call('readEdge', 'first', deadline - performance.now());
       if (first) return;
       const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
-      await this.#append(IDENTITY_STREAM, begun, NO_STREAM, deadline);
+      await this.#append(appendRequest(IDENTITY_STREAM, begun, NO_STREAM), deadline);
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return;
       this.#identified = undefined; // the next append tries again

@@ -97,7 +97,7 @@ parentPort?.on('message', (calls: Call[]) => {
     run(argument).then(
       (value) => reply({ id, value }),
       (error: Error) => {
-        const failure = toFailure(error);
+        const failure = toFailure(error, operation);
         // Calls that are still open on the channel to the follower would never end.
         if (failure.kind === 'notLeader') void client.dispose();
         reply({ id, failure });

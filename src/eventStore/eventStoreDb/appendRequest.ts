@@ -1,0 +1,31 @@
+import { UUID } from '../eventId.ts';
+import { assertWellFormed, type NewEvent, NO_STREAM, WrongExpectedRevision } from '../eventStore.ts';
+import { isPosition } from '../position.ts';
+import type { Operations } from './protocol.ts';
+
+/** Below the server's limit for a message, 16 MiB. Its limit for an append, 1 MiB by default, is reported. */
+const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
+
+/**
+ * The request to append an event. All appends share one gRPC call: what the client cannot serialise, or the
+ * server cannot parse, would fail the others, too, so it is not sent.
+ * @throws TypeError if the stream name or the event is not valid; WrongExpectedRevision if no stream is at
+ * this revision
+ */
+export function appendRequest(
+  stream: string,
+  { id, type, ...event }: NewEvent,
+  expectedRevision: bigint,
+): Parameters<Operations['append']>[0] {
+  assertWellFormed(stream);
+  if (stream === '') throw new TypeError('the stream name is empty');
+  if (!UUID.test(id)) throw new TypeError('the event ID is not a UUID in lower case');
+  if (typeof type !== 'string' || type === '') throw new TypeError('the event has no type');
+  const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
+  if (data === undefined || metadata === undefined) throw new TypeError('the event is not JSON');
+  if (Buffer.byteLength(data) + Buffer.byteLength(metadata) > MAX_EVENT_BYTES)
+    throw new TypeError(`the event has more than ${MAX_EVENT_BYTES} bytes`);
+  if (expectedRevision !== NO_STREAM && !isPosition(expectedRevision))
+    throw new WrongExpectedRevision(stream, expectedRevision);
+  return { stream, id, type, data, metadata, expectedRevision };
+}

@@ -1,0 +1,72 @@
+import { sleep } from '../../time/sleep.ts';
+import type { Logger } from './catchUpSubscription.ts';
+import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
+import type { WorkerOptions } from './protocol.ts';
+import { AppendDenied, type RetryingClient } from './retryingClient.ts';
+
+/** While the account may not append, this is checked so often, in milliseconds. */
+export const WRITE_ACCESS_INTERVAL_MS = 5_000;
+/** No stream has this revision, so an append that expects it is refused, and writes nothing. */
+const NO_REVISION = 2n ** 62n;
+
+/** Whether the account may append: reading does not show it, and a request should not have to. */
+export class WriteAccess {
+  /** Why every append is refused; undefined if the account may append, or the server has not said. */
+  error: string | undefined;
+  readonly #client: RetryingClient;
+  readonly #options: WorkerOptions;
+  readonly #logger: Logger;
+
+  constructor(client: RetryingClient, options: WorkerOptions, logger: Logger) {
+    this.#client = client;
+    this.#options = options;
+    this.#logger = logger;
+  }
+
+  /** @throws AppendDenied if the account is known to be refused */
+  assertGranted(): void {
+    if (this.error !== undefined) throw new AppendDenied(this.error);
+  }
+
+  /** Checks it once; a server that is unavailable passes. */
+  async check(): Promise<void> {
+    const failure = await this.#probe(this.#client.connection);
+    if (failure.kind === 'appendDenied') this.deny(failure.message);
+  }
+
+  /** The server has refused an append. */
+  deny(message: string): void {
+    if (this.error !== undefined) return;
+    this.error = message;
+    this.#logger.error({ reason: message }, 'the account may not append; writes are refused');
+    void this.#untilGranted();
+  }
+
+  /** Over new connections: a call in progress keeps the groups that its user had at its start. */
+  async #untilGranted(): Promise<void> {
+    const { closed } = this.#client;
+    while (this.error !== undefined) {
+      await sleep(WRITE_ACCESS_INTERVAL_MS, closed);
+      if (closed.aborted) return;
+      const connection = new Connection(this.#options);
+      const { kind } = await this.#probe(connection);
+      connection.end('the access check is done');
+      if (kind === 'wrongRevision') this.error = undefined;
+    }
+    this.#client.connection.end('the account may append now');
+    this.#logger.info('the account may append');
+  }
+
+  /** The failure of an append to a revision that does not exist; wrongRevision if the account may append. */
+  async #probe(connection: Connection): Promise<CallFailed> {
+    const stream = `${this.#options.prefix}access-check`;
+    const event = { id: crypto.randomUUID(), type: 'AccessCheck', data: '{}', metadata: '{}' };
+    const request = { stream, ...event, expectedRevision: NO_REVISION };
+    try {
+      await connection.call('append', request, FIRST_REPLY_TIMEOUT_MS);
+    } catch (error) {
+      return error as CallFailed;
+    }
+    throw new Error(`stream ${stream} has revision ${NO_REVISION}`);
+  }
+}

@@ -1,0 +1,41 @@
+import { expect, onTestFinished, test } from 'vitest';
+import {
+  CallFailed,
+  Connection,
+  FIRST_REPLY_TIMEOUT_MS,
+} from '../../../src/eventStore/eventStoreDb/connection.ts';
+import { slowClock } from '../../support/slowClock.ts';
+import { startFakeServer } from '../../support/stores.ts';
+
+/** The time that a call has, in milliseconds. */
+const CALL_TIMEOUT_MS = 2_000;
+const HINT = /^no response for \d+ ms: check that the server runs, and hosts, tls and tlsCAFile/;
+
+/** A connection to a server that does not respond yet, and a call on it that has failed after `ms`. */
+async function timedOut(ms: number) {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  server.freeze();
+  const connection = new Connection({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => connection.end('the test is over'));
+  clock.pass(1); // the thread starts
+  const failing = connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
+  clock.pass(ms);
+  return { server, connection, failure: (await failing) as CallFailed };
+}
+
+test('a connection is kept as long as its first reply may come, although a call has timed out', async () => {
+  const { server, connection, failure } = await timedOut(CALL_TIMEOUT_MS);
+  expect(failure).toBeInstanceOf(CallFailed);
+  expect(failure).toMatchObject({ kind: 'timeout', message: expect.stringMatching(HINT) });
+  expect(connection.endReason).toBeUndefined();
+  server.thaw();
+  expect(await connection.call('readEdge', 'first')).toBeUndefined();
+  expect(connection.endReason).toBeUndefined();
+});
+
+test('a connection whose first reply does not come ends, and names what to check', async () => {
+  const { connection, failure } = await timedOut(FIRST_REPLY_TIMEOUT_MS);
+  expect(failure.kind).toBe('timeout');
+  expect(connection.endReason).toMatch(HINT);
+});
