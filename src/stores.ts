@@ -31,7 +31,12 @@ export async function openStore(
 ): Promise<EventStore> {
   return eventStoreDb
     ? connect(eventStoreDb, logger)
-    : openSqliteStore({ file: logFile(dataDir), now, onFatal });
+    : openSqliteStore({
+        file: logFile(dataDir),
+        now,
+        onFatal,
+        onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
+      });
 }
 
 /**

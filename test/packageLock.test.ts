@@ -12,7 +12,9 @@ test('package-lock.json has the hash of every package, so that npm ci accepts no
   // npm downloads neither a link, which is a directory here, nor what is in the archive of another package.
   const downloaded = Object.entries(packages).filter(([, { link, inBundle }]) => !link && !inBundle);
   expect(downloaded.length).toBeGreaterThan(0);
-  const withoutHash = downloaded.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''));
+  const withoutHash = downloaded.filter(
+    ([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''),
+  );
   expect(withoutHash.map(([path]) => path)).toEqual([]);
 });
 

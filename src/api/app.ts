@@ -37,7 +37,7 @@ export async function buildApp(deps: Dependencies) {
   const app = await httpServer({ logger, corsOrigins, errorTable });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
-  healthRoutes(app, followers);
+  healthRoutes(app, store, followers);
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);

@@ -81,6 +81,9 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
+  /** Why nothing is appended any more; undefined while no damage is known. */
+  readonly damage?: LogDamaged | undefined;
+
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
@@ -108,7 +111,12 @@ export class WrongExpectedRevision extends Error {
 
 /** The log is unavailable. The outcome of an append is unknown: retry it with the same event. */
 export class StoreUnavailable extends Error {
-  override readonly name = 'StoreUnavailable';
+  override readonly name: string = 'StoreUnavailable';
+}
+
+/** The log's file is damaged: it can be read in part at most, and nothing is appended any more. */
+export class LogDamaged extends StoreUnavailable {
+  override readonly name = 'LogDamaged';
 }
 
 /** A subscription finds another log than it began with: another server, or an older backup. */

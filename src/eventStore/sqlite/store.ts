@@ -1,14 +1,16 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   assertWellFormed,
   type Batch,
   type EventStore,
+  type LogDamaged,
   type Position,
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { openLogFile, recoverWal } from './file.ts';
+import { checkAfterCrash, openLogFile, recoverWal, unusable } from './file.ts';
 import { BATCH_SIZE, logQueries } from './read.ts';
 
 type Options = {
@@ -16,6 +18,8 @@ type Options = {
   now: () => Date;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Called once if the log turns out to be damaged; then it accepts no appends. */
+  onDamage?: (error: LogDamaged) => void;
 };
 
 /**
@@ -23,16 +27,20 @@ type Options = {
  * reads, on a connection of its own that never waits for a commit.
  * @throws UnusableLog
  */
-export async function openSqliteStore({ file, now, onFatal }: Options): Promise<EventStore> {
+export async function openSqliteStore({ file, now, onFatal, onDamage }: Options): Promise<EventStore> {
   recoverWal(file);
+  checkAfterCrash(file);
   const db = openLogFile(file);
-  const { logId, lastPosition, readEvent, readStream, readAll } = logQueries(db);
-  const newest = new NewestEvents(lastPosition());
   const closing = new AbortController();
+  const damaged = new AbortController();
+  const handleDamage = (error: LogDamaged): void => damaged.abort(error);
+  const { logId, lastPosition, readEvent, readStream, readAll } = openQueries(db, file, handleDamage);
+  const newest = new NewestEvents(lastPosition);
   const queue = await AppendQueue.start({
     file,
     now,
     onFatal,
+    onDamage: handleDamage,
     onCommit: (committed) =>
       newest.add(
         committed.map(({ position, revision, stream, event }) => ({ position, revision, stream, ...event })),
@@ -40,6 +48,10 @@ export async function openSqliteStore({ file, now, onFatal }: Options): Promise<
   }).catch((error) => {
     db.close();
     throw error;
+  });
+  damaged.signal.addEventListener('abort', () => {
+    queue.refuse(damaged.signal.reason);
+    onDamage?.(damaged.signal.reason);
   });
 
   const assertOpen = (): void => {
@@ -61,6 +73,9 @@ export async function openSqliteStore({ file, now, onFatal }: Options): Promise<
   }
 
   return {
+    get damage() {
+      return damaged.signal.reason;
+    },
     async logId() {
       assertOpen();
       return logId;
@@ -85,6 +100,17 @@ export async function openSqliteStore({ file, now, onFatal }: Options): Promise<
       await queue.close();
     },
   };
+}
+
+/** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
+function openQueries(db: DatabaseSync, file: string, onDamage: (error: LogDamaged) => void) {
+  try {
+    const queries = logQueries(db, { onDamage });
+    return { ...queries, lastPosition: queries.lastPosition() };
+  } catch (error) {
+    db.close();
+    throw unusable(file, error);
+  }
 }
 
 /**
