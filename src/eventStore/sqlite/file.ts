@@ -117,7 +117,8 @@ function findDamage(file: string): string | undefined {
     if (found !== 'ok') return found.replaceAll(/\s*\n\s*/g, ' ');
     const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
     const pagesByWal = pagesInWalIndex(file);
-    return pages === pagesByWal ? undefined : `it has ${pages} pages, by its write-ahead log ${pagesByWal}`;
+    if (pages === pagesByWal || pagesByWal === 0) return undefined;
+    return `it has ${pages} pages, by its write-ahead log ${pagesByWal}`;
   } catch (error) {
     if (isDamage(error)) return (error as Error).message;
     throw error;
@@ -141,9 +142,10 @@ export function assertWalFits(file: string): void {
     throw new Error(`${name}-wal belongs to another ${name}; if this one is a backup, ${REMOVE_WAL(file)}`);
 }
 
-/** The size of the database in pages after the last commit (https://sqlite.org/walformat.html). */
+/** The size in pages after the last commit in the write-ahead log; 0 without one. */
 function pagesInWalIndex(file: string): number {
-  const [pages] = new Uint32Array(readBytes(`${file}-shm`, 20, 4).buffer); // in the machine's byte order
+  // https://sqlite.org/walformat.html, in the machine's byte order
+  const [pages] = new Uint32Array(readBytes(`${file}-shm`, 20, 4).buffer);
   return pages as number;
 }
 

@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -87,6 +87,12 @@ describe('a log that was not closed', () => {
   test('is opened with all its events', async () => {
     const { dir } = await crashed(50);
     expect(await everything(await openIn(dir))).toHaveLength(53);
+  });
+
+  test('is opened without an incomplete transaction', async () => {
+    const { dir, file } = await crashed(1);
+    truncateSync(`${file}-wal`, 1_000);
+    expect(await everything(await openIn(dir))).toHaveLength(3);
   });
 
   test('is not opened if a page is damaged', async () => {
