@@ -1,6 +1,12 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { fileSize, isDamage as isDamagedFile, openReadOnly, readHeader } from '../src/disk/sqlite.ts';
+import {
+  assertWritable,
+  fileSize,
+  isDamage as isDamagedFile,
+  openReadOnly,
+  readHeader,
+} from '../src/disk/sqlite.ts';
 import { START } from '../src/eventStore/eventStore.ts';
 import type { Checkpoint } from './view.ts';
 
@@ -139,6 +145,7 @@ function openForWriting<S extends Record<string, StatementSync>>(
   format: ViewFormat,
   prepare: (db: DatabaseSync) => S,
 ): Opened<S> {
+  assertWritable(file);
   const db = new DatabaseSync(file, { timeout: 1_000 });
   try {
     db.exec(

@@ -1,10 +1,11 @@
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
 /** SQLite's result codes (https://sqlite.org/rescode.html), as far as they are handled. */
 export const SQLITE = {
   BUSY: 5,
+  READONLY: 8,
   CORRUPT: 11,
   CANTOPEN: 14,
   CONSTRAINT: 19,
@@ -34,7 +35,7 @@ export function openReadOnly(file: string): DatabaseSync {
     return db;
   } catch (error) {
     db.close();
-    if (!hasSqliteCode(error, SQLITE.CANTOPEN) || fileSize(file) === 0) throw error;
+    if (!hasSqliteCode(error, SQLITE.CANTOPEN, SQLITE.READONLY) || fileSize(file) === 0) throw error;
     if (fileSize(`${file}-wal`) > 0) {
       const cure = `copy ${file} and ${file}-wal to a directory that can be written`;
       throw new Error(`its directory cannot be written; ${cure}`, { cause: error });
@@ -47,7 +48,7 @@ export function openReadOnly(file: string): DatabaseSync {
 
 /** SQLite would open a file without write permission for reading. @throws Error */
 export function assertWritable(file: string): void {
-  if (fileSize(file) > 0) accessSync(file, constants.W_OK);
+  if (existsSync(file)) accessSync(file, constants.W_OK);
 }
 
 /** What a database file's header says about its application and format version. */
