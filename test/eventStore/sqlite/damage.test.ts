@@ -58,7 +58,8 @@ describe('a log that turns out to be damaged', () => {
 });
 
 async function appendMore(log: EventStore, events: number): Promise<void> {
-  for (let i = 0; i < events; i++) await log.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM);
+  const append = (i: number) => log.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM);
+  await Promise.all(Array.from({ length: events }, (_, i) => append(i)));
 }
 
 /** A copy of the files of a log of three events that is open with more events, as after a crash. */
@@ -117,7 +118,7 @@ describe('a log that was not closed', () => {
     const old = join(tempDir(), 'old.db');
     copyFileSync(join(from, 'log.db'), old);
     const more = await openIn(from);
-    await appendMore(more, 50);
+    await appendMore(more, 500);
     await more.close(); // moves them into log.db
     const again = await openIn(from);
     // The last in every index: on pages that the older file does not have, so its own pages are consistent.
