@@ -1,6 +1,12 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { fileSize, hasSqliteCode, readHeader, SQLITE } from '../src/disk/sqlite.ts';
+import {
+  assertWritable,
+  fileSize,
+  isDamage as isDamagedFile,
+  openReadOnly,
+  readHeader,
+} from '../src/disk/sqlite.ts';
 import { START } from '../src/eventStore/eventStore.ts';
 import type { Checkpoint } from './view.ts';
 
@@ -139,6 +145,7 @@ function openForWriting<S extends Record<string, StatementSync>>(
   format: ViewFormat,
   prepare: (db: DatabaseSync) => S,
 ): Opened<S> {
+  assertWritable(file);
   const db = new DatabaseSync(file, { timeout: 1_000 });
   try {
     db.exec(
@@ -167,7 +174,7 @@ export function openViewReader<S extends Record<string, StatementSync>>(
   format: ViewFormat,
   prepare: (db: DatabaseSync) => S,
 ): { db: DatabaseSync; statements: S; checkpoint: () => Checkpoint } {
-  const db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+  const db = openReadOnly(file);
   try {
     db.exec('PRAGMA cache_size = -65536'); // KiB: rows are looked up in log order, and stored in another
     assertIsView(db, format);
@@ -197,7 +204,7 @@ function assertIsView(db: DatabaseSync, format: ViewFormat): void {
 
 /** Whether a new file is the remedy. For a failing disk or a lock it is not. */
 function isDamage(error: unknown): boolean {
-  return error instanceof WrongFormat || hasSqliteCode(error, SQLITE.CORRUPT, SQLITE.NOTADB);
+  return error instanceof WrongFormat || isDamagedFile(error);
 }
 
 /**

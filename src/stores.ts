@@ -33,7 +33,11 @@ export async function openStore(
 ): Promise<EventStore> {
   return eventStoreDb
     ? connect(eventStoreDb, { logger, appends })
-    : openSqliteStore({ file: logFile(dataDir), ...options });
+    : openSqliteStore({
+        file: logFile(dataDir),
+        ...options,
+        onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
+      });
 }
 
 /**

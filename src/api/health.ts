@@ -9,17 +9,19 @@ type Dependencies = {
 };
 
 /**
- * `/health/live`: the process responds. `/health/ready`: every view can be read, and the account may append,
- * or else why not.
+ * `/health/live`: the process responds. `/health/ready`: every view can be read, and the log accepts
+ * appends, or else why not.
  */
 export function healthRoutes(app: FastifyInstance, { store, followers }: Dependencies): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const ofViews = followers.flatMap(({ notReady }) => notReady ?? []);
-    const reasons = [...new Set([...ofViews, store.appendsRefused ?? []].flat())];
+    const { appendsRefused } = store;
+    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)].filter(
+      (it) => it !== undefined,
+    );
     if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
-    const error = ofViews.length > 0 ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
-    return { error, message: reasons.join('; ') };
+    const error = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
+    return { error, message: [...new Set(reasons)].join('; ') };
   });
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { rootOfLog } from '../audit/proof.ts';
 import { logFile } from '../disk/dataDir.ts';
 import { fsyncPath } from '../disk/fsyncPath.ts';
@@ -19,11 +19,11 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   if (existsSync(file)) throw new Error(`${file} already exists.`);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
-  const draft = `${file}.${randomUUID()}.partial`;
-  resources.defer(() => {
-    for (const part of [draft, `${draft}-wal`, `${draft}-shm`, `${draft}-journal`])
-      rmSync(part, { force: true });
-  });
+  // In a directory, since the thread that copies may still create files when a signal ends the command.
+  const drafts = `${file}.${randomUUID()}.partial`;
+  const draft = join(drafts, basename(file));
+  mkdirSync(drafts, { mode: 0o700 });
+  resources.defer(() => rmSync(drafts, { recursive: true, maxRetries: 10 }));
   await copyLogFile(logFile(config.dataDir), draft, signal);
 
   const copy = openLogReader(draft, { exact: true });

@@ -74,6 +74,7 @@ export function commandLine({ serve, run }: Runners): Command {
       'The result of an earlier verify: those events must be unchanged.',
       once('expect'),
     )
+    .option('--quick', "Leave out SQLite's integrity check of the log file.")
     .option('--json', 'Print JSON.')
     .action((options) =>
       run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),

@@ -42,7 +42,7 @@ export async function runCommand(
     onTerminal: process.stderr.isTTY === true,
     signal: stopping.signal,
     onFatal: ({ message }) => {
-      print(`fsync failed; durability cannot be guaranteed: ${message}`);
+      print(message);
       process.exit(1);
     },
   };

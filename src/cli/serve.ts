@@ -36,7 +36,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   const starting = startService(config, {
     logger,
     progressOf: (view) => catchUpProgress(view, logger, onTerminal),
-    onFatal: (error) => die(error, 'fsync failed; durability cannot be guaranteed'),
+    onFatal: (error) => die(error, error.message),
   });
   // Before anyone can know that the process runs.
   shutDownOnSignal(process, {

@@ -1,12 +1,14 @@
 import { ViewComparison } from '../../projections/viewComparison.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { type Root, type Verification, verifyLog } from '../audit/verify.ts';
+import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
+import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
 
-type Options = { expect?: string; json?: true };
+type Options = { expect?: string; quick?: true; json?: true };
 
 /** Prints the Merkle root of the log, and its problems. @throws Error if there are any */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
@@ -17,20 +19,23 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const { view, viewProblem } = openView(log, context);
   if (view) resources.defer(() => view.close());
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
-  const verification = await verifyLog({
-    log,
-    gapless: config.eventStoreDb === undefined,
-    view,
-    skip: config.skipEvents,
-    expect,
-    signal,
-    onProgress: (done) => progress.show({ step: 'verifying', ...done }),
-  });
+  const isFile = config.eventStoreDb === undefined;
+  const [verification, fileProblems] = await Promise.all([
+    verifyLog({
+      log,
+      gapless: isFile,
+      view,
+      skip: config.skipEvents,
+      expect,
+      signal,
+      onProgress: (done) => progress.show({ step: 'verifying', ...done }),
+    }),
+    isFile ? logFileProblems(logFile(config.dataDir), { quick: options.quick === true, signal }) : [],
+  ]);
   progress[Symbol.dispose]();
-  if (viewProblem !== undefined) {
-    verification.problems.unshift({ problem: viewProblem });
-    verification.problemCount++;
-  }
+  const others = viewProblem === undefined ? fileProblems : [viewProblem, ...fileProblems];
+  verification.problems.unshift(...others.map((problem) => ({ problem })));
+  verification.problemCount += others.length;
   const isViewDamaged = viewProblem !== undefined;
   await write(output, options.json ? `${toJson(verification)}\n` : toText(verification, isViewDamaged));
   if (verification.problemCount > 0)

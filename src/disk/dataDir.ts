@@ -1,20 +1,31 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { hasSqliteCode, SQLITE } from './sqlite.ts';
+import { fsyncPath } from './fsyncPath.ts';
+import { assertWritable, hasSqliteCode, SQLITE } from './sqlite.ts';
 
 export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
 const lockFile = (dataDir: string): string => join(dataDir, 'lock.db');
 
-/** Creates the data directory, accessible to its owner only, if it does not exist. */
+/** Creates the data directory durably, accessible to its owner only, if it does not exist. */
 export function createDataDir(dir: string): void {
-  mkdirSync(dirname(resolve(dir)), { recursive: true });
-  // Not recursive: where the system refuses it with ENOENT, Node never returns from a recursive mkdir.
+  makeDir(resolve(dir), 0o700);
+}
+
+/**
+ * Not Node's recursive mkdir, which never returns where the system refuses it with ENOENT, as in /proc, and
+ * does not sync the new entries.
+ */
+function makeDir(dir: string, mode = 0o777): void {
+  const parent = dirname(dir);
+  if (!existsSync(parent)) makeDir(parent);
   try {
-    mkdirSync(dir, { mode: 0o700 });
+    mkdirSync(dir, { mode });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (statSync(dir, { throwIfNoEntry: false })?.isDirectory()) return;
+    throw error;
   }
+  fsyncPath(parent);
 }
 
 /** The data directory belongs to another process. */
@@ -27,16 +38,22 @@ export class DataDirInUse extends Error {
  * @throws DataDirInUse, Error with a message for the operator
  */
 export function lockDataDir(dir: string): Disposable {
+  const file = lockFile(dir);
   let lock: DatabaseSync | undefined;
   try {
     createDataDir(dir);
-    lock = new DatabaseSync(lockFile(dir), { timeout: 0 });
+  } catch (error) {
+    throw new Error(`cannot use the data directory ${dir}: ${(error as Error).message}`, { cause: error });
+  }
+  try {
+    assertWritable(file);
+    lock = new DatabaseSync(file, { timeout: 0 });
     lock.exec('BEGIN EXCLUSIVE');
     return lock;
   } catch (error) {
     lock?.close();
     if (hasSqliteCode(error, SQLITE.BUSY))
       throw new DataDirInUse(`the data directory ${dir} is in use by another server`, { cause: error });
-    throw new Error(`cannot use the data directory ${dir}: ${(error as Error).message}`, { cause: error });
+    throw new Error(`cannot use the lock file ${file}: ${(error as Error).message}`, { cause: error });
   }
 }

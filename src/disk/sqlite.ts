@@ -1,10 +1,13 @@
-import { statSync } from 'node:fs';
-import type { DatabaseSync } from 'node:sqlite';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 
 /** SQLite's result codes (https://sqlite.org/rescode.html), as far as they are handled. */
 export const SQLITE = {
   BUSY: 5,
+  READONLY: 8,
   CORRUPT: 11,
+  CANTOPEN: 14,
   CONSTRAINT: 19,
   NOTADB: 26,
   IOERR_FSYNC: 1034,
@@ -16,6 +19,36 @@ export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
   if (!(error instanceof Error && 'errcode' in error)) return false;
   const code = Number(error.errcode);
   return codes.includes(code) || codes.includes(code & 0xff);
+}
+
+/** Whether an error shows that a database file is damaged. */
+export const isDamage = (error: unknown): boolean => hasSqliteCode(error, SQLITE.CORRUPT, SQLITE.NOTADB);
+
+/**
+ * Opens a database for reading only. In a directory that cannot be written, SQLite cannot create the files
+ * that it shares with a writer; without a write-ahead log there is no writer, and it reads without them.
+ */
+export function openReadOnly(file: string): DatabaseSync {
+  const db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+  try {
+    db.prepare('SELECT 1 FROM sqlite_schema').get();
+    return db;
+  } catch (error) {
+    db.close();
+    if (!hasSqliteCode(error, SQLITE.CANTOPEN, SQLITE.READONLY) || fileSize(file) === 0) throw error;
+    if (fileSize(`${file}-wal`) > 0) {
+      const cure = `copy ${file} and ${file}-wal to a directory that can be written`;
+      throw new Error(`its directory cannot be written; ${cure}`, { cause: error });
+    }
+    const url = pathToFileURL(file);
+    url.searchParams.set('immutable', '1'); // https://sqlite.org/uri.html
+    return new DatabaseSync(url, { readOnly: true });
+  }
+}
+
+/** SQLite would open a file without write permission for reading. @throws Error */
+export function assertWritable(file: string): void {
+  if (existsSync(file)) accessSync(file, constants.W_OK);
 }
 
 /** What a database file's header says about its application and format version. */

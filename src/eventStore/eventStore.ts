@@ -81,7 +81,7 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
-  /** Why every append is refused, as long as the server does not allow any; human-readable. */
+  /** Why every append is refused: by the server, for now, or since the log is damaged; human-readable. */
   readonly appendsRefused?: string | undefined;
 
   /**
@@ -112,7 +112,12 @@ export class WrongExpectedRevision extends Error {
 
 /** The log is unavailable. The outcome of an append is unknown: retry it with the same event. */
 export class StoreUnavailable extends Error {
-  override readonly name = 'StoreUnavailable';
+  override readonly name: string = 'StoreUnavailable';
+}
+
+/** The log's file is damaged: it can be read in part at most, and nothing is appended any more. */
+export class LogDamaged extends StoreUnavailable {
+  override readonly name = 'LogDamaged';
 }
 
 /** A subscription finds another log than it began with: another server, or an older backup. */

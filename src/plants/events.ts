@@ -93,10 +93,19 @@ export function plantEventProblem(event: RecordedEvent): string | undefined {
     return `it is in the stream ${JSON.stringify(stream)}, but its data belongs to ${JSON.stringify(own)}`;
   if (isFirst !== (revision === 0n)) return `it is a ${type} at revision ${revision} of its stream`;
   if (!isMetadata.Check(metadata)) return `its metadata is not that of a ${type}`;
+  const unknown = unknownMember(data, schema.properties);
+  if (unknown !== undefined) return `its data has the unknown member ${JSON.stringify(unknown)}`;
+  const added = unknownMember(metadata, Metadata.properties);
+  if (added !== undefined) return `its metadata has the unknown member ${JSON.stringify(added)}`;
   if (!isInOrder(data, schema.properties) || !isInOrder(metadata, Metadata.properties))
     return 'its members are not in the order in which this service writes them';
   if (!UUID.test(id)) return 'its ID is not a UUID';
   return undefined;
+}
+
+/** A member of an object that its schema does not have. */
+function unknownMember(value: object, properties: object): string | undefined {
+  return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
 }
 
 /** Whether the known members of an object are in the order of its schema. */

@@ -107,7 +107,7 @@ describe('npm run backup that is interrupted', () => {
   // Interruptions by signals are in test/faults.
   const EVENTS = 5_000;
 
-  test('by a kill leaves a file named as partial and no backup; the next backup works', async () => {
+  test('by a kill leaves a directory named as partial and no backup; the next backup works', async () => {
     const dir = logWith({ events: EVENTS });
     const { place } = await interruptBackup(dir, ({ kill }) => void kill());
     await expectOnlyPartial(place, { dir, events: EVENTS });

@@ -1,10 +1,12 @@
-import { chmodSync, cpSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/load.ts';
-import { startServer } from '../support/process.ts';
+import { logWith } from '../support/logs.ts';
+import { MAIN, NODE, run, startServer } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -52,9 +54,69 @@ describe.skipIf(!canMount)('a full disk', () => {
   });
 });
 
-describe('a read-only data directory', () => {
-  const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+/** A user whom modes refuse, as they do not refuse root. */
+const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
 
+describe('a start fails with one line that names', () => {
+  test.for(['log.db', 'lock.db', 'view.db'])('%s if it is read-only', async (name) => {
+    const dir = tempDir();
+    await (await startService({ DATA_DIR: dir })).close();
+    if (isRoot) for (const part of ['.', ...readdirSync(dir)]) chownSync(join(dir, part), NOBODY, NOBODY);
+    const file = join(dir, name);
+    chmodSync(file, 0o444);
+    const line = await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, file);
+    expect(line).toMatch(/permission denied/);
+  });
+
+  test('key.json if it is a fifo', async () => {
+    const dir = tempDir();
+    execFileSync('mkfifo', ['-m', '600', join(dir, 'key.json')]);
+    await expectStartFailure({ env: { DATA_DIR: dir } }, join(dir, 'key.json'));
+  });
+
+  test.runIf(existsSync('/proc/self'))('a data directory in /proc', async () => {
+    for (const DATA_DIR of ['/proc/data', '/proc/plants/data'])
+      await expectStartFailure({ env: { DATA_DIR } }, DATA_DIR);
+  });
+});
+
+describe('a copy of log.db in a read-only directory', () => {
+  const inReadOnlyDir = (...files: string[]): string => {
+    const dir = tempDir();
+    for (const file of files) copyFileSync(file, join(dir, file.replace(/.*log/, 'log')));
+    for (const name of readdirSync(dir)) chmodSync(join(dir, name), 0o444);
+    chmodSync(dir, 0o555);
+    onTestFinished(() => chmodSync(dir, 0o700)); // so that it can be removed
+    return dir;
+  };
+  const command = (name: string, DATA_DIR: string) =>
+    run({ ...reader, command: [NODE, MAIN, name], env: { DATA_DIR } });
+
+  test('can be verified and replayed', async () => {
+    const DATA_DIR = inReadOnlyDir(join(logWith({ events: 3 }), 'log.db'));
+    const verified = await command('verify', DATA_DIR);
+    expect(verified).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout: expect.stringMatching(/^problems +none$/m),
+    });
+    expect((await command('replay', DATA_DIR)).stdout.split('\n')).toHaveLength(4);
+    expect(readdirSync(DATA_DIR)).toEqual(['log.db']);
+  });
+
+  test('with its write-ahead log is refused with what to do', async () => {
+    const { dir, as } = await startService();
+    await as('alice').create(1, { name: 'Fern' });
+    const DATA_DIR = inReadOnlyDir(join(dir, 'log.db'), join(dir, 'log.db-wal'));
+    const { code, stdout, stderr } = await command('verify', DATA_DIR);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(
+      /^cannot read the log [^\n]+; copy [^\n]+log\.db-wal to a directory that can be written\n$/,
+    );
+  });
+});
+
+describe('a read-only data directory', () => {
   test('makes a start fail, and the log is not changed', async () => {
     const dir = tempDir();
     const service = await startService({ DATA_DIR: dir });

@@ -99,6 +99,26 @@ describe.skipIf(!canTrace)('the response to a POST', () => {
   });
 });
 
+describe.skipIf(!canTrace)('a data directory', () => {
+  test('and each parent that is created with it are synced as entries of the directory above', async () => {
+    const dir = tempDir();
+    const trace = join(tempDir(), 'trace');
+    const module = new URL('../../src/disk/dataDir.ts', import.meta.url);
+    const script = `import { createDataDir } from '${module}'; createDataDir(${JSON.stringify(join(dir, 'a/b/data'))})`;
+    const strace = `strace -f -y -e trace=mkdir,mkdirat,fsync -o ${trace}`.split(' ');
+    const { code } = await run({ command: [...strace, NODE, '--input-type=module', '-e', script] });
+    expect(code).toBe(0);
+    const calls = readFileSync(trace, 'utf8').matchAll(/(mkdir|fsync)(?:at)?\(.*?(\/[^">]*)[">].* = 0$/gm);
+    const made = [...calls].map(([, name, path = '']) => `${name} ${path.replace(dir, '')}`);
+    expect(made).toEqual(
+      ['', '/a', '/a/b'].flatMap((parent, i) => [
+        `mkdir ${parent}/${['a', 'b', 'data'][i]}`,
+        `fsync ${parent}`,
+      ]),
+    );
+  });
+});
+
 describe.skipIf(!canTrace)('after a crash', () => {
   test('the write-ahead log is synced before SQLite reads it', async () => {
     const file = join(tempDir(), 'log.db');

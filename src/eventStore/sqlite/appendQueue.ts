@@ -1,7 +1,7 @@
 import { on, once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../eventStore.ts';
+import { LogDamaged, type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../eventStore.ts';
 import {
   type AppendRequest,
   type AppendResult,
@@ -28,6 +28,8 @@ type Options = {
   onCommit: (events: Array<Committed & { stream: string; event: NewEvent }>) => void;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Called if the log turns out to be damaged. */
+  onDamage: (error: LogDamaged) => void;
 };
 
 /**
@@ -93,9 +95,19 @@ export class AppendQueue {
     this.#worker.postMessage(request);
   }
 
+  /** Accepts no append any more, and rejects those that wait. */
+  refuse(reason: StoreUnavailable): void {
+    this.#closed ??= reason;
+    for (const { reject } of this.#waiting.splice(0)) reject(reason);
+  }
+
   #handle(reply: CommitReply): void {
-    if ('fsyncFailed' in reply) {
-      this.#fail(new Error(reply.fsyncFailed));
+    if ('fatal' in reply) {
+      this.#fail(new Error(reply.fatal));
+      return;
+    }
+    if ('damaged' in reply) {
+      this.#options.onDamage(new LogDamaged(`the log is damaged: ${reply.damaged}`));
       return;
     }
     const appends = this.#committing;

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
+import { fileIdentity } from '../../disk/fileIdentity.ts';
+import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
 import { openLogFile } from './file.ts';
 import {
   type AppendRequest,
@@ -18,6 +19,8 @@ import {
  */
 const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
+/** How often an idle writer checks that its files are still there, in milliseconds. */
+const FILE_CHECK_INTERVAL_MS = 1_000;
 
 /** Appends to the log file, one transaction per commit. */
 class LogWriter {
@@ -25,10 +28,13 @@ class LogWriter {
   readonly #insert;
   readonly #lastRevision;
   readonly #eventAt;
+  /** The files that are open, by path: what is written to them is lost once they are deleted or replaced. */
+  readonly #files: Map<string, string | undefined>;
   #bytesSinceCheckpoint = 0;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, file: string) {
     this.#db = db;
+    this.#files = new Map([file, `${file}-wal`, `${file}-shm`].map((path) => [path, fileIdentity(path)]));
     this.#insert = db.prepare(
       'INSERT INTO events (stream, revision, id, type, data, metadata, recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
     );
@@ -37,19 +43,28 @@ class LogWriter {
     for (const statement of [this.#insert, this.#lastRevision, this.#eventAt]) statement.setReadBigInts(true);
   }
 
-  commit({ appends, recordedAt }: CommitRequest): CommitReply {
+  commit({ appends, recordedAt }: CommitRequest): CommitReply[] {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       const results = appends.map((append) => this.#append(append, recordedAt));
       this.#db.exec('COMMIT');
-      return { results };
+      const replaced = this.checkFiles();
+      return replaced.length > 0 ? replaced : [{ results }];
     } catch (error) {
-      const { message } = error as Error;
-      if (isFailedFsync(error)) return { fsyncFailed: message };
+      const ending = endingReplies(error);
+      if (ending.some((reply) => 'fatal' in reply)) return ending;
       // When the disk is full, SQLite has rolled back itself.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      return { rolledBack: message };
+      return [{ rolledBack: (error as Error).message }, ...ending];
     }
+  }
+
+  /** Whether the open files are still those at their paths, as a reply if they are not. */
+  checkFiles(): CommitReply[] {
+    for (const [path, identity] of this.#files)
+      if (isOther(path, identity))
+        return [{ fatal: `${path} was deleted or replaced while the service was running` }];
+    return [];
   }
 
   #append([id, stream, expected, type, data, metadata]: AppendRequest, recordedAt: string): AppendResult {
@@ -73,15 +88,12 @@ class LogWriter {
     }
   }
 
-  /**
-   * Checkpoints when enough has been written since the last one. Returns the message of an fsync that failed.
-   */
-  checkpointIfDue(): string | undefined {
-    return this.#bytesSinceCheckpoint < CHECKPOINT_BYTES ? undefined : this.#checkpoint('PASSIVE');
+  /** Checkpoints when enough has been written since the last one. */
+  checkpointIfDue(): CommitReply[] {
+    return this.#bytesSinceCheckpoint < CHECKPOINT_BYTES ? [] : this.#checkpoint('PASSIVE');
   }
 
-  /** Returns the message of an fsync that failed. */
-  close(): string | undefined {
+  close(): CommitReply[] {
     this.#db.exec('PRAGMA busy_timeout = 0'); // what a reader keeps back is checkpointed at the next start
     const failed = this.#checkpoint('TRUNCATE');
     this.#db.close();
@@ -89,34 +101,53 @@ class LogWriter {
   }
 
   /**
-   * Moves the write-ahead log into the database. Any failure but that of an fsync loses nothing, and is
-   * retried later.
+   * Moves the write-ahead log into the database. A failure without a reply loses nothing, and is retried
+   * later.
    */
-  #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): string | undefined {
+  #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
+    const replaced = this.checkFiles();
+    if (replaced.length > 0) return replaced;
     try {
       this.#db.exec(`PRAGMA wal_checkpoint(${mode})`);
       this.#bytesSinceCheckpoint = 0;
+      return [];
     } catch (error) {
-      if (isFailedFsync(error)) return (error as Error).message;
+      return endingReplies(error);
     }
-    return undefined;
   }
 }
 
-const isFailedFsync = (error: unknown): boolean =>
-  hasSqliteCode(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC);
+/** The reply to an error after which nothing can be appended; none for others. */
+function endingReplies(error: unknown): CommitReply[] {
+  const { message } = error as Error;
+  if (hasSqliteCode(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC))
+    return [{ fatal: `fsync failed; durability cannot be guaranteed: ${message}` }];
+  return isDamage(error) ? [{ damaged: message }] : [];
+}
+
+function isOther(path: string, identity: string | undefined): boolean {
+  try {
+    return fileIdentity(path) !== identity;
+  } catch {
+    return false; // unknown, as in a directory without access
+  }
+}
 
 if (parentPort) {
   const port = parentPort;
-  const db = openLogFile(workerData as string);
+  const file = workerData as string;
+  const db = openLogFile(file);
   db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits write
-  const writer = new LogWriter(db);
+  const writer = new LogWriter(db, file);
+  const post = (replies: CommitReply[]): void => {
+    for (const reply of replies) port.postMessage(reply);
+  };
   port.on('message', (message: CommitRequest | 'close') => {
     const isClosing = message === 'close';
-    if (!isClosing) port.postMessage(writer.commit(message));
-    const fsyncFailed = isClosing ? writer.close() : writer.checkpointIfDue();
-    if (fsyncFailed) port.postMessage({ fsyncFailed } satisfies CommitReply);
+    if (!isClosing) post(writer.commit(message));
+    post(isClosing ? writer.close() : writer.checkpointIfDue());
     if (isClosing) port.close();
   });
+  setInterval(() => post(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
   port.postMessage(READY);
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fsyncPath } from '../../disk/fsyncPath.ts';
+import { openReadOnly } from '../../disk/sqlite.ts';
 
 // Copying a database blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -18,7 +19,7 @@ export async function copyLogFile(from: string, to: string, signal: AbortSignal)
 }
 
 function copy({ from, to }: Files): void {
-  using source = new DatabaseSync(from, { readOnly: true, timeout: 5_000 });
+  using source = openReadOnly(from);
   source.prepare('VACUUM INTO ?').run(to);
   using target = new DatabaseSync(to, { readOnly: true });
   const { integrity_check } = target.prepare('PRAGMA integrity_check(1)').get() as {

@@ -1,14 +1,14 @@
 import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { basename } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fileSize, readHeader } from '../../disk/sqlite.ts';
+import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '../../disk/sqlite.ts';
 
 /** 'PLog' in ASCII: the application ID in the header of a log file. */
 const APPLICATION_ID = 0x504c6f67;
 const VERSION = 1;
 
 /** The schema of the log on disk. It is permanent: add to it, never change it. */
-const SCHEMA = `
+export const SCHEMA = `
   CREATE TABLE log (id TEXT NOT NULL) STRICT;
 
   CREATE TABLE events (
@@ -43,8 +43,8 @@ export class UnusableLog extends Error {
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    if (fileSize(file) === 0 && fileSize(`${file}-wal`) > 0)
-      throw new Error(`found ${basename(file)}-wal without ${basename(file)}`);
+    assertWalFits(file);
+    assertWritable(file);
     db = new DatabaseSync(file, { timeout: 5_000 });
     // The first read also rolls back a creation that was interrupted. A log gets its tables before it is in
     // WAL mode, so a file that is not empty has them.
@@ -89,6 +89,77 @@ export function recoverWal(file: string): void {
   }
 }
 
+/**
+ * Checks a log that was not closed, before anything is appended to it.
+ * @throws UnusableLog
+ */
+export function checkAfterCrash(file: string): void {
+  if (fileSize(`${file}-wal`) === 0) return;
+  try {
+    assertWalFits(file);
+    const damage = findDamage(file);
+    if (damage === undefined) return;
+    const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
+    throw new Error(`it is damaged: ${damage}; ${cure}`);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
+/**
+ * What SQLite's quick_check finds in a database and its write-ahead log, or that the log is not the
+ * continuation of this file but of a later one; undefined if nothing.
+ */
+function findDamage(file: string): string | undefined {
+  try {
+    using db = openReadOnly(file); // closing it does not checkpoint
+    const { quick_check: found } = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+    if (found !== 'ok') return found.replaceAll(/\s*\n\s*/g, ' ');
+    const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
+    const pagesByWal = pagesInWalIndex(file);
+    if (pages === pagesByWal || pagesByWal === 0) return undefined;
+    return `it has ${pages} pages, by its write-ahead log ${pagesByWal}`;
+  } catch (error) {
+    if (isDamage(error)) return (error as Error).message;
+    throw error;
+  }
+}
+
+const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
+
+/** The file format in a database's header at offset 18 (https://sqlite.org/fileformat.html): not WAL. */
+const ROLLBACK_JOURNAL = 1;
+
+/**
+ * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it.
+ * @throws Error
+ */
+export function assertWalFits(file: string): void {
+  if (fileSize(`${file}-wal`) === 0) return;
+  const name = basename(file);
+  if (fileSize(file) === 0) throw new Error(`found ${name}-wal without ${name}`);
+  if (readBytes(file, 18, 1)[0] === ROLLBACK_JOURNAL)
+    throw new Error(`${name}-wal belongs to another ${name}; if this one is a backup, ${REMOVE_WAL(file)}`);
+}
+
+/** The size in pages after the last commit in the write-ahead log; 0 without one. */
+function pagesInWalIndex(file: string): number {
+  // https://sqlite.org/walformat.html, in the machine's byte order
+  const [pages] = new Uint32Array(readBytes(`${file}-shm`, 20, 4).buffer);
+  return pages as number;
+}
+
+function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBuffer> {
+  const fd = openSync(file, 'r');
+  try {
+    const bytes = new Uint8Array(length);
+    readSync(fd, bytes, 0, length, at);
+    return bytes;
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** @throws Error if the header is not that of a log, or of a newer version */
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
@@ -107,6 +178,6 @@ function create(db: DatabaseSync): void {
   db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`);
 }
 
-function unusable(file: string, error: unknown): UnusableLog {
+export function unusable(file: string, error: unknown): UnusableLog {
   return new UnusableLog(`cannot use the log ${file}: ${(error as Error).message}`, { cause: error });
 }

@@ -17,9 +17,15 @@ export type CommitRequest = { appends: AppendRequest[]; recordedAt: string };
 
 /**
  * `results`: committed and on the disk. `rolledBack`: nothing of the transaction is in the log.
- * `fsyncFailed`: durability cannot be guaranteed any more, neither of this transaction nor of a later one.
+ * `fatal`: durability cannot be guaranteed any more, neither of this transaction nor of a later one.
+ * `damaged` follows a reply: the log is damaged.
  */
-export type CommitReply = { results: AppendResult[] } | { rolledBack: string } | { fsyncFailed: string };
+export type CommitReply =
+  | { results: AppendResult[] }
+  | { rolledBack: string }
+  | { fatal: string }
+  | { damaged: string };
 
 export const isCommitReply = (message: object | string): message is CommitReply =>
-  typeof message === 'object' && ['results', 'rolledBack', 'fsyncFailed'].some((name) => name in message);
+  typeof message === 'object' &&
+  ['results', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);

@@ -1,18 +1,19 @@
 import { isUtf8 } from 'node:buffer';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { fileSize } from '../../disk/sqlite.ts';
+import { fileSize, isDamage, openReadOnly } from '../../disk/sqlite.ts';
 import { sleep } from '../../time/sleep.ts';
 import {
   type Batch,
   type EventLog,
+  LogDamaged,
   type Page,
   type Position,
   type RecordedEvent,
   START,
   StoreUnavailable,
 } from '../eventStore.ts';
-import { assertIsLog, UnusableLog } from './file.ts';
+import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 /** A batch of a subscription has at most so many events. */
 export const BATCH_SIZE = 500;
@@ -29,8 +30,16 @@ export type ReadOptions = {
   exact?: boolean;
 };
 
-/** The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails. */
-export function logQueries(db: DatabaseSync, { exact = false }: ReadOptions = {}) {
+export type QueryOptions = ReadOptions & {
+  /** Called when the log turns out to be damaged, each time. */
+  onDamage?: (error: LogDamaged) => void;
+};
+
+/**
+ * The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails, LogDamaged
+ * if the file is the reason.
+ */
+export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryOptions = {}) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
@@ -49,7 +58,12 @@ export function logQueries(db: DatabaseSync, { exact = false }: ReadOptions = {}
     try {
       return query();
     } catch (error) {
-      throw new StoreUnavailable((error as Error).message, { cause: error });
+      const { message } = error as Error;
+      if (!isDamage(error) && !(error instanceof DamagedRow))
+        throw new StoreUnavailable(message, { cause: error });
+      const damaged = new LogDamaged(`the log is damaged: ${message}`, { cause: error });
+      onDamage?.(damaged);
+      throw damaged;
     }
   };
   const toEvent = exact ? exactEventParser(db) : parseEvent;
@@ -62,8 +76,9 @@ export function logQueries(db: DatabaseSync, { exact = false }: ReadOptions = {}
       const position = events.at(-1)?.position ?? after;
       return { events, position, isEnd: position >= readLastPosition() };
     },
-    readStream: (stream: string, limit: number) => run(() => eventsOfStream.all(stream, limit)).map(toEvent),
-    readEvent: (position: Position) => run(() => eventAt.all(position)).map(toEvent)[0],
+    readStream: (stream: string, limit: number) =>
+      run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent),
+    readEvent: (position: Position) => run(() => eventAt.all(position).map(assertIntact)).map(toEvent)[0],
     lastPosition: readLastPosition,
   };
 }
@@ -108,7 +123,8 @@ function openForReading(file: string, options: ReadOptions) {
   if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
-    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+    assertWalFits(file);
+    db = openReadOnly(file);
     assertIsLog(db);
     return { db, ...logQueries(db, options) };
   } catch (error) {
@@ -124,8 +140,8 @@ function takePage(rows: Iterable<unknown>): Row[] {
   const page: Row[] = [];
   let length = 0;
   for (const row of rows) {
-    length += assertIntact(row as Row).data.length;
-    page.push(row as Row);
+    page.push(assertIntact(row));
+    length += (row as Row).data.length;
     if (length >= PAGE_LENGTH) break;
   }
   return page;
@@ -133,10 +149,15 @@ function takePage(rows: Iterable<unknown>): Row[] {
 
 const TEXT_COLUMNS = ['id', 'stream', 'type', 'data', 'metadata'] as const;
 
-/** In a damaged file a column may have any type. @throws Error */
-function assertIntact(row: Row): Row {
+/** A row has a value that its column cannot have. */
+class DamagedRow extends Error {}
+
+/** In a damaged file a column may have any type. @throws DamagedRow */
+function assertIntact(value: unknown): Row {
+  const row = value as Row;
   for (const column of TEXT_COLUMNS)
-    if (typeof row[column] !== 'string') throw new Error(`the row at position ${row.position} is damaged`);
+    if (typeof row[column] !== 'string')
+      throw new DamagedRow(`the row at position ${row.position} is damaged`);
   return row;
 }
 

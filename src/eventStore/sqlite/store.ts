@@ -1,21 +1,25 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   assertWellFormed,
   type Batch,
   type EventStore,
+  type LogDamaged,
   type Position,
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { openLogFile, recoverWal } from './file.ts';
-import { BATCH_SIZE, logQueries, type ReadOptions } from './read.ts';
+import { checkAfterCrash, openLogFile, recoverWal, unusable } from './file.ts';
+import { BATCH_SIZE, logQueries, type QueryOptions, type ReadOptions } from './read.ts';
 
 type Options = {
   file: string;
   now: () => Date;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Called once if the log turns out to be damaged; then it accepts no appends. */
+  onDamage?: (error: LogDamaged) => void;
 } & ReadOptions;
 
 /**
@@ -23,16 +27,22 @@ type Options = {
  * reads, on a connection of its own that never waits for a commit.
  * @throws UnusableLog
  */
-export async function openSqliteStore({ file, now, onFatal, ...options }: Options): Promise<EventStore> {
+export async function openSqliteStore(options: Options): Promise<EventStore> {
+  const { file, now, onFatal, onDamage, ...readOptions } = options;
   recoverWal(file);
+  checkAfterCrash(file);
   const db = openLogFile(file);
-  const { logId, lastPosition, readEvent, readStream, readAll } = logQueries(db, options);
-  const newest = new NewestEvents(lastPosition());
   const closing = new AbortController();
+  const damaged = new AbortController();
+  const handleDamage = (error: LogDamaged): void => damaged.abort(error);
+  const queries = openQueries(db, file, { ...readOptions, onDamage: handleDamage });
+  const { logId, lastPosition, readEvent, readStream, readAll } = queries;
+  const newest = new NewestEvents(lastPosition);
   const queue = await AppendQueue.start({
     file,
     now,
     onFatal,
+    onDamage: handleDamage,
     onCommit: (committed) =>
       newest.add(
         committed.map(({ position, revision, stream, event }) => ({ position, revision, stream, ...event })),
@@ -40,6 +50,10 @@ export async function openSqliteStore({ file, now, onFatal, ...options }: Option
   }).catch((error) => {
     db.close();
     throw error;
+  });
+  damaged.signal.addEventListener('abort', () => {
+    queue.refuse(damaged.signal.reason);
+    onDamage?.(damaged.signal.reason);
   });
 
   const assertOpen = (): void => {
@@ -61,6 +75,9 @@ export async function openSqliteStore({ file, now, onFatal, ...options }: Option
   }
 
   return {
+    get appendsRefused() {
+      return damaged.signal.reason?.message;
+    },
     async logId() {
       assertOpen();
       return logId;
@@ -85,6 +102,17 @@ export async function openSqliteStore({ file, now, onFatal, ...options }: Option
       await queue.close();
     },
   };
+}
+
+/** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
+function openQueries(db: DatabaseSync, file: string, options: QueryOptions) {
+  try {
+    const queries = logQueries(db, options);
+    return { ...queries, lastPosition: queries.lastPosition() };
+  } catch (error) {
+    db.close();
+    throw unusable(file, error);
+  }
 }
 
 /**

@@ -35,6 +35,7 @@ async function openBoth(again?: EventStore): Promise<EventStore> {
       await reading.close();
     },
   };
+  onTestFinished(() => store.close());
   files.set(store, file);
   return store;
 }

@@ -13,6 +13,7 @@ const files = new WeakMap<EventStore, string>();
 async function open(again?: EventStore): Promise<EventStore> {
   const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
   const store = await openSqliteStore({ file, now: () => new Date(), onFatal: fail });
+  onTestFinished(() => store.close());
   files.set(store, file);
   return store;
 }

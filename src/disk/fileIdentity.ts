@@ -1,0 +1,10 @@
+import { statSync } from 'node:fs';
+
+/**
+ * The device and inode of a file, which differ after it was replaced; undefined if it does not exist.
+ * @throws Error if the system does not answer
+ */
+export function fileIdentity(file: string): string | undefined {
+  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stats && `${stats.dev}:${stats.ino}`;
+}

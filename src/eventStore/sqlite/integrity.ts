@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import { DatabaseSync } from 'node:sqlite';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { openReadOnly } from '../../disk/sqlite.ts';
+import { SCHEMA } from './file.ts';
+
+// SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
+
+type Task = { file: string; quick: boolean };
+
+/** At most so many findings of SQLite are listed. */
+const MAX_FINDINGS = 100;
+
+/**
+ * What contradicts the format of the log file, also while a server writes to it: damage in a table or an
+ * index, by SQLite's integrity_check unless it is `quick`, and tables or triggers that are missing or altered.
+ * @throws Error if the file cannot be read
+ */
+export async function logFileProblems(
+  file: string,
+  { quick, signal }: { quick: boolean; signal: AbortSignal },
+): Promise<string[]> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { file, quick } satisfies Task });
+  const [problems] = await once(worker, 'message', { signal });
+  return problems;
+}
+
+function findProblems({ file, quick }: Task): string[] {
+  using db = openReadOnly(file);
+  return [...schemaProblems(db), ...(quick ? [] : damage(db))];
+}
+
+function damage(db: DatabaseSync): string[] {
+  const found = db.prepare(`PRAGMA integrity_check(${MAX_FINDINGS})`).all() as { integrity_check: string }[];
+  return found.flatMap(({ integrity_check: text }) => (text === 'ok' ? [] : [`the log is damaged: ${text}`]));
+}
+
+/** Whatever differs from the schema of a new log, among it the triggers that make the log append-only. */
+function schemaProblems(db: DatabaseSync): string[] {
+  using expected = new DatabaseSync(':memory:');
+  expected.exec(SCHEMA);
+  const [own, found] = [objectsIn(expected), objectsIn(db)];
+  const problems = [...own].flatMap(([name, sql]) => {
+    if (!found.has(name)) return [`the log has lost its ${name}`];
+    return found.get(name) === sql ? [] : [`the log has an altered ${name}`];
+  });
+  const unknown = [...found.keys()].filter((name) => !own.has(name));
+  return [...problems, ...unknown.map((name) => `the log has an unknown ${name}`)];
+}
+
+/** The tables, indexes and triggers of a database, as in "table events", and their SQL. */
+function objectsIn(db: DatabaseSync): Map<string, string> {
+  const rows = db.prepare('SELECT type, name, sql FROM sqlite_schema').all() as Record<
+    string,
+    string | null
+  >[];
+  return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]));
+}
+
+if (!isMainThread && parentPort) parentPort.postMessage(findProblems(workerData as Task));

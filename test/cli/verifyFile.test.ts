@@ -1,0 +1,75 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, test } from 'vitest';
+import { runCli, succeeded } from '../support/cli.ts';
+import { pageOf } from '../support/damage.ts';
+import { logWith } from '../support/logs.ts';
+
+const fileIn = (dir: string): string => join(dir, 'log.db');
+
+/** Changes a byte of an entry of an index, in its first page. */
+function damageIndex(dir: string, index: string, entry: string): void {
+  const { rootpage, size } = pageOf(fileIn(dir), index);
+  const bytes = readFileSync(fileIn(dir));
+  const at = bytes.indexOf(entry, (rootpage - 1) * size);
+  expect(Math.ceil(at / size)).toBe(rootpage);
+  bytes[at] = (bytes[at] as number) + 1;
+  writeFileSync(fileIn(dir), bytes);
+}
+
+type Case = [what: string, damage: (dir: string) => void, ...problems: string[]];
+
+const problemsIn = (stdout: string): string[] =>
+  JSON.parse(stdout).problems.map(({ problem }: { problem: string }) => problem);
+
+describe('verify reports in the log file', () => {
+  test.for<Case>([
+    [
+      'a damaged index of streams and revisions',
+      (dir) => damageIndex(dir, 'sqlite_autoindex_events_2', 'plant-bob/2'),
+      'the log is damaged: row 2 missing from index sqlite_autoindex_events_2',
+    ],
+    [
+      'a damaged index of event IDs',
+      (dir) => damageIndex(dir, 'sqlite_autoindex_events_1', '00000003-0000-7000'),
+      'the log is damaged: row 3 missing from index sqlite_autoindex_events_1',
+    ],
+  ])('%s, unless it is --quick', async ([, damage, expected]) => {
+    const DATA_DIR = logWith({ events: 12 });
+    const sound = succeeded(await runCli(['verify', '--json'], { DATA_DIR }));
+    damage(DATA_DIR);
+    const { code, stdout } = await runCli(['verify', '--json'], { DATA_DIR });
+    expect(code).toBe(1);
+    expect(problemsIn(stdout)).toContain(expected);
+    expect(JSON.parse(stdout).problemCount).toBe(problemsIn(stdout).length);
+    expect(succeeded(await runCli(['verify', '--quick', '--json'], { DATA_DIR }))).toBe(sound);
+  });
+
+  const DROP = 'DROP TRIGGER events_are_never_deleted;';
+  const ALLOWING = `CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+    WHEN old.stream <> 'plant-bob/2' BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END`;
+
+  test.for<[what: string, sql: string, ...problems: string[]]>([
+    [
+      'missing append-only triggers',
+      `${DROP} DROP TRIGGER events_are_never_updated`,
+      'the log has lost its trigger events_are_never_updated',
+      'the log has lost its trigger events_are_never_deleted',
+    ],
+    ['an altered trigger', `${DROP} ${ALLOWING}`, 'the log has an altered trigger events_are_never_deleted'],
+    [
+      'an unknown trigger',
+      'CREATE TRIGGER other BEFORE INSERT ON events BEGIN SELECT RAISE(IGNORE); END',
+      'the log has an unknown trigger other',
+    ],
+  ])('%s, also if it is --quick', async ([, sql, ...expected]) => {
+    const DATA_DIR = logWith({ events: 12 });
+    using db = new DatabaseSync(fileIn(DATA_DIR));
+    db.exec(sql);
+    for (const quick of [[], ['--quick']]) {
+      const { code, stdout } = await runCli(['verify', '--json', ...quick], { DATA_DIR });
+      expect({ code, problems: problemsIn(stdout) }).toEqual({ code: 1, problems: expected });
+    }
+  });
+});

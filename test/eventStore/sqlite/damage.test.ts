@@ -1,0 +1,145 @@
+import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  type EventStore,
+  LogDamaged,
+  NO_STREAM,
+  StoreUnavailable,
+} from '../../../src/eventStore/eventStore.ts';
+import { UnusableLog } from '../../../src/eventStore/sqlite/file.ts';
+import { openSqliteStore } from '../../../src/eventStore/sqlite/store.ts';
+import { damagePage } from '../../support/damage.ts';
+import { dirWith, openIn } from '../../support/stores.ts';
+import { tempDir } from '../../support/tempDir.ts';
+import { event, everything } from '../contract.ts';
+
+/** A store with what it reports; the caller may have made it unusable, so closing it may fail. */
+async function openReporting(dir: string) {
+  const reports = { damage: [] as Error[], fatal: [] as Error[] };
+  const store = await openSqliteStore({
+    file: join(dir, 'log.db'),
+    now: () => new Date(),
+    onDamage: (error) => reports.damage.push(error),
+    onFatal: (error) => reports.fatal.push(error),
+  });
+  onTestFinished(() => store.close());
+  return { file: join(dir, 'log.db'), store, reports };
+}
+
+const append = ({ store }: Awaited<ReturnType<typeof openReporting>>, id: string) =>
+  store.append(`plant-alice/${id}`, event(id), NO_STREAM);
+
+describe('a log that turns out to be damaged', () => {
+  test('while it is written accepts no appends any more, and reports it once', async () => {
+    const dir = await dirWith(3);
+    damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
+    const opened = await openReporting(dir);
+    expect(opened.store.appendsRefused).toBeUndefined();
+    await expect(append(opened, 'a')).rejects.toThrow(StoreUnavailable);
+    const reason = 'the log is damaged: database disk image is malformed';
+    await expect.poll(() => opened.store.appendsRefused).toBe(reason);
+    await expect(async () => append(opened, 'b')).rejects.toThrow(LogDamaged);
+    expect(opened.reports).toEqual({ damage: [new LogDamaged(reason)], fatal: [] });
+    expect(await opened.store.readEvent(3n)).toMatchObject({ position: 3n });
+  });
+
+  test('while it is read accepts no appends any more', async () => {
+    const dir = await dirWith(3);
+    damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
+    const opened = await openReporting(dir);
+    await expect(opened.store.readStream('plant-u1/1', 1)).rejects.toThrow(LogDamaged);
+    expect(opened.store.appendsRefused).toBe(opened.reports.damage[0]?.message);
+    expect(opened.reports.damage).toHaveLength(1);
+    await expect(async () => append(opened, 'a')).rejects.toThrow(LogDamaged);
+  });
+});
+
+async function appendMore(log: EventStore, events: number): Promise<void> {
+  const append = (i: number) => log.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM);
+  await Promise.all(Array.from({ length: events }, (_, i) => append(i)));
+}
+
+/** A copy of the files of a log of three events that is open with more events, as after a crash. */
+async function crashed(events: number) {
+  const [from, dir] = [await dirWith(3), tempDir()];
+  const old = join(tempDir(), 'old.db');
+  copyFileSync(join(from, 'log.db'), old);
+  await appendMore(await openIn(from), events);
+  cpSync(from, dir, { recursive: true });
+  return { dir, file: join(dir, 'log.db'), old };
+}
+
+/** The message with which a log is not opened, and its files are not changed. */
+async function refusal(dir: string): Promise<string> {
+  const contents = () => ['log.db', 'log.db-wal'].map((name) => readFileSync(join(dir, name), 'base64'));
+  const before = contents();
+  const outcome = await openIn(dir).catch((error: unknown) => error);
+  expect(outcome).toBeInstanceOf(UnusableLog);
+  expect(contents()).toEqual(before);
+  return (outcome as Error).message;
+}
+
+const REMOVE_WAL = /^[^\n]+ remove log\.db-wal and log\.db-shm$/;
+
+describe('a log that was not closed', () => {
+  test('is opened with all its events', async () => {
+    const { dir } = await crashed(50);
+    expect(await everything(await openIn(dir))).toHaveLength(53);
+  });
+
+  test('is opened without an incomplete transaction', async () => {
+    const { dir, file } = await crashed(1);
+    truncateSync(`${file}-wal`, 1_000);
+    expect(await everything(await openIn(dir))).toHaveLength(3);
+  });
+
+  test('is not opened if a page is damaged', async () => {
+    const { dir, file } = await crashed(50);
+    damagePage(file, 'log');
+    expect(await refusal(dir)).toMatch(/log\.db: it is damaged: .*; restore a backup;/);
+  });
+
+  test('is not opened if log.db is an older backup', async () => {
+    const { dir, file, old } = await crashed(50);
+    using db = new DatabaseSync(old);
+    const backup = join(tempDir(), 'backup.db');
+    db.prepare('VACUUM INTO ?').run(backup);
+    copyFileSync(backup, file);
+    expect(await refusal(dir)).toMatch(REMOVE_WAL);
+    for (const part of ['-wal', '-shm']) rmSync(`${file}${part}`);
+    expect(await everything(await openIn(dir))).toHaveLength(3);
+  });
+
+  test('is not opened if log.db is an older copy', async () => {
+    const [from, dir] = [await dirWith(3), tempDir()];
+    const old = join(tempDir(), 'old.db');
+    copyFileSync(join(from, 'log.db'), old);
+    const more = await openIn(from);
+    await appendMore(more, 500);
+    await more.close(); // moves them into log.db
+    const again = await openIn(from);
+    // The last in every index: on pages that the older file does not have, so its own pages are consistent.
+    await again.append('plant-zoe/1', { ...event('last'), id: 'f'.repeat(36) }, NO_STREAM);
+    cpSync(from, dir, { recursive: true });
+    copyFileSync(old, join(dir, 'log.db'));
+    expect(await refusal(dir)).toMatch(REMOVE_WAL);
+  });
+});
+
+describe('the file of an open log', () => {
+  test.for<[what: string, change: (file: string) => void]>([
+    ['deleted', (file) => rmSync(file)],
+    ['replaced', (file) => void [copyFileSync(file, `${file}.new`), renameSync(`${file}.new`, file)]],
+    ['without its write-ahead log', (file) => rmSync(`${file}-wal`)],
+  ])('%s makes an append fail, and is fatal', async ([, change]) => {
+    const opened = await openReporting(await dirWith(3));
+    await append(opened, 'before');
+    change(opened.file);
+    await expect(append(opened, 'after')).rejects.toThrow(StoreUnavailable);
+    expect(opened.reports.fatal.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/log\.db(-wal)? was deleted or replaced while the service was running$/),
+    ]);
+  });
+});

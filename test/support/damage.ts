@@ -1,0 +1,16 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+
+/** Fills the first page of a table or an index with garbage, as a failing disk does. */
+export function damagePage(file: string, name: string): void {
+  const { rootpage, size } = pageOf(file, name);
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, (rootpage - 1) * size, rootpage * size));
+}
+
+/** The number of the first page of a table or an index, and the size of a page in bytes. */
+export function pageOf(file: string, name: string): { rootpage: number; size: number } {
+  using db = new DatabaseSync(file, { readOnly: true });
+  const sql = 'SELECT rootpage, page_size AS size FROM sqlite_schema, pragma_page_size WHERE name = ?';
+  return db.prepare(sql).get(name) as { rootpage: number; size: number };
+}
