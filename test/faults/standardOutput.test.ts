@@ -67,7 +67,7 @@ const droppedIn = (text: string): number =>
   );
 
 describe('standard output that nobody reads', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)(
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'does not keep the service from serving and ending on %s',
     async (signal) => {
       const server = await serve('pipe');
