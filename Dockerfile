@@ -26,4 +26,4 @@ USER node
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
 # Without the flag, SIGUSR1 would open a debugger.
-CMD ["node", "--disable-sigusr1", "src/main.ts"]
+CMD ["node", "--disable-sigusr1", "src/main.js"]
