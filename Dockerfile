@@ -25,4 +25,5 @@ USER node
 # Live, not ready: an orchestrator replaces unhealthy containers, which does not help when the event store is unavailable.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
-CMD ["node", "src/main.ts"]
+# Without the flag, SIGUSR1 would open a debugger.
+CMD ["node", "--disable-sigusr1", "src/main.js"]

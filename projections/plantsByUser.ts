@@ -5,7 +5,7 @@ import { parsePlantEvent } from '../src/plants/events.ts';
 import type { Checkpoint, View } from './view.ts';
 import { ViewDamaged, ViewFile, type ViewFormat } from './viewFile.ts';
 
-/** The plants after a position, up to another one, at most `limit` of them. */
+/** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
 export type PageQuery = { after: Position; upTo: Position; limit: number };
 
 /**
@@ -50,6 +50,8 @@ export function evolve(
   }
 }
 
+/** A page ends when its plants have so many bytes, however few plants that is. */
+export const PAGE_BYTES = 256 * 1024;
 /** Bytes of cached pages. */
 const CACHE_BYTES = 64 * 1024 * 1024;
 
@@ -158,26 +160,35 @@ export class PlantsByUser implements View {
     this.#cache.delete(row.user);
   }
 
-  #readPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
-    const saved = this.#file.read(({ page }) => page.get(user, after, upTo, limit)) as {
-      plants: string | null;
-      count: bigint;
-      last: Position | null;
-      number: bigint | null;
-    };
+  #readPage(user: string, query: PageQuery): PlantPage {
+    const { after, upTo, limit } = query;
+    const saved = this.#readSaved(user, query);
     let plants = saved.plants ?? '';
     let last = saved.last ?? after;
     let count = Number(saved.count);
-    if (count === limit && this.#countSaved(user, upTo) > numberOf(saved))
+    let bytes = Buffer.byteLength(plants);
+    const isFull = (): boolean => count === limit || bytes >= PAGE_BYTES;
+    if (isFull() && this.#countSaved(user, upTo) > numberOf(saved))
       return { plants, count, last, hasMore: true };
     for (const row of this.#unsavedRows.get(user) ?? []) {
       if (row.position <= last || row.position > upTo) continue;
-      if (count === limit) return { plants, count, last, hasMore: true };
+      if (isFull()) return { plants, count, last, hasMore: true };
       plants = count === 0 ? row.plant : `${plants},${row.plant}`;
       last = row.position;
+      bytes += Buffer.byteLength(row.plant);
       count++;
     }
     return { plants, count, last, hasMore: false };
+  }
+
+  /** Large plants are read one by one, since SQLite would read all of them before it counts their bytes. */
+  #readSaved(user: string, { after, upTo, limit }: PageQuery): SavedPage {
+    const largest = Math.floor(PAGE_BYTES / limit);
+    return this.#file.read(({ larger, page, rows }) =>
+      larger.get(user, after, upTo, limit, largest) === undefined
+        ? (page.get(user, after, upTo, limit) as SavedPage)
+        : takePage(rows.iterate(user, after, upTo, limit) as Iterable<SavedRow>),
+    );
   }
 
   /** How many plants of a user were created up to a position. */
@@ -216,6 +227,28 @@ export class PlantsByUser implements View {
   }
 }
 
+type SavedRow = { position: Position; number: bigint; plant: string };
+type SavedPage = {
+  plants: string | null;
+  count: number | bigint;
+  last: Position | null;
+  number: bigint | null;
+};
+
+function takePage(rows: Iterable<SavedRow>): SavedPage {
+  const plants: string[] = [];
+  let bytes = 0;
+  let last: SavedRow | undefined;
+  for (const row of rows) {
+    plants.push(row.plant);
+    last = row;
+    bytes += Buffer.byteLength(row.plant) + 1;
+    if (bytes > PAGE_BYTES) break;
+  }
+  const { position = null, number = null } = last ?? {};
+  return { plants: plants.join(), count: plants.length, last: position, number };
+}
+
 type LastRow = { position: Position; number: bigint };
 
 const numberOf = (row: unknown): number =>
@@ -231,6 +264,15 @@ function prepare(db: DatabaseSync) {
         SELECT position, number, plant FROM plants WHERE user = ? AND position > ? AND position <= ?
         ORDER BY position LIMIT ?
       )`),
+    larger: db.prepare(`
+      SELECT 1 FROM (
+        SELECT octet_length(plant) AS bytes FROM plants WHERE user = ? AND position > ? AND position <= ?
+        ORDER BY position LIMIT ?
+      )
+      WHERE bytes > ? LIMIT 1`),
+    rows: db.prepare(`
+      SELECT position, number, plant FROM plants WHERE user = ? AND position > ? AND position <= ?
+      ORDER BY position LIMIT ?`),
     last: db.prepare(
       'SELECT position, number FROM plants WHERE user = ? AND position <= ? ORDER BY position DESC LIMIT 1',
     ),

@@ -7,6 +7,7 @@ import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
+import { TooManyLists } from './listsInFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
 export const API_ERRORS = {
@@ -15,6 +16,7 @@ export const API_ERRORS = {
   noToken: 40101,
   invalidToken: 40102,
   insufficientScope: 40301,
+  tooManyLists: 42901,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
@@ -46,6 +48,7 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const challenge = `${REALM}, error="insufficient_scope", scope="${error.scope}"`;
     return errorResponse(API_ERRORS.insufficientScope, error.message, { 'www-authenticate': challenge });
   }
+  if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

@@ -1,7 +1,9 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import { type ErrorDescriptions, publish } from '../http/openapi.ts';
+import { MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
 
+const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
 const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
 
 /** What the statuses mean in this API. */
@@ -14,12 +16,16 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   413: { description: 'The body is larger than 64 KiB.' },
   415: { description: 'The body is not application/json in UTF-8.' },
   417: { description: 'The Expect field is not supported.' },
+  429: {
+    description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry.`,
+    headers: RETRY_AFTER,
+  },
   431: { description: 'The header fields are too large.' },
   500: { description: 'Internal server error.' },
   503: {
     description:
       'The event store (50301), the view (50302) or the identity provider (50303) is unavailable; retry.',
-    headers: { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) },
+    headers: RETRY_AFTER,
   },
 };
 

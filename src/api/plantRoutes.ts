@@ -12,6 +12,7 @@ import { limitSchema } from '../http/limit.ts';
 import { errorResponses, jsonResponse } from '../http/openapi.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
+import { ListsInFlight } from './listsInFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -57,8 +58,12 @@ const ERRORS = errorResponses(
   503,
 );
 const BODY_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 413, 415);
+const LIST_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 429);
 
-/** Plants read at a time: a longer list is streamed, so that it takes no more memory than a page. */
+/**
+ * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
+ * no more memory than a page.
+ */
 const PAGE_SIZE = 500;
 
 type Dependencies = {
@@ -73,6 +78,7 @@ type Dependencies = {
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, readYourWrites, now, newEventId } = deps;
   const { plantsByUser } = deps.views;
+  const listsInFlight = new ListsInFlight();
 
   app.post(
     '/plants',
@@ -111,6 +117,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         response: {
           200: jsonResponse('Your plants.', Type.Array(Plant), { 'Log-Position': LogPosition, Link }),
           ...ERRORS,
+          ...LIST_ERRORS,
         },
       },
     },
@@ -127,15 +134,16 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
+      listsInFlight.add(user, reply.raw);
       const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
       const next = nextPage(user, first, { after, upTo, limit });
       if (next !== undefined) {
         const cursor = formatLogPosition(logId, next);
         reply.header('link', `</plants?limit=${limit}&after=${cursor}>; rel="next"`);
       }
-      if (limit <= PAGE_SIZE || !first.hasMore) return `[${first.plants}]`;
+      if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
       if (method === 'HEAD') return Readable.from([]);
-      return Readable.from(jsonArray(user, first, { after, upTo, limit }), { highWaterMark: 1 });
+      return Readable.from(jsonArray(user, first, { after, upTo, limit }), { highWaterMark: 0 });
     },
   );
 
@@ -150,9 +158,13 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   });
 
   /** The position of the last of the first `limit` plants, if there are more. */
-  function nextPage(user: string, { last, hasMore }: PlantPage, query: PageQuery): Position | undefined {
+  function nextPage(
+    user: string,
+    { last, count, hasMore }: PlantPage,
+    query: PageQuery,
+  ): Position | undefined {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
-    return query.limit <= PAGE_SIZE ? last : plantsByUser.nextPage(user, query);
+    return count === query.limit ? last : plantsByUser.nextPage(user, query);
   }
 
   /**
@@ -161,11 +173,10 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
    */
   async function* jsonArray(
     user: string,
-    first: PlantPage,
+    page: PlantPage,
     { upTo, limit }: PageQuery,
   ): AsyncGenerator<string> {
-    yield `[${first.plants}`;
-    let page = first;
+    yield `[${page.plants}`;
     for (let left = limit - page.count; page.hasMore && left > 0; left -= page.count) {
       await nextTurn();
       page = plantsByUser.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE_SIZE) });

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import pino, { type Logger } from 'pino';
-import pretty from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
 import { readConfig } from '../config.ts';
 import { type Service, startService } from '../service.ts';
 import { firstSteps, tokenHint } from './firstSteps.ts';
+import { type LogOutput, logOutput } from './logOutput.ts';
 import { Progress } from './progress.ts';
 import { handleSignals } from './signals.ts';
 
@@ -21,14 +21,16 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
   process.umask(0o077); // the data is the owner's, whatever the directory's mode is
   const onTerminal = process.stdout.isTTY === true;
-  const destination = onTerminal ? pretty({ sync: true }) : pino.destination({ sync: false });
+  // Not process.stdout, whose lines would wait without bound. It has made a pipe non-blocking.
+  const output = logOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
+  const prettify = onTerminal ? prettyFactory({}) : (line: string) => line;
   const logger = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    destination,
+    { write: (line) => output.write(prettify(line)) },
   );
   const die = (error: unknown, message: string): void => {
     logger.fatal({ err: error }, message);
-    process.exit(1);
+    void exit(process, output, 1);
   };
   process.on('uncaughtException', (error) => die(error, 'uncaught exception'));
   process.on('unhandledRejection', (error) => die(error, 'unhandled rejection'));
@@ -42,26 +44,26 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   shutDownOnSignal(process, {
     starting,
     logger,
-    flush: async () => onTerminal || (await ended(destination)),
+    exit: () => exit(process, output, 0),
   });
-  const service = await starting;
+  const service = await starting.catch(async (error) => {
+    await output.end();
+    throw error;
+  });
   if (config.jwksUrl) return;
   logger.info(tokenHint(config));
-  if (service.isNew) process.stdout.write(firstSteps(config, service.url));
+  if (service.isNew) output.write(firstSteps(config, service.url));
 }
 
-/**
- * Resolves when everything is written: `process.exit` would write a line again that is just being written.
- */
-async function ended(destination: NodeJS.EventEmitter & { end(): void }): Promise<void> {
-  const closed = once(destination, 'close');
-  destination.end();
-  await closed;
+/** Ends the process when its log lines are written, or cannot be. */
+async function exit(process: NodeJS.Process, output: LogOutput, code: number): Promise<void> {
+  if (await output.end()) process.exit(code);
+  process.kill(process.pid, 'SIGKILL');
 }
 
-type Shutdown = { starting: Promise<Service>; logger: Logger; flush: () => Promise<unknown> };
+type Shutdown = { starting: Promise<Service>; logger: Logger; exit: () => Promise<void> };
 
-function shutDownOnSignal(process: NodeJS.Process, { starting, logger, flush }: Shutdown): void {
+function shutDownOnSignal(process: NodeJS.Process, { starting, logger, exit }: Shutdown): void {
   const shutDown = async (signal: NodeJS.Signals): Promise<void> => {
     logger.info({ signal }, 'closing');
     try {
@@ -73,8 +75,7 @@ function shutDownOnSignal(process: NodeJS.Process, { starting, logger, flush }: 
     } catch (error) {
       logger.error({ err: error }, 'shutdown failed');
     }
-    await flush();
-    process.exit(0);
+    await exit();
   };
   handleSignals(process, {
     stop: (signal) => void shutDown(signal),

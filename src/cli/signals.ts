@@ -13,7 +13,7 @@ type Handlers = {
   timeoutMs: number;
 };
 
-/** Handles SIGTERM and SIGINT: the first one stops the process gracefully, the next one at once. */
+/** Handles SIGTERM, SIGINT and SIGHUP: the first one stops the process gracefully, the next one at once. */
 export function handleSignals(
   process: Pick<NodeJS.EventEmitter, 'on'>,
   { stop, force, timeoutMs }: Handlers,
@@ -29,5 +29,5 @@ export function handleSignals(
     setTimeout(force, timeoutMs, signal).unref();
     stop(signal);
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, handle);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, handle);
 }

@@ -3,17 +3,21 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorResponse, toErrorResponse, toParserErrorResponse } from './errors.ts';
+import { refusalLog } from './refusalLog.ts';
 
 /** Maps the errors of the application to responses; undefined for others. */
 export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** The error handler of the server. Server errors are logged. */
+/** The error handler of the server. Server errors are logged; those that a full disk would repeat, together. */
 export function errorHandler(errorTable: ErrorTable): ErrorHandler {
+  const logRefusal = refusalLog();
   return (error, request, reply) => {
     const { status, body, headers } = errorTable(error) ?? toErrorResponse(error);
-    if (status >= 500) request.log.error({ err: error }, 'request failed');
+    if (status === 503)
+      logRefusal({ logger: request.server.log, error: body.error, reason: (error as Error).message });
+    else if (status >= 500) request.log.error({ err: error }, 'request failed');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
   };
 }

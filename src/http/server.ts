@@ -32,6 +32,7 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
  */
 const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
+const EXPOSED_HEADERS = ['Link', 'Log-Position', 'Request-Id', 'Retry-After'];
 /** Parameters in paths are limited by the size of a request's head only. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
@@ -58,6 +59,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
       prepareReply(request, reply);
+      addCorsHeaders(request, reply, corsOrigins); // no hook runs
       handleError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
@@ -112,7 +114,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
     const options = {
       origin: [...corsOrigins],
       allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position'],
-      exposedHeaders: ['Link', 'Log-Position', 'Request-Id', 'Retry-After'],
+      exposedHeaders: EXPOSED_HEADERS,
       strictPreflight: false,
       maxAge: CORS_MAX_AGE_S,
     };
@@ -139,6 +141,14 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
 function prepareReply(request: FastifyRequest, reply: FastifyReply): void {
   logWhenClosed(request, reply);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
+}
+
+/** What the CORS plugin adds in its hook, for responses to requests without one. */
+function addCorsHeaders({ headers }: FastifyRequest, reply: FastifyReply, origins: readonly string[]): void {
+  if (origins.length === 0) return;
+  reply.header('vary', 'Origin').header('access-control-expose-headers', EXPOSED_HEADERS.join(', '));
+  if (headers.origin !== undefined && origins.includes(headers.origin))
+    reply.header('access-control-allow-origin', headers.origin);
 }
 
 /** The path as the router decodes it: an encoded slash separates nothing. */

@@ -32,6 +32,7 @@ const REFUSED: [number, string, RequestInit?][] = [
   [401, '/plants', { headers: { authorization: 'Bearer nonsense' } }],
   [401, '/events'],
   [404, '/nothing'],
+  [400, '/%zz'],
   [405, '/plants', { method: 'DELETE' }],
   [405, '/health/live', { method: 'POST' }],
 ];

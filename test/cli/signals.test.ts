@@ -21,7 +21,7 @@ function fakeProcess() {
   return { calls, send: (signal: NodeJS.Signals) => void process.emit(signal, signal) };
 }
 
-describe.for(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
+describe.for(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
   test('is ignored when it is repeated within the window', () => {
     const { calls, send } = fakeProcess();
     send(signal);

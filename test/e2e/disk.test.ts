@@ -46,6 +46,8 @@ describe.skipIf(!canMount)('a full disk', () => {
     expect(await (await untilAvailable(() => alice.get())).json()).toEqual(after);
     process.kill(server.pid, 'SIGTERM');
     expect((await server.ended).code).toBe(0);
+    expect(server.stdout()).toMatch(/"error":50301,"reason":"[^"]+","requests":1,"msg":"requests refused"/);
+    expect(server.stdout()).not.toMatch(/StoreUnavailable.*\\n +at /);
 
     const kept = tempDir(); // SQLite cannot open it through the path of this process
     cpSync(visiblePath, kept, { recursive: true });

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import sonicBoom from 'sonic-boom';
+import { finishedWithin } from '../time/sleep.ts';
+
+/** Bytes of lines that wait while standard output cannot be written; further lines are dropped. */
+const MAX_WAITING_BYTES = 1024 * 1024;
+/** A write that failed, as on a full disk, is retried so often, in milliseconds. */
+const RETRY_INTERVAL_MS = 100;
+/** Time for the lines that wait when the process ends, in milliseconds. */
+const FLUSH_TIMEOUT_MS = 2_000;
+/** Time for a write that does not return, as to a terminal that is stopped, in milliseconds. */
+const STUCK_TIMEOUT_MS = 2 * FLUSH_TIMEOUT_MS;
+
+export type LogOutput = {
+  /** Writes lines, or drops them: it never waits, and never throws. */
+  write(lines: string): void;
+  /**
+   * Writes what waits, as far as that is possible in time. Resolves with false if a thread still waits for a
+   * write: `process.exit` would wait for that thread.
+   */
+  end(): Promise<boolean>;
+};
+
+/**
+ * Log lines on a file descriptor, which must not block if it is a pipe. `onDropped` is called with the number
+ * of lines that were dropped, once lines can be written again.
+ */
+export function logOutput(fd: number, onDropped: (lines: number) => void): LogOutput {
+  let dropped = 0;
+  let isRetrying = false;
+  let ended: Promise<boolean> | undefined;
+  let isOverdue = false;
+  const output = new sonicBoom.SonicBoom({
+    fd,
+    sync: false,
+    maxLength: MAX_WAITING_BYTES,
+    retryEAGAIN: () => !isOverdue, // a pipe that is full
+  });
+  output.on('drop', () => void dropped++);
+  output.on('drain', () => {
+    if (dropped === 0) return;
+    const lines = dropped;
+    dropped = 0;
+    onDropped(lines);
+  });
+  // What could not be written is kept, and written before what is written next.
+  output.on('error', () => {
+    if (isRetrying) return;
+    isRetrying = true;
+    setTimeout(() => {
+      isRetrying = false;
+      if (!ended) output.write('');
+    }, RETRY_INTERVAL_MS).unref();
+  });
+
+  async function end(): Promise<boolean> {
+    const timer = setTimeout(() => {
+      isOverdue = true;
+    }, FLUSH_TIMEOUT_MS);
+    let isStuck = true;
+    const closedOrFailed = once(output, 'close')
+      .catch(() => {})
+      .then(() => {
+        isStuck = false;
+      });
+    output.end();
+    await finishedWithin(STUCK_TIMEOUT_MS, closedOrFailed);
+    clearTimeout(timer);
+    return !isStuck;
+  }
+
+  return {
+    write(lines) {
+      if (!ended) output.write(lines);
+    },
+    end() {
+      ended ??= end();
+      return ended;
+    },
+  };
+}

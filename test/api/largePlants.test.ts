@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
+import { openViews } from '../../projections/views.ts';
+import { MAX_LISTS_IN_FLIGHT } from '../../src/api/listsInFlight.ts';
+import { created } from '../projections/created.ts';
+import { appOver } from '../support/appOver.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+/** More than the buffers of a connection hold. */
+const PLANTS = 600;
+const NAMES = Array.from({ length: PLANTS }, (_, i) => `${i} ${'x'.repeat(30_000)}`);
+
+/** The API over a view with alice's large plants, and a plant of bob. */
+async function serve() {
+  const resources = new AsyncDisposableStack();
+  const { plantsByUser } = openViews(tempDir(), resources);
+  onTestFinished(() => resources.disposeAsync());
+  plantsByUser.reset('m');
+  const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
+  plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());
+  plantsByUser.save();
+  const { app, url } = await appOver({}, { plantsByUser });
+  const get = (user: string, query = '') =>
+    fetch(`${url}/plants${query}`, { headers: { authorization: `Bearer ${user}` } });
+  /** Requests all plants of a user, and reads nothing. Resolves when the server has the request. */
+  const neverRead = async (user: string): Promise<{ client: Socket; server: Socket }> => {
+    const accepted = once(app.server, 'connection');
+    const { hostname, port } = new URL(url);
+    const client = connect(Number(port), hostname).pause();
+    client.on('error', () => {});
+    onTestFinished(() => void client.destroy());
+    const [server] = await accepted;
+    const requested = once(app.server, 'request');
+    client.write(`GET /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${user}\r\n\r\n`);
+    await requested;
+    return { client, server };
+  };
+  return { get, neverRead };
+}
+
+const namesIn = async (response: Response): Promise<string[]> =>
+  ((await response.json()) as { name: string }[]).map(({ name }) => name);
+
+describe('a list of large plants', () => {
+  test.each([7, 500])('has limit=%i of them, and Link continues it', async (limit) => {
+    const { get } = await serve();
+    const response = await get('alice', `?limit=${limit}`);
+    expect(response.headers.get('link')).toBe(`</plants?limit=${limit}&after=m.${limit}>; rel="next"`);
+    expect(await namesIn(response)).toEqual(NAMES.slice(0, limit));
+    const rest = await get('alice', `?limit=${limit}&after=m.${limit}`);
+    expect(await namesIn(rest)).toEqual(NAMES.slice(limit, 2 * limit));
+  });
+
+  test.each(['', '?limit=600'])('has all of them: /plants%s', async (query) => {
+    const { get } = await serve();
+    const response = await get('alice', query);
+    expect(response.headers.get('link')).toBeNull();
+    expect(await namesIn(response)).toEqual(NAMES);
+  });
+
+  test('waits in no more memory than a page for a client that does not read', async () => {
+    const { neverRead } = await serve();
+    const { server } = await neverRead('alice');
+    await expect.poll(() => server.writableLength).toBeGreaterThan(0);
+    expect(server.writableLength).toBeLessThan(2 * PAGE_BYTES);
+  });
+});
+
+test('more lists in flight than a user may have are 42901, until one is closed', async () => {
+  const { get, neverRead } = await serve();
+  const unread = [];
+  for (let i = 0; i < MAX_LISTS_IN_FLIGHT; i++) unread.push(await neverRead('alice'));
+  const refused = await get('alice', '?limit=1');
+  expect(refused.headers.get('retry-after')).toBe('1');
+  await refusedWith(42901, refused);
+  expect(await namesIn(await get('bob'))).toEqual(['Oak']);
+  unread[0]?.client.destroy();
+  await expect.poll(async () => (await get('alice', '?limit=1')).status).toBe(200);
+});

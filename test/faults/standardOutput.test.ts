@@ -1,0 +1,146 @@
+import { type SpawnOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { Readable } from 'node:stream';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { canMount, smallDisk } from '../support/disk.ts';
+import { MAIN, NODE, ROOT, signalGroup } from '../support/process.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+/** Requests whose log lines are more than a pipe and the queue of lines hold. */
+const REQUESTS = 200;
+const LONG_PATH = `/${'x'.repeat(15_000)}`;
+/** Throws an uncaught exception on SIGUSR2. */
+const THROW = encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("thrown")})');
+
+async function freePort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return String(port);
+}
+
+/** The service, live, with this standard output. */
+async function serve(stdout: 'pipe' | number, command = [NODE, MAIN]) {
+  const PORT = await freePort();
+  const [file = '', ...args] = command;
+  const options: SpawnOptions = {
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      PORT,
+      DATA_DIR: tempDir(),
+      NODE_OPTIONS: `--import=data:text/javascript,${THROW}`,
+    },
+    stdio: ['ignore', stdout, 'inherit'],
+    detached: true,
+  };
+  const child = spawn(file, args, options);
+  const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
+  onTestFinished(async () => {
+    if (child.pid) signalGroup(child.pid, 'SIGKILL');
+    await ended;
+  });
+  const url = `http://127.0.0.1:${PORT}`;
+  const isLive = async () => (await fetch(`${url}/health/live`).catch(() => undefined))?.status === 200;
+  await expect.poll(async () => child.exitCode ?? (await isLive())).toBe(true);
+  return {
+    stdout: child.stdout as Readable,
+    isLive,
+    kill: (signal: NodeJS.Signals) => child.kill(signal),
+    ended,
+    /** Sends requests with long log lines. */
+    async load(): Promise<void> {
+      for (let i = 0; i < REQUESTS; i++) expect((await fetch(`${url}${LONG_PATH}`)).status).toBe(404);
+    },
+  };
+}
+
+const countOf = (text: string, part: string): number => text.split(part).length - 1;
+const droppedIn = (text: string): number =>
+  [...text.matchAll(/"lines":(\d+),"msg":"dropped log lines"/g)].reduce(
+    (sum, [, lines]) => sum + Number(lines),
+    0,
+  );
+
+describe('standard output that nobody reads', () => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'does not keep the service from serving and ending on %s',
+    async (signal) => {
+      const server = await serve('pipe');
+      await server.load();
+      expect(await server.isLive()).toBe(true);
+      server.kill(signal);
+      expect(await server.ended).toEqual({ code: 0, signal: null });
+    },
+  );
+
+  test('does not keep the process from ending after an uncaught exception', async () => {
+    const server = await serve('pipe');
+    await server.load();
+    server.kill('SIGUSR2');
+    expect(await server.ended).toEqual({ code: 1, signal: null });
+  });
+
+  test('gets the number of dropped lines, and all later lines, when it is read again', async () => {
+    const server = await serve('pipe');
+    await server.load();
+    let text = '';
+    server.stdout.setEncoding('utf8').on('data', (part) => {
+      text += part;
+    });
+    await expect.poll(() => droppedIn(text)).toBeGreaterThan(0);
+    expect(countOf(text, LONG_PATH) + droppedIn(text)).toBe(REQUESTS);
+    const closed = once(server.stdout, 'close');
+    server.kill('SIGTERM');
+    expect(await server.ended).toEqual({ code: 0, signal: null });
+    await closed;
+    expect(text).toMatch(/"closing".*\n.*"closed"\}\n$/);
+  });
+});
+
+test('a closed standard output does not keep the service from serving and ending', async () => {
+  const server = await serve('pipe');
+  server.stdout.destroy();
+  await server.load();
+  expect(await server.isLive()).toBe(true);
+  server.kill('SIGTERM');
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+});
+
+describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () => {
+  test.each([
+    ['SIGTERM', 0],
+    ['SIGUSR2', 1],
+  ] as const)('does not keep the service from serving and ending on %s', async (signal, code) => {
+    const full = openSync('/dev/full', 'a');
+    onTestFinished(() => closeSync(full));
+    const server = await serve(full);
+    await server.load();
+    expect(await server.isLive()).toBe(true);
+    server.kill(signal);
+    expect(await server.ended).toEqual({ code, signal: null });
+  });
+
+  test.skipIf(!canMount)('is written again when there is space', async () => {
+    const { dir, visiblePath, command, fill, free } = await smallDisk();
+    const log = () => readFileSync(`${visiblePath}.log`, 'utf8');
+    const [enter, into] = [
+      command.slice(0, -2),
+      ['sh', '-c', 'exec "$1" "$2" >> "$0"', `${dir}.log`, NODE, MAIN],
+    ];
+    const server = await serve('pipe', [...enter, ...into]);
+    fill();
+    await server.load();
+    expect(await server.isLive()).toBe(true);
+    free();
+    await expect.poll(() => droppedIn(log())).toBeGreaterThan(0);
+    server.kill('SIGTERM');
+    expect(await server.ended).toEqual({ code: 0, signal: null });
+    expect(log()).toMatch(/"closing".*\n.*"closed"\}\n$/);
+    expect(countOf(log(), LONG_PATH) + droppedIn(log())).toBe(REQUESTS);
+  });
+});
