@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from './fsyncPath.ts';
 import { hasSqliteCode, SQLITE } from './sqlite.ts';
 
 export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
@@ -8,13 +9,18 @@ const lockFile = (dataDir: string): string => join(dataDir, 'lock.db');
 
 /** Creates the data directory, accessible to its owner only, if it does not exist. */
 export function createDataDir(dir: string): void {
-  mkdirSync(dirname(resolve(dir)), { recursive: true });
+  const path = resolve(dir);
+  const firstCreated = mkdirSync(dirname(path), { recursive: true }) ?? path;
   // Not recursive: where the system refuses it with ENOENT, Node never returns from a recursive mkdir.
   try {
     mkdirSync(dir, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return;
   }
+  // What is in a directory survives a power cut only if the directory does.
+  for (let created = path; created.length >= firstCreated.length; created = dirname(created))
+    fsyncPath(dirname(created));
 }
 
 /** The data directory belongs to another process. */
