@@ -15,7 +15,7 @@ import { verifyDir } from '../support/verifyDir.ts';
 
 // The disk after a power cut at any step of recorded processes has what was synced, and any part of the rest.
 
-const CUTS_PER_STAGE = 11;
+const CUTS_PER_STAGE = 10;
 /** Every so many cuts, the next service is a process. */
 const CUTS_PER_PROCESS = 8;
 const LIKELIHOODS = [0, 0.1, 0.5, 0.9, 1];

@@ -57,7 +57,7 @@ class File {
   /** What the processes read. */
   readonly cached = new Content();
   readonly onDisk = new Content();
-  readonly #dirty = new Set<number>();
+  #dirty: { start: number; end: number }[] = [];
   readonly #sectorBytes: number;
 
   constructor(sectorBytes: number) {
@@ -69,30 +69,28 @@ class File {
     cached.reserve(at + bytes.length);
     bytes.copy(cached.bytes, at);
     cached.size = Math.max(cached.size, at + bytes.length);
-    const last = Math.floor((at + bytes.length - 1) / this.#sectorBytes);
-    for (let sector = Math.floor(at / this.#sectorBytes); sector <= last; sector++) {
-      this.#dirty.add(sector);
-      if (isWrittenBack('content')) this.#writeBack(sector);
-    }
+    const end = at + bytes.length;
+    this.#dirty.push({ start: at, end });
+    for (let sector = Math.floor(at / this.#sectorBytes); sector * this.#sectorBytes < end; sector++)
+      if (isWrittenBack('content'))
+        this.#writeBack(sector * this.#sectorBytes, (sector + 1) * this.#sectorBytes);
     if (isWrittenBack('content')) onDisk.size = cached.size;
   }
 
   truncate(size: number, isWrittenBack: Chance): void {
-    for (let at = size; at < this.cached.size; at += this.#sectorBytes)
-      this.#dirty.add(Math.floor(at / this.#sectorBytes));
+    if (size < this.cached.size) this.#dirty.push({ start: size, end: this.cached.size });
     this.cached.truncate(size);
     if (isWrittenBack('content')) this.onDisk.truncate(size);
   }
 
   sync(): void {
-    for (const sector of this.#dirty) this.#writeBack(sector);
-    this.#dirty.clear();
+    for (const { start, end } of this.#dirty) this.#writeBack(start, end);
+    this.#dirty = [];
     this.onDisk.truncate(this.cached.size);
   }
 
-  #writeBack(sector: number): void {
+  #writeBack(start: number, end: number): void {
     const { cached, onDisk } = this;
-    const [start, end] = [sector * this.#sectorBytes, (sector + 1) * this.#sectorBytes];
     onDisk.reserve(end);
     onDisk.bytes.fill(0, start, end);
     cached.bytes.copy(onDisk.bytes, start, start, end);
@@ -129,12 +127,16 @@ export class Disk {
   readonly #root: string;
   readonly #cut: Cut;
   readonly #top = new Directory();
+  readonly #lastSync = new Map<string, Step>();
 
   /** The disk when its power is cut. */
   constructor(root: string, steps: readonly Step[], cut: Cut) {
     this.#root = root;
     this.#cut = cut;
-    for (const step of steps) if (step.from < cut.line) this.#apply(step);
+    const begun = steps.filter(({ from }) => from < cut.line);
+    for (const step of begun)
+      if (step.call === 'sync' && this.#isDone(step)) this.#lastSync.set(step.path, step);
+    for (const step of begun) this.#apply(step);
   }
 
   /** What the processes read before the power cut. */
@@ -149,13 +151,15 @@ export class Disk {
 
   #apply(step: Step): void {
     if (step.call === 'acknowledge') return;
-    const isWrittenBack: Chance = (kind) => this.#cut.random() < this.#cut.writeBack[kind];
     const { path } = step;
     if (step.call === 'sync') {
-      const isComplete = step.to < this.#cut.line;
-      if (isComplete && !this.#cut.isIgnored?.(step)) this.#find(path)?.sync();
+      if (this.#isDone(step)) this.#find(path)?.sync();
       return;
     }
+    // What a later sync writes back anyway takes no random numbers: they are most of the time.
+    const isSyncedLater = step.to < (this.#lastSync.get(path)?.from ?? 0);
+    const isWrittenBack: Chance = (kind) =>
+      !(isSyncedLater && kind === 'content') && this.#cut.random() < this.#cut.writeBack[kind];
     const directory = this.#find(dirname(path)) as Directory;
     const name = basename(path);
     const node = directory.cached.get(name);
@@ -183,6 +187,10 @@ export class Disk {
         file.write(step.bytes, step.at === 'end' ? file.cached.size : step.at, isWrittenBack);
       }
     }
+  }
+
+  #isDone(sync: Step): boolean {
+    return sync.to < this.#cut.line && !this.#cut.isIgnored?.(sync);
   }
 
   #find(path: string): File | Directory | undefined {

@@ -57,6 +57,7 @@ export function openLogFile(file: string): DatabaseSync {
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE would bypass the DELETE trigger
+      DELETE FROM log WHERE FALSE; -- fails if SQLite could open the file only for reading
     `);
     // SQLite ignores a failed fsync of the directory, without which a power cut could remove the files.
     fsyncPath(dirname(file));
