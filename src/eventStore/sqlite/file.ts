@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from '../../disk/fsyncPath.ts';
 import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '../../disk/sqlite.ts';
 
 /** 'PLog' in ASCII: the application ID in the header of a log file. */
@@ -56,7 +57,10 @@ export function openLogFile(file: string): DatabaseSync {
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE would bypass the DELETE trigger
+      DELETE FROM log WHERE FALSE; -- fails if SQLite could open the file only for reading
     `);
+    // SQLite ignores a failed fsync of the directory, without which a power cut could remove the files.
+    fsyncPath(dirname(file));
     return db;
   } catch (error) {
     db?.close();

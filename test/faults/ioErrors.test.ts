@@ -1,0 +1,199 @@
+import { cpSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { logFile } from '../../src/disk/dataDir.ts';
+import { rowsIn } from '../support/logs.ts';
+import { canRun, MAIN, NODE, type Process, signalGroup, start } from '../support/process.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { verifyDir } from '../support/verifyDir.ts';
+
+// Each system call of the service on each of its files fails once, in a run of its own (strace).
+
+const CALLS = ['openat', 'write', 'pwrite64', 'ftruncate', 'fsync', 'fdatasync', 'unlink', 'link', 'mkdir'];
+/** Files on which a failed fsync ends the service. */
+const LOG_FILES = ['log.db', 'log.db-wal', 'log.db-journal'];
+const PLANTS = [2, 3, 4];
+/** Requests are repeated so often while they are 503. */
+const ATTEMPTS = 100;
+/** More calls on a file than any run makes. */
+const MAX_CALLS = 100;
+const PARALLEL_RUNS = 3;
+const STACK = /^\s+at /m;
+
+const strace = (trace: string, ...options: string[]): string[] => [
+  ...['strace', '-f', '--seccomp-bpf', '-o', trace, ...options],
+];
+const canInject = canRun('a failing disk', [
+  ...strace('/dev/null', '-P', '/', '-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO:when=1'),
+  'true',
+]);
+
+type Fault = { file: string; call: string; error: string; when?: number };
+
+/** A directory with plant 1 of a server that was killed. */
+async function killedDirectory(): Promise<string> {
+  const dir = tempDir();
+  const server = start({ env: { DATA_DIR: dir } });
+  const as = client(await server.listening(), dir);
+  expect((await as('alice').create(1, { name: 'plant 1' })).status).toBe(200);
+  await server.kill();
+  return dir;
+}
+
+/** What the responses to the POSTs of a plant were; `none` if the server has ended. */
+type Outcome = { id: number; statuses: (number | 'none')[] };
+
+/** Starts a server, creates plants, lists them, and stops it. */
+async function serve(server: Process, dir: string): Promise<{ started: boolean; outcomes: Outcome[] }> {
+  const url = await server.listening().catch(() => undefined);
+  const outcomes = PLANTS.map((id): Outcome => ({ id, statuses: [] }));
+  if (url === undefined) return { started: false, outcomes };
+  const alice = client(url, dir)('alice');
+  for (const { id, statuses } of outcomes) {
+    while (statuses.length < ATTEMPTS && [undefined, 503].includes(statuses.at(-1) as number | undefined)) {
+      if (statuses.length > 0) await pause(20);
+      statuses.push(
+        await alice.create(id, { name: `plant ${id}` }).then(
+          ({ status }) => status,
+          () => 'none',
+        ),
+      );
+    }
+  }
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const response = await alice.get().catch(() => undefined);
+    if (response?.status === 503) {
+      await pause(20);
+      continue;
+    }
+    if (response) {
+      expect(response.status).toBe(200);
+      const acknowledged = outcomes.filter(isAcknowledged).map(({ id }) => ({ name: `plant ${id}` }));
+      expect(await response.json()).toEqual(expect.arrayContaining(acknowledged));
+    }
+    break;
+  }
+  signalGroup(server.pid, 'SIGTERM');
+  return { started: true, outcomes };
+}
+
+const isAcknowledged = ({ statuses }: Outcome): boolean => statuses.at(-1) === 200;
+
+/** Runs the service with a fault; returns whether it was met. */
+async function runWith({ file, call, error, when }: Fault, original: string | undefined): Promise<boolean> {
+  const dir = join(tempDir(), 'data');
+  if (original !== undefined) cpSync(original, dir, { recursive: true });
+  const trace = join(tempDir(), 'trace');
+  const inject = `inject=${call}:error=${error}${when === undefined ? '' : `:when=${when}`}`;
+  const command = [...strace(trace, '-e', `trace=${call}`, '-e', inject, '-P', join(dir, file)), NODE, MAIN];
+  const server = start({ command, env: { DATA_DIR: dir } });
+  const { started, outcomes } = await serve(server, dir);
+  const { code } = await server.ended;
+  const isMet = readFileSync(trace, 'latin1').includes('(INJECTED)');
+  const [stdout, stderr] = [server.stdout(), server.stderr()];
+  const ended = stdout.split('\n').filter((line) => line.includes('"level":60'));
+
+  // It goes on, or ends with one message.
+  expect(stderr).not.toMatch(STACK);
+  expect(stdout).not.toMatch(/uncaught exception|unhandled rejection/);
+  if (!started) expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^[^\n]+\n$/) });
+  else if (code === 0) expect(outcomes.every(isAcknowledged), JSON.stringify(outcomes)).toBe(true);
+  else expect({ code, ended }).toEqual({ code: 1, ended: [expect.stringContaining('fsync failed')] });
+  // After a failed fsync of the log it acknowledges nothing.
+  if (isMet && call === 'fsync' && LOG_FILES.includes(file)) {
+    expect(code).toBe(1);
+    const last = outcomes.findLastIndex(isAcknowledged);
+    expect(outcomes.slice(0, last + 1).every(({ statuses }) => statuses.length === 1)).toBe(true);
+  }
+
+  // The next start has each acknowledged plant once.
+  const next = await startService({ DATA_DIR: dir });
+  const names = () => rowsIn(logFile(dir)).map(({ data }) => JSON.parse(data).name as string);
+  const kept = names();
+  expect(new Set(kept).size).toBe(kept.length);
+  const acknowledged = outcomes.filter(isAcknowledged).map(({ id }) => `plant ${id}`);
+  expect(kept).toEqual(expect.arrayContaining([...(original ? ['plant 1'] : []), ...acknowledged]));
+  for (const id of PLANTS)
+    expect((await next.as('alice').create(id, { name: `plant ${id}` })).status).toBe(200);
+  expect(await next.as('alice').list()).toEqual(names().map((name) => ({ name })));
+  await next.close();
+  const size = PLANTS.length + (original ? 1 : 0);
+  expect(await verifyDir(dir)).toMatchObject({ size, view: BigInt(size), problems: [] });
+  return isMet;
+}
+
+/** The calls on each file in a run without a fault. */
+async function callsOf(original: string | undefined): Promise<{ file: string; call: string }[]> {
+  const dir = join(tempDir(), 'data');
+  if (original !== undefined) cpSync(original, dir, { recursive: true });
+  const trace = join(tempDir(), 'trace');
+  const server = start({
+    command: [...strace(trace, '-y', '-e', `trace=${CALLS}`), NODE, MAIN],
+    env: { DATA_DIR: dir },
+  });
+  expect((await serve(server, dir)).outcomes.every(isAcknowledged)).toBe(true);
+  await server.ended;
+  const found = readFileSync(trace, 'latin1')
+    .split('\n')
+    .flatMap((line) => {
+      const call = /^\d+ +(\w+)\(/.exec(line)?.[1];
+      const path = [...line.matchAll(/[<"](\/[^>"]*)[>"]/g)].map(([, path = '']) => path);
+      const file = path.findLast((path) => path === dir || path.startsWith(`${dir}/`));
+      // The draft of the key has a random name.
+      return call && file && !/json\./.test(file) ? [`${call} ${file.slice(dir.length + 1)}`] : [];
+    });
+  return [...new Set(found)].sort().map((text) => {
+    const [call = '', file = ''] = text.split(' ');
+    return { call, file };
+  });
+}
+
+describe.skipIf(!canInject)('an I/O error', () => {
+  // SQLite ignores it.
+  test('of every fsync of the data directory ends the start', async () => {
+    const dir = await killedDirectory();
+    const fault = ['-e', 'trace=fsync', '-e', 'inject=fsync:error=EIO', '-P', dir];
+    const server = start({ command: [...strace('/dev/null', ...fault), NODE, MAIN], env: { DATA_DIR: dir } });
+    await expect(server.listening()).rejects.toThrow(`cannot use the log ${logFile(dir)}: EIO`);
+  });
+
+  test.for([
+    ['the first start', false],
+    ['the start after a kill', true],
+  ] as const)(
+    'of any call on any file, from %s to a clean stop, loses nothing',
+    async ([name, afterKill]) => {
+      const original = afterKill ? await killedDirectory() : undefined;
+      const calls = await callsOf(original);
+      const runs: string[] = [];
+      const failures: string[] = [];
+      const next = calls.values();
+      const work = async (): Promise<void> => {
+        for (const { file, call } of next) {
+          // All calls that extend the shared memory are alike.
+          const most = call === 'pwrite64' && file.endsWith('-shm') ? 2 : MAX_CALLS;
+          for (let when = 1, isMet = true; isMet && when <= most; when++) {
+            // A full disk is reported by the calls that need space.
+            const isFull = when % 2 === (original ? 1 : 0) && ['openat', 'pwrite64', 'write'].includes(call);
+            const fault = { file, call, error: isFull ? 'ENOSPC' : 'EIO', when };
+            try {
+              isMet = await runWith(fault, original);
+            } catch (error) {
+              failures.push(`${JSON.stringify(fault)}: ${(error as Error).message}`);
+            }
+            runs.push(`${call} ${file || 'the directory'}`);
+            if (when === MAX_CALLS) failures.push(`${call} of ${file} does not end`);
+          }
+        }
+      };
+      await Promise.all(Array.from({ length: PARALLEL_RUNS }, work));
+      const counts = new Map<string, number>();
+      for (const run of runs) counts.set(run, (counts.get(run) ?? 0) + 1);
+      const summary = [...counts].map(([run, count]) => `${run} ${count}`).join(', ');
+      console.info(`${runs.length} runs from ${name}: ${summary}`);
+      expect(failures).toEqual([]);
+    },
+  );
+});
