@@ -11,7 +11,7 @@ const text = (isValid: (text: string) => boolean, rule: string, options: { descr
   Type.Refine(
     Type.Unsafe<string>({ type: 'string', ...options }),
     (value) => typeof value === 'string' && isValid(value),
-    (value) => (Array.isArray(value) ? 'must be given once' : `must be ${rule}`),
+    () => `must be ${rule}`,
   );
 const time = (description: string) =>
   text((value) => parseRfc3339(value) !== undefined, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {

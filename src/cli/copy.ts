@@ -10,8 +10,8 @@ import { commandProgress } from './progress.ts';
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
 
 /**
- * Copies the whole log from one location to another, compares both, and prints the result in one line. A signal stops it at
- * once, wherever it is: the next copy continues from there.
+ * Copies the whole log from one location to another, compares both, and prints the result in one line. A
+ * signal stops it at once, wherever it is: the next copy continues from there.
  * @throws Error with a message for the operator, which never has a password
  */
 export async function copyCommand(args: string[], context: Context): Promise<void> {

@@ -69,9 +69,9 @@ export type EventLog = {
   readAll(range: { after: Position; limit: number }): Promise<Page>;
 
   /**
-   * A catch-up subscription: every event after that of a position, or after START, in log order, first those that exist, then each
-   * new one. The first batch comes at once, empty if there are no events. Ends when `signal` aborts or the
-   * log is closed, and reconnects by itself when the log is unavailable. @throws LogReplaced
+   * A catch-up subscription: every event after that of a position, or after START, in log order, first those
+   * that exist, then each new one. The first batch comes at once, empty if there are no events. Ends when
+   * `signal` aborts or the log is closed, and reconnects by itself when the log is unavailable. @throws LogReplaced
    */
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
 

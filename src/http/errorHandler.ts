@@ -10,16 +10,25 @@ export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** The error handler of the server. Server errors are logged; those that a full disk would repeat, together. */
+/**
+ * The error handler of the server. Server errors are logged; those that a full disk would repeat, together.
+ */
 export function errorHandler(errorTable: ErrorTable): ErrorHandler {
   const logRefusal = refusalLog();
   return (error, request, reply) => {
     const { status, body, headers } = errorTable(error) ?? toErrorResponse(error);
     if (status === 503)
-      logRefusal({ logger: request.server.log, error: body.error, reason: (error as Error).message });
+      logRefusal({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
     else if (status >= 500) request.log.error({ err: error }, 'request failed');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
   };
+}
+
+/** The messages of an error and of its causes; the same one once. */
+function reasonOf(error: Error): string {
+  const messages = new Set<string>();
+  for (let at: unknown = error; at instanceof Error; at = at.cause) messages.add(at.message);
+  return [...messages].join(': ');
 }
 
 /** Responds to what is not a request: malformed HTTP, or a request that did not arrive in time. */

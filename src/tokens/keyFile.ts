@@ -46,7 +46,8 @@ export function loadOrCreateKey(file: string): KeyPair {
 
 function load(file: string): KeyPair {
   const stats = statSync(file);
-  if (!stats.isFile()) throw new Error('it is not a regular file'); // reading a fifo would wait for its writer
+  // Reading a fifo would wait for its writer.
+  if (!stats.isFile()) throw new Error('it is not a regular file');
   const { mode } = stats;
   if ((mode & 0o077) !== 0) throw new Error(`other users can read it; run: chmod 600 ${file}`);
   let privateKey: KeyObject;

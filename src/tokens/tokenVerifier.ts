@@ -169,7 +169,8 @@ const concernsToken = (error: unknown): boolean =>
 
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new InvalidToken('The token has expired.');
-  // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits.
-  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken('The token is not valid.'); // the cause could quote the token
+  // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
+  // it could quote the token.
+  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken('The token is not valid.');
   throw error;
 }

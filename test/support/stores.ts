@@ -38,7 +38,7 @@ export const openIn = (dir: string): Promise<EventStore> => closedWhenFinished(o
 
 /** The log of a connection string. */
 export const openOver = (url: string, prefix = PLANT_STREAM_PREFIX): Promise<EventStore> =>
-  openEventStoreDb({ url, timeoutMs: 10_000, prefix, logger: SILENT });
+  openEventStoreDb({ url, timeoutMs: 60_000, prefix, logger: SILENT });
 
 /** The log of a connection string, until the end of the test. */
 export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));

@@ -112,7 +112,7 @@ export class CatchUpSubscription {
     if (this.#logId !== logId)
       throw new LogReplaced('the log is not the one that the subscription began with');
     if (this.#position === START) return;
-    // The server itself accepts a position beyond its end, and rejects one within an event as an unknown error.
+    // The server accepts a position beyond its end, and rejects one within an event as an unknown error.
     const event = await this.#unlessAborted(this.#log.readEvent(this.#position));
     if (!event || (this.#lastEvent && this.#lastEvent.id !== event.id))
       throw new LogReplaced(`the log no longer has the event at position ${this.#position}`);

@@ -74,6 +74,13 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     }
   }
 
+  let closed: Promise<void> | undefined;
+  async function close(): Promise<void> {
+    closing.abort();
+    db.close(); // reads are refused from now on
+    await queue.close();
+  }
+
   return {
     get appendsRefused() {
       return damaged.signal.reason?.message;
@@ -95,12 +102,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
       return { position, revision };
     },
     subscribe,
-    async close() {
-      if (closing.signal.aborted) return;
-      closing.abort();
-      db.close(); // reads are refused from now on
-      await queue.close();
-    },
+    close: () => (closed ??= close()),
   };
 }
 
