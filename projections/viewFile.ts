@@ -1,5 +1,7 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { fsyncPath } from '../src/disk/fsyncPath.ts';
 import {
   assertWritable,
   fileSize,
@@ -216,6 +218,7 @@ export function replaceViewFile(file: string, draft: string): void {
   if (!isComplete(draft)) throw new Error('the new view could not be written completely');
   if (existsSync(file) && !isComplete(file)) removeViewFile(file);
   for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+  fsyncPath(dirname(file)); // else a power cut could bring them back beside the new file
   renameSync(draft, file);
 }
 
