@@ -121,43 +121,19 @@ function randomCut(steps: readonly Step[], seed: number): Cut {
 
 /** What the next service has lost or cannot do; undefined if nothing. */
 async function problemAfter(
-  { root, steps, rows, key }: Recording,
+  recording: Recording,
   cut: Cut,
   { asProcess = false } = {},
 ): Promise<string | undefined> {
   const copy = tempDir();
   const dir = join(copy, 'data');
-  const before = new Disk(root, steps, cut);
-  writeFiles(copy, before.onDisk());
-  const acknowledged = steps.flatMap((step) =>
-    step.from < cut.line && step.call === 'acknowledge' ? [step] : [],
-  );
+  writeFiles(copy, new Disk(recording.root, recording.steps, cut).onDisk());
   try {
     const service = asProcess ? await startProcess(dir) : await startService({ DATA_DIR: dir });
     const kept = rowsIn(logFile(dir));
-    for (const { name, position } of acknowledged) {
-      const row = kept[Number(position.split('.')[1]) - 1];
-      if (!row || JSON.parse(row.data).name !== name) return `${name} is lost`;
-    }
-    if (!isDeepStrictEqual(kept, rows.slice(0, kept.length))) return 'the log differs';
-    if (acknowledged.length > 0) {
-      expect(readFileSync(join(dir, 'key.json'), 'utf8')).toBe(key);
-    }
-    for (const user of USERS) {
-      const response = await untilAvailable(() => service.as(user).get());
-      const [logId] = response.headers.get('log-position')?.split('.') ?? [];
-      if (acknowledged[0]) expect(acknowledged[0].position.split('.')[0]).toBe(logId);
-      const ofUser = kept.map(({ data }) => JSON.parse(data)).filter((plant) => plant.user === user);
-      const names = ofUser.map(({ name }) => ({ name }));
-      if (!isDeepStrictEqual(await response.json(), names)) return `the view of ${user} differs`;
-    }
-    const again = kept.at(-1);
-    if (again) {
-      const { user, id, name } = JSON.parse(again.data);
-      expect((await service.as(user).create(BigInt(id), { name })).status).toBe(200);
-    }
-    expect((await service.as('alice').create(1_000_000, { name: 'after the cut' })).status).toBe(200);
+    const problem = await problemOf(service, { dir, kept, recording, cut }).catch(messageOf);
     await service.close();
+    if (problem !== undefined) return problem;
     const { size, view, problems } = await verifyDir(dir);
     expect({ size, view, problems }).toEqual({
       size: kept.length + 1,
@@ -166,10 +142,50 @@ async function problemAfter(
     });
     return undefined;
   } catch (error) {
-    return (error as Error).message;
+    return messageOf(error as Error);
   } finally {
     rmSync(copy, { recursive: true });
   }
+}
+
+const messageOf = ({ message }: Error): string => message;
+
+type Restarted = {
+  dir: string;
+  /** The rows of its log at the start. */
+  kept: ReturnType<typeof rowsIn>;
+  recording: Recording;
+  cut: Cut;
+};
+
+async function problemOf(
+  service: { as: ReturnType<typeof client> },
+  { dir, kept, recording: { steps, rows, key }, cut }: Restarted,
+): Promise<string | undefined> {
+  const acknowledged = steps.flatMap((step) =>
+    step.from < cut.line && step.call === 'acknowledge' ? [step] : [],
+  );
+  for (const { name, position } of acknowledged) {
+    const row = kept[Number(position.split('.')[1]) - 1];
+    if (!row || JSON.parse(row.data).name !== name) return `${name} is lost`;
+  }
+  if (!isDeepStrictEqual(kept, rows.slice(0, kept.length))) return 'the log differs';
+  if (acknowledged.length > 0) expect(readFileSync(join(dir, 'key.json'), 'utf8')).toBe(key);
+  for (const user of USERS) {
+    const response = await untilAvailable(() => service.as(user).get());
+    const [logId] = response.headers.get('log-position')?.split('.') ?? [];
+    if (acknowledged[0]) expect(acknowledged[0].position.split('.')[0]).toBe(logId);
+    const ofUser = kept.map(({ data }) => JSON.parse(data)).filter((plant) => plant.user === user);
+    const names = ofUser.map(({ name }) => ({ name }));
+    if (!isDeepStrictEqual(await response.json(), names)) return `the view of ${user} differs`;
+  }
+  const again = kept.at(-1);
+  if (again) {
+    const { user, id, name } = JSON.parse(again.data);
+    expect((await service.as(user).create(BigInt(id), { name })).status).toBe(200);
+  }
+  expect((await service.as('alice').create(1_000_000, { name: 'after the cut' })).status).toBe(200);
+  return undefined;
 }
 
 /** The service as a process. */
