@@ -36,6 +36,7 @@ export async function openStore(
     : openSqliteStore({
         file: logFile(dataDir),
         ...options,
+        onCheck: () => logger.info('checking the log after an unclean stop'),
         onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
       });
 }

@@ -134,7 +134,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
-      listsInFlight.add(user, reply.raw);
+      listsInFlight.add(user, { request: reply.request.raw, response: reply.raw });
       const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
       const next = nextPage(user, first, { after, upTo, limit });
       if (next !== undefined) {

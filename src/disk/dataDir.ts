@@ -22,10 +22,18 @@ function makeDir(dir: string, mode = 0o777): void {
   try {
     mkdirSync(dir, { mode });
   } catch (error) {
-    if (statSync(dir, { throwIfNoEntry: false })?.isDirectory()) return;
-    throw error;
+    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
-  fsyncPath(parent);
+  syncEntry(dir); // also if it exists: the process that created it may have ended before
+}
+
+/** Makes a directory itself survive a power cut, if the one above can be read. */
+function syncEntry(dir: string): void {
+  try {
+    fsyncPath(dirname(dir));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+  }
 }
 
 /** The data directory belongs to another process. */

@@ -36,7 +36,7 @@ export function openReadOnly(file: string): DatabaseSync {
   } catch (error) {
     db.close();
     if (!hasSqliteCode(error, SQLITE.CANTOPEN, SQLITE.READONLY) || fileSize(file) === 0) throw error;
-    if (fileSize(`${file}-wal`) > 0) {
+    if (existsSync(`${file}-wal`)) {
       const cure = `copy ${file} and ${file}-wal to a directory that can be written`;
       throw new Error(`its directory cannot be written; ${cure}`, { cause: error });
     }

@@ -7,26 +7,31 @@ type Refusal = { logger: Pick<FastifyBaseLogger, 'error'>; error: number; reason
 
 /**
  * Logs requests that are refused while something is unavailable: the first of each error number at once, the
- * others together, with their count, once a second. Each of them also has its own line in the request log.
+ * others together, with their count and the latest reason, once a second. Each of them also has its own line in the request log.
  */
 export function refusalLog(): (refusal: Refusal) => void {
-  /** Requests since the last line, by error number. */
-  const counts = new Map<number, number>();
+  /** The requests since the last line, and the latest of them, by error number. */
+  const waiting = new Map<number, { requests: number; latest: Refusal }>();
 
-  function write({ logger, error, reason }: Refusal, requests: number): void {
+  function write(refusal: Refusal, requests: number): void {
+    const { logger, error, reason } = refusal;
     logger.error({ error, reason, requests }, 'requests refused');
-    counts.set(error, 0);
+    const since = { requests: 0, latest: refusal };
+    waiting.set(error, since);
     const timer = setTimeout(() => {
-      const since = counts.get(error) ?? 0;
-      if (since > 0) write({ logger, error, reason }, since);
-      else counts.delete(error);
+      if (since.requests > 0) write(since.latest, since.requests);
+      else waiting.delete(error);
     }, LOG_INTERVAL_MS);
     timer.unref();
   }
 
   return (refusal) => {
-    const count = counts.get(refusal.error);
-    if (count === undefined) write(refusal, 1);
-    else counts.set(refusal.error, count + 1);
+    const since = waiting.get(refusal.error);
+    if (!since) {
+      write(refusal, 1);
+      return;
+    }
+    since.requests++;
+    since.latest = refusal;
   };
 }

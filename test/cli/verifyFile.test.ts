@@ -54,8 +54,8 @@ describe('verify reports in the log file', () => {
     [
       'missing append-only triggers',
       `${DROP} DROP TRIGGER events_are_never_updated`,
-      'the log has lost its trigger events_are_never_updated',
-      'the log has lost its trigger events_are_never_deleted',
+      'the log has no trigger events_are_never_updated',
+      'the log has no trigger events_are_never_deleted',
     ],
     ['an altered trigger', `${DROP} ${ALLOWING}`, 'the log has an altered trigger events_are_never_deleted'],
     [

@@ -1,4 +1,25 @@
-import { test } from 'vitest';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
 import { killUnderLoad } from '../support/crash.ts';
+import { startServer } from '../support/process.ts';
+import { client } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 test('a server killed under load keeps and lists every acknowledged plant once', () => killUnderLoad(1));
+
+/** The locks that Linux knows, each with the inode of its file. */
+const LOCKS = '/proc/locks';
+
+// Closing one more descriptor of the file would end SQLite's lock on it. Another program that opens and closes
+// the log would then move its write-ahead log into it, under the server.
+test.runIf(existsSync(LOCKS))('after a crash, too, the server has locked its log', async () => {
+  const DATA_DIR = tempDir();
+  const killed = await startServer({ env: { DATA_DIR } });
+  await client(killed.url, DATA_DIR)('alice').create(1, { name: 'Fern' });
+  await killed.kill();
+
+  await startServer({ env: { DATA_DIR } });
+  const { ino } = statSync(join(DATA_DIR, 'log.db'));
+  expect(readFileSync(LOCKS, 'utf8')).toMatch(new RegExp(`POSIX .*:${ino} `));
+});

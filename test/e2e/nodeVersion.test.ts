@@ -3,22 +3,29 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MAIN, NODE, ROOT, run } from '../support/process.ts';
 
-const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+const { engines, scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   engines: { node: string };
+  scripts: Record<string, string>;
 };
 const REQUIRED = Number(engines.node.replace('>=', ''));
 
-/** Runs the entry as if Node had this version. */
-function runOn(version: string) {
+/** Runs a module as if Node had this version. */
+function runOn(version: string, module = MAIN) {
   const pretend = `Object.defineProperty(process, 'versions', { value: { node: '${version}' } })`;
   const preload = `--import=data:text/javascript,${encodeURIComponent(pretend)}`;
-  return run({ command: [NODE, preload, MAIN, 'unknown'] });
+  return run({ command: [NODE, preload, module, 'unknown'] });
 }
+
+/** The module that a script of package.json runs first, without options, which an old Node may not know. */
+const firstModuleOf = (script: string): string =>
+  join(ROOT, scripts[script]?.match(/^node (src\S+) &&/)?.[1] ?? 'none');
 
 test('a Node that is too old is reported in one line', async () => {
   const version = `${REQUIRED - 1}.11.0`;
-  const { code, stdout, stderr } = await runOn(version);
   const message = `Node ${version} is too old; use Node ${REQUIRED} or later.\n`;
-  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: message });
+  for (const module of [MAIN, firstModuleOf('start'), firstModuleOf('dev')]) {
+    const { code, stdout, stderr } = await runOn(version, module);
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: message });
+  }
   expect((await runOn(`${REQUIRED}.0.0`)).stderr).toContain('unknown command');
 });

@@ -66,7 +66,7 @@ const droppedIn = (text: string): number =>
     0,
   );
 
-describe('standard output that nobody reads', () => {
+describe('standard output that is not read', () => {
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'does not keep the service from serving and ending on %s',
     async (signal) => {

@@ -18,10 +18,12 @@ test('requests that are refused for the same reason are one line a second, with 
   expect(lines).toHaveLength(2);
   vi.advanceTimersByTime(1);
   expect(lines.slice(2)).toEqual([line(full, 9)]);
-  for (let i = 0; i < 5; i++) log(full);
+  const damaged = { ...full, reason: 'the log is damaged' };
+  for (let i = 0; i < 4; i++) log(full);
+  log(damaged);
   expect(lines).toHaveLength(3);
   vi.advanceTimersByTime(1_000);
-  expect(lines.slice(3)).toEqual([line(full, 5)]);
+  expect(lines.slice(3)).toEqual([line(damaged, 5)]);
   vi.advanceTimersByTime(10_000);
   expect(lines).toHaveLength(4);
   log(full);

@@ -44,7 +44,6 @@ export class UnusableLog extends Error {
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    assertWalFits(file);
     assertWritable(file);
     db = new DatabaseSync(file, { timeout: 5_000 });
     // The first read also rolls back a creation that was interrupted. A log gets its tables before it is in
@@ -93,12 +92,15 @@ export function recoverWal(file: string): void {
   }
 }
 
+/** Whether the log has a write-ahead log that no clean stop has moved into it. */
+export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
+
 /**
- * Checks a log that was not closed, before anything is appended to it.
+ * Checks a log that was not closed, before it is opened and anything is appended to it.
  * @throws UnusableLog
  */
 export function checkAfterCrash(file: string): void {
-  if (fileSize(`${file}-wal`) === 0) return;
+  if (!wasNotClosed(file)) return;
   try {
     assertWalFits(file);
     const damage = findDamage(file);
@@ -135,7 +137,9 @@ const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and $
 const ROLLBACK_JOURNAL = 1;
 
 /**
- * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it.
+ * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called
+ * before this process has opened the file: closing it once more would end SQLite's locks on it
+ * (https://sqlite.org/howtocorrupt.html, section 2.2).
  * @throws Error
  */
 export function assertWalFits(file: string): void {

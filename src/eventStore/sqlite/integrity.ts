@@ -32,7 +32,9 @@ function findProblems({ file, quick }: Task): string[] {
 
 function damage(db: DatabaseSync): string[] {
   const found = db.prepare(`PRAGMA integrity_check(${MAX_FINDINGS})`).all() as { integrity_check: string }[];
-  return found.flatMap(({ integrity_check: text }) => (text === 'ok' ? [] : [`the log is damaged: ${text}`]));
+  return found.flatMap(({ integrity_check: text }) =>
+    text === 'ok' ? [] : [`the log is damaged: ${text.replaceAll(/\s*\n\s*/g, ' ')}`],
+  );
 }
 
 /** Whatever differs from the schema of a new log, among it the triggers that make the log append-only. */
@@ -41,7 +43,7 @@ function schemaProblems(db: DatabaseSync): string[] {
   expected.exec(SCHEMA);
   const [own, found] = [objectsIn(expected), objectsIn(db)];
   const problems = [...own].flatMap(([name, sql]) => {
-    if (!found.has(name)) return [`the log has lost its ${name}`];
+    if (!found.has(name)) return [`the log has no ${name}`];
     return found.get(name) === sql ? [] : [`the log has an altered ${name}`];
   });
   const unknown = [...found.keys()].filter((name) => !own.has(name));

@@ -10,7 +10,7 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { checkAfterCrash, openLogFile, recoverWal, unusable } from './file.ts';
+import { checkAfterCrash, openLogFile, recoverWal, unusable, wasNotClosed } from './file.ts';
 import { BATCH_SIZE, logQueries, type QueryOptions, type ReadOptions } from './read.ts';
 
 type Options = {
@@ -18,6 +18,8 @@ type Options = {
   now: () => Date;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Called before a log that was not closed is checked: it takes a second or more per million events. */
+  onCheck?: () => void;
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
   onDamage?: (error: LogDamaged) => void;
 } & ReadOptions;
@@ -28,7 +30,8 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
-  const { file, now, onFatal, onDamage, ...readOptions } = options;
+  const { file, now, onFatal, onCheck, onDamage, ...readOptions } = options;
+  if (wasNotClosed(file)) onCheck?.();
   recoverWal(file);
   checkAfterCrash(file);
   const db = openLogFile(file);

@@ -1,0 +1,35 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { ListsInFlight, MAX_LISTS_IN_FLIGHT, TooManyLists } from '../../src/api/listsInFlight.ts';
+
+/** All lists that alice may have in flight, on one connection. */
+function allLists() {
+  const lists = new ListsInFlight();
+  const socket = Object.assign(new EventEmitter(), { destroyed: false }) as unknown as Socket;
+  const responses = Array.from({ length: MAX_LISTS_IN_FLIGHT }, () =>
+    Object.assign(new EventEmitter(), { closed: false }),
+  );
+  for (const response of responses) lists.add('alice', { request: { socket }, response });
+  const another = () =>
+    lists.add('alice', {
+      request: { socket },
+      response: Object.assign(new EventEmitter(), { closed: false }),
+    });
+  expect(another).toThrow(TooManyLists);
+  return { socket, responses, another };
+}
+
+test('a list is in flight until its response is closed', () => {
+  const { responses, another } = allLists();
+  responses[0]?.emit('close');
+  another();
+  expect(another).toThrow(TooManyLists);
+});
+
+test('no list is in flight on a connection that is closed', () => {
+  const { socket, another } = allLists();
+  socket.emit('close');
+  for (let i = 0; i < MAX_LISTS_IN_FLIGHT; i++) another();
+  expect(another).toThrow(TooManyLists);
+});
