@@ -66,7 +66,8 @@ export class RetryingClient {
     if (this.#connection.endReason !== undefined && !this.closed.aborted) {
       const now = performance.now();
       this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
-      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now);
+      const { serverHasResponded } = this.#connection;
+      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now, serverHasResponded);
     }
     return this.#connection;
   }
