@@ -132,6 +132,7 @@ export class Follower {
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
+    let wasWoken = false; // a write ends one wait; what still fails is retried with back-off
     for (let failures = 0; !signal.aborted; ) {
       const { position } = this.view.applied;
       try {
@@ -139,11 +140,14 @@ export class Follower {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof InvalidEvent) return this.#halt(error);
-        failures = this.view.applied.position > position ? 1 : failures + 1;
+        const hasProgressed = this.view.applied.position > position;
+        failures = hasProgressed ? 1 : failures + 1;
+        if (hasProgressed) wasWoken = false;
         const delay = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delay);
         this.#waking = new AbortController();
-        await sleep(delay, AbortSignal.any([signal, this.#waking.signal]));
+        await sleep(delay, wasWoken ? signal : AbortSignal.any([signal, this.#waking.signal]));
+        wasWoken ||= this.#waking.signal.aborted;
       }
     }
   }

@@ -113,7 +113,9 @@ export class FakeEventStoreDb {
   users: Record<string, string> | undefined;
   /** Users who may read and not append. */
   readonly readers = new Set<string>();
-  /** The streams to which they have tried to append. */
+  /** Streams whose ACL allows no one to append. */
+  readonly protectedStreams = new Set<string>();
+  /** The streams to which appends were refused. */
   readonly denied: string[] = [];
 
   readonly #options: FakeOptions;
@@ -517,11 +519,12 @@ export class FakeEventStoreDb {
     return isKnown ? undefined : new CallError(status.UNAUTHENTICATED, 'Bad credentials');
   }
 
-  /** Whether this user may not append. */
+  /** Whether this user may not append to a stream. */
   #isDenied(metadata: Metadata, stream: string): boolean {
     const [user = ''] = credentialsIn(metadata)?.split(':') ?? [];
-    if (this.readers.has(user)) this.denied.push(stream);
-    return this.readers.has(user);
+    const isDenied = this.readers.has(user) || this.protectedStreams.has(stream);
+    if (isDenied) this.denied.push(stream);
+    return isDenied;
   }
 
   /** Sends now, or after the latency; responses stay in order. */

@@ -221,6 +221,18 @@ test('a follower that waits for the event store retries as soon as a write is ac
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
 
+test('a follower that a write has woken in vain retries with back-off', async () => {
+  stopClock(); // no wait ends by itself
+  const store = await openIn(tempDir());
+  const logId = vi.spyOn(store, 'logId').mockRejectedValue(new StoreUnavailable('unavailable'));
+  const { follower } = followIn(tempDir(), store);
+  for (let write = 0; write < 100; write++) {
+    await nextTurn();
+    follower.wake();
+  }
+  expect(logId).toHaveBeenCalledTimes(2);
+});
+
 /** A store whose log has an identity and pages only once the test gives them. */
 function givenStore() {
   const log = { id: '', pages: [] as Batch[] };

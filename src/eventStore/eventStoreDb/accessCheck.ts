@@ -5,8 +5,8 @@ import type { WorkerOptions } from './protocol.ts';
 import { AccessDenied, type RetryingClient } from './retryingClient.ts';
 
 /** A server that has just started may not know its accounts for so long, in milliseconds. */
-const ACCOUNTS_TIMEOUT_MS = 5_000;
-const RETRY_INTERVAL_MS = 500;
+export const ACCOUNTS_TIMEOUT_MS = 5_000;
+export const ACCESS_RETRY_INTERVAL_MS = 500;
 
 /**
  * Checks that the server accepts the account, and that its certificate is trusted. A server that is
@@ -18,7 +18,7 @@ export async function checkAccess(client: RetryingClient, options: WorkerOptions
     const denied = await accessError(client.connection, options);
     if (!denied) return;
     if (performance.now() > deadline) throw new AccessDenied(denied.message, { cause: denied });
-    await sleep(RETRY_INTERVAL_MS);
+    await sleep(ACCESS_RETRY_INTERVAL_MS);
   }
 }
 

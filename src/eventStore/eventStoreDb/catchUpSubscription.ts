@@ -42,6 +42,8 @@ export class CatchUpSubscription {
   #logId: string;
   /** Attempts since the last progress. */
   #failures = 0;
+  /** Whether an append has ended a wait since then. */
+  #wasWoken = false;
   #isAccessDenied = false;
 
   constructor(
@@ -84,7 +86,7 @@ export class CatchUpSubscription {
         unsubscribe();
       }
       const delay = this.#failures === 0 ? 0 : backOff(this.#failures, MAX_RETRY_DELAY_MS);
-      await this.#client.pause(delay, this.#signal);
+      this.#wasWoken = await this.#client.pause(delay, this.#signal, this.#wasWoken);
       this.#failures++;
     }
   }
@@ -100,6 +102,7 @@ export class CatchUpSubscription {
         this.#lastEvent = last;
         this.#position = last.position;
         this.#failures = 0;
+        this.#wasWoken = false;
       }
       yield batch;
     }
@@ -136,6 +139,9 @@ export class CatchUpSubscription {
         'subscription dropped; resubscribing',
       );
     }
-    if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) this.#failures = 0;
+    if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) {
+      this.#failures = 0;
+      this.#wasWoken = false;
+    }
   }
 }

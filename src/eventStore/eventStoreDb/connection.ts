@@ -30,7 +30,7 @@ export const FIRST_REPLY_TIMEOUT_MS = 10_000;
  * 000.
  */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
-/** What to check if a server has never responded. */
+/** What to check as long as the server has never responded. */
 const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
 /** How often calls are checked against their deadline, in milliseconds. */
 const SWEEP_INTERVAL_MS = 100;
@@ -52,14 +52,24 @@ export class Connection {
   #lastReplyAt = new Map<keyof Operations, number>();
   #lastAnyReplyAt: number | undefined;
   #hasSucceeded = false;
+  readonly #serverHasResponded: boolean;
   /** Since when every append has been refused. */
   #appendsRefusedSince: number | undefined;
   // After the events that are due: replies may have arrived while this thread was busy.
   #sweep = setInterval(() => setImmediate(() => this.#expireCalls()), SWEEP_INTERVAL_MS).unref();
 
-  /** The thread starts after `delayMs`; calls wait for it. */
-  constructor(options: WorkerOptions, delayMs = 0) {
+  /**
+   * The thread starts after `delayMs`; calls wait for it. Whether the server has responded to an earlier
+   * connection decides what the message of a timeout suggests.
+   */
+  constructor(options: WorkerOptions, delayMs = 0, serverHasResponded = false) {
+    this.#serverHasResponded = serverHasResponded;
     this.#startTimer = setTimeout(() => this.#start(options), delayMs);
+  }
+
+  /** Whether the server has responded to this connection or an earlier one. */
+  get serverHasResponded(): boolean {
+    return this.#serverHasResponded || this.#hasSucceeded;
   }
 
   #start(options: WorkerOptions): void {
@@ -162,7 +172,7 @@ export class Connection {
     for (const [id, { operation, startedAt, deadline, reject }] of this.#pending) {
       if (now < deadline) continue;
       const silence = now - startedAt;
-      const hint = this.#hasSucceeded ? '' : `: ${UNREACHABLE_HINT}`;
+      const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
       const message = `no response for ${Math.round(silence)} ms${hint}`;
       this.#pending.delete(id);
       reject(new CallFailed({ kind: 'timeout', message }));

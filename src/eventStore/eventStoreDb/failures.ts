@@ -32,7 +32,7 @@ export function errorType(error: unknown): string | undefined {
 /** What an account must be allowed to do, for operations that do not read $all. */
 const ACCESS: { [O in keyof Operations]?: string } = { append: 'append events', readStream: 'read streams' };
 
-export function toFailure(error: ClientError, operation: keyof Operations = 'readPage'): Failure {
+export function toFailure(error: ClientError, operation: keyof Operations): Failure {
   if (error instanceof OperationFailed) return error.failure;
   const kind = classify(error);
   const reason = readableMessage(error);

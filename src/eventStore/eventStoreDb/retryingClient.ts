@@ -51,9 +51,14 @@ export class RetryingClient {
     return ++this.#subscriptions;
   }
 
-  /** Waits before another attempt, until the leader responds to an append again or the signal aborts. */
-  async pause(ms: number, signal: AbortSignal): Promise<void> {
-    await sleep(ms, AbortSignal.any([signal, this.#recovery.signal]));
+  /**
+   * Waits before another attempt, until the signal aborts or, unless that has already shortened a wait, the
+   * leader responds to an append again. Returns whether it has: one that still fails is retried with back-off.
+   */
+  async pause(ms: number, signal: AbortSignal, wasWoken: boolean): Promise<boolean> {
+    const recovered = this.#recovery.signal;
+    await sleep(ms, wasWoken ? signal : AbortSignal.any([signal, recovered]));
+    return wasWoken || recovered.aborted;
   }
 
   /** The current connection. */
@@ -61,7 +66,8 @@ export class RetryingClient {
     if (this.#connection.endReason !== undefined && !this.closed.aborted) {
       const now = performance.now();
       this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
-      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now);
+      const { serverHasResponded } = this.#connection;
+      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now, serverHasResponded);
     }
     return this.#connection;
   }
@@ -91,6 +97,7 @@ export class RetryingClient {
   ): Promise<ReturnType<Operations[O]>> {
     const deadline = performance.now() + timeoutMs;
     let lastFailure: CallFailed | undefined;
+    let wasWoken = false;
     for (let failures = 0; ; failures++) {
       if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
       const remaining = deadline - performance.now();
@@ -111,7 +118,7 @@ export class RetryingClient {
       }
       const delay = backOff(failures, MAX_RETRY_DELAY_MS);
       if (performance.now() + delay >= deadline) throw unavailable(lastFailure);
-      await this.pause(delay, this.closed);
+      wasWoken = await this.pause(delay, this.closed, wasWoken);
     }
   }
 

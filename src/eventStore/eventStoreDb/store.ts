@@ -41,8 +41,8 @@ type Options = {
 const IDENTITY_STREAM = 'plantstore';
 /** An append with less time left does not start another attempt. */
 const MIN_ATTEMPT_MS = 100;
-/** How often a stream is read until its first event can be read, in milliseconds. */
-const READABLE_POLL_MS = 10;
+/** The first wait between reads of a stream whose first event cannot be read yet, in milliseconds; it doubles. */
+const FIRST_READABLE_DELAY_MS = 10;
 
 /**
  * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that
@@ -153,9 +153,8 @@ class EventStoreDbStore implements EventStore {
 
   async #append(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
     try {
-      return await this.#client.call('append', request, deadline - performance.now());
+      return await this.#appendOnceGranted(request, deadline);
     } catch (error) {
-      if (error instanceof AppendDenied) this.#writeAccess.deny(error.message);
       if (!(error instanceof CallFailed)) throw error;
       const { stream, expectedRevision } = request;
       if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
@@ -163,11 +162,29 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
+  /** An append that is refused again, although the account may append, is to a stream with an ACL of its own. */
+  async #appendOnceGranted(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
+    const append = () => this.#client.call('append', request, deadline - performance.now());
+    try {
+      return await append();
+    } catch (error) {
+      if (!(error instanceof AppendDenied)) throw error;
+      await this.#writeAccess.confirm(error, deadline);
+    }
+    try {
+      return await append();
+    } catch (error) {
+      if (!(error instanceof AppendDenied)) throw error;
+      const message = `the account may append, but not to stream ${request.stream}`;
+      throw new AppendDenied(message, { cause: error });
+    }
+  }
+
   /** The server refuses another first event of a stream before the first one can be read. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
-    while ((await this.readStream(stream, 1)).length === 0) {
-      if (performance.now() + READABLE_POLL_MS > deadline) return;
-      await sleep(READABLE_POLL_MS, this.#client.closed);
+    for (let delay = FIRST_READABLE_DELAY_MS; (await this.readStream(stream, 1)).length === 0; delay *= 2) {
+      if (performance.now() + delay > deadline) return;
+      await sleep(delay, this.#client.closed);
     }
   }
 

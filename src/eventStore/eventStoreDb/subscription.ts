@@ -86,7 +86,7 @@ export class Subscription {
         this.#heard();
       })
       .on('end', () => this.end(ENDED_BY_SERVER))
-      .on('error', (error: Error) => this.end(toFailure(error)));
+      .on('error', (error: Error) => this.end(toFailure(error, 'subscribe')));
   }
 
   /** The next batch. Rejects when the subscription has ended and all its events are taken. */
@@ -160,7 +160,7 @@ export class Subscription {
       if (isBehind && this.#isBehind) this.end(this.#caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP);
       this.#isBehind = isBehind;
     } catch (error) {
-      this.end(toFailure(error as Error));
+      this.end(toFailure(error as Error, 'readPage'));
     } finally {
       this.#isComparing = false;
     }

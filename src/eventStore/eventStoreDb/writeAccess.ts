@@ -1,4 +1,5 @@
-import { sleep } from '../../time/sleep.ts';
+import { finishedWithin, sleep } from '../../time/sleep.ts';
+import { ACCESS_RETRY_INTERVAL_MS, ACCOUNTS_TIMEOUT_MS } from './accessCheck.ts';
 import type { Logger } from './catchUpSubscription.ts';
 import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
 import type { WorkerOptions } from './protocol.ts';
@@ -11,11 +12,12 @@ const NO_REVISION = 2n ** 62n;
 
 /** Whether the account may append: reading does not show it, and a request should not have to. */
 export class WriteAccess {
-  /** Why every append is refused; undefined if the account may append, or the server has not said. */
+  /** Why every append is refused; undefined if the account may append, or as long as this is unknown. */
   error: string | undefined;
   readonly #client: RetryingClient;
   readonly #options: WorkerOptions;
   readonly #logger: Logger;
+  #confirmation: Promise<void> | undefined;
 
   constructor(client: RetryingClient, options: WorkerOptions, logger: Logger) {
     this.#client = client;
@@ -31,11 +33,36 @@ export class WriteAccess {
   /** Checks it once; a server that is unavailable passes. */
   async check(): Promise<void> {
     const failure = await this.#probe(this.#client.connection);
-    if (failure.kind === 'appendDenied') this.deny(failure.message);
+    if (failure.kind === 'appendDenied') this.#deny(failure.message);
   }
 
-  /** The server has refused an append. */
-  deny(message: string): void {
+  /**
+   * Checks, after the server has refused an append, whether it refuses all: a stream may have an ACL of its own,
+   * and a server that has just restarted may not know its accounts. Appends wait for one check together.
+   * @throws AppendDenied if it does, or has done until the deadline
+   */
+  async confirm(denied: AppendDenied, deadline: number): Promise<void> {
+    this.#confirmation ??= this.#confirm().finally(() => {
+      this.#confirmation = undefined;
+    });
+    await finishedWithin(deadline - performance.now(), this.#confirmation);
+    this.assertGranted();
+    if (performance.now() >= deadline) throw denied;
+  }
+
+  /** A probe over the connection of the appends has the same account and groups as they, and costs no thread. */
+  async #confirm(): Promise<void> {
+    const { closed } = this.#client;
+    const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
+    for (;;) {
+      const { kind, message } = await this.#probe(this.#client.connection);
+      if (kind === 'wrongRevision' || closed.aborted) return;
+      if (performance.now() >= deadline) return kind === 'appendDenied' ? this.#deny(message) : undefined;
+      await sleep(ACCESS_RETRY_INTERVAL_MS, closed);
+    }
+  }
+
+  #deny(message: string): void {
     if (this.error !== undefined) return;
     this.error = message;
     this.#logger.error({ reason: message }, 'the account may not append; writes are refused');
@@ -49,8 +76,12 @@ export class WriteAccess {
       await sleep(WRITE_ACCESS_INTERVAL_MS, closed);
       if (closed.aborted) return;
       const connection = new Connection(this.#options);
+      const end = (): void => connection.end('the log is closed');
+      closed.addEventListener('abort', end);
       const { kind } = await this.#probe(connection);
+      closed.removeEventListener('abort', end);
       connection.end('the access check is done');
+      if (closed.aborted) return;
       if (kind === 'wrongRevision') this.error = undefined;
     }
     this.#client.connection.end('the account may append now');

@@ -23,11 +23,13 @@ test('a plant that is refused before the first event of its stream can be read i
   await refusedWith(40003, await bob.create(1, { name: 'Elm' }));
 });
 
-test('an append that is refused does not wait for ever for the first event of its stream', async () => {
+test('an append that is refused waits, with back-off and not for ever, for the first event of its stream', async () => {
   const server = await startFakeServer();
   const { store } = await open(server.url, { timeoutMs: 500 });
   await store.append('plant-alice/1', event('Fern'), NO_STREAM);
   server.lagIndex(Number.POSITIVE_INFINITY);
+  const { read } = server.calls;
   const append = store.append('plant-alice/1', event('Elm'), NO_STREAM);
   await expect(append).rejects.toThrow(WrongExpectedRevision);
+  expect(server.calls.read - read).toBeLessThan(10);
 });

@@ -4,6 +4,7 @@ import {
   Connection,
   FIRST_REPLY_TIMEOUT_MS,
 } from '../../../src/eventStore/eventStoreDb/connection.ts';
+import { RetryingClient } from '../../../src/eventStore/eventStoreDb/retryingClient.ts';
 import { slowClock } from '../../support/slowClock.ts';
 import { startFakeServer } from '../../support/stores.ts';
 
@@ -38,4 +39,17 @@ test('a connection whose first reply does not come ends, and names what to check
   const { connection, failure } = await timedOut(FIRST_REPLY_TIMEOUT_MS);
   expect(failure.kind).toBe('timeout');
   expect(connection.endReason).toMatch(HINT);
+});
+
+test('a connection to a server that has responded to an earlier one does not suggest what to check', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => client.close());
+  await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
+  client.connection.end('the test replaces it');
+  server.freeze();
+  const failing = client.connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
+  clock.pass(CALL_TIMEOUT_MS);
+  expect(await failing).toMatchObject({ message: expect.stringMatching(/^no response for \d+ ms$/) });
 });

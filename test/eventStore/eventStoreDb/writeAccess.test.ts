@@ -1,4 +1,10 @@
-import { expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test, vi } from 'vitest';
+import {
+  ACCESS_RETRY_INTERVAL_MS,
+  ACCOUNTS_TIMEOUT_MS,
+} from '../../../src/eventStore/eventStoreDb/accessCheck.ts';
+import { Connection } from '../../../src/eventStore/eventStoreDb/connection.ts';
 import { WRITE_ACCESS_INTERVAL_MS } from '../../../src/eventStore/eventStoreDb/writeAccess.ts';
 import { created, listed, serviceOver } from '../../support/eventStoreDbService.ts';
 import { ready } from '../../support/load.ts';
@@ -40,13 +46,75 @@ test('an account that may not append is reported at once, and recovers without a
 });
 
 test('an account that loses its permission to append is not asked again for each request', async () => {
-  const { server, start } = await readOnly();
+  const { server, clock, start } = await readOnly();
   const service = await start();
   await ready(service);
   await created(service.bob, 1, 'Oak');
   server.readers.add('admin');
-  for (let id = 2; id < 5; id++) await refusedWith(50301, await service.bob.create(id, { name: 'Oak' }));
-  expect(server.denied.filter((stream) => stream.startsWith('plant-bob/'))).toEqual(['plant-bob/2']);
+  const refused = [2, 3].map((id) => service.bob.create(id, { name: 'Oak' }));
+  await expect.poll(() => server.denied).toContain('plant-access-check');
+  clock.pass(ACCOUNTS_TIMEOUT_MS);
+  for (const response of refused) await refusedWith(50301, await response);
+  await refusedWith(50301, await service.bob.create(4, { name: 'Oak' }));
+  expect(server.denied.filter((stream) => stream.startsWith('plant-bob/')).sort()).toEqual([
+    'plant-bob/2',
+    'plant-bob/3',
+  ]);
   expect(await (await service.readiness()).json()).toMatchObject({ message: expect.stringMatching(REASON) });
   expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
+});
+
+test('a stream that the account may not append to affects no other request', async () => {
+  const { server, clock, start } = await readOnly();
+  server.protectedStreams.add('plant-bob/13');
+  const service = await start();
+  await ready(service);
+  using ended = vi.spyOn(Connection.prototype, 'end');
+  await refusedWith(50301, await service.bob.create(13, { name: 'Oak' }));
+  expect(await service.isReady()).toBe(true);
+  await created(service.alice, 2, 'Elm');
+  clock.pass(WRITE_ACCESS_INTERVAL_MS);
+  await created(service.bob, 14, 'Oak');
+  expect(ended).not.toHaveBeenCalled();
+  expect(service.messages()).not.toContain('the account may not append; writes are refused');
+  const reason = 'the account may append, but not to stream plant-bob/13';
+  const refused = service.log().filter(({ msg }) => msg === 'requests refused');
+  expect(refused.map((line) => line.reason)).toEqual([expect.stringContaining(reason)]);
+});
+
+test('a refusal that lasts less than a few seconds fails no request', async () => {
+  const { server, clock, start } = await readOnly();
+  const service = await start();
+  await ready(service);
+  await created(service.bob, 1, 'Oak');
+  server.readers.add('admin');
+  const creation = service.bob.create(2, { name: 'Oak' });
+  await expect.poll(() => server.denied).toContain('plant-access-check');
+  expect(await service.isReady()).toBe(true);
+  server.readers.clear();
+  clock.pass(ACCESS_RETRY_INTERVAL_MS);
+  expect((await creation).status).toBe(200);
+  expect(service.messages()).not.toContain('the account may not append; writes are refused');
+});
+
+test('a store that is closed while its permission is checked ends the connection of the check', async () => {
+  const { server, clock, start } = await readOnly();
+  server.readers.add('admin');
+  const service = await start();
+  await expect.poll(() => service.messages()).toContain('the account may not append; writes are refused');
+  using call = vi.spyOn(Connection.prototype, 'call');
+  server.freeze();
+  clock.pass(WRITE_ACCESS_INTERVAL_MS);
+  const check = () => call.mock.calls.findIndex(([operation]) => operation === 'append');
+  while (check() < 0) await nextTurn();
+  const connection = call.mock.contexts[check()] as Connection;
+  let isClosed = false;
+  void service.close().then(() => {
+    isClosed = true;
+  });
+  while (!isClosed) {
+    clock.pass(10);
+    await nextTurn();
+  }
+  expect(connection.endReason).toBe('the log is closed');
 });
