@@ -31,9 +31,9 @@ describe('a server with TLS and accounts', () => {
     await expect.poll(drops).toBeGreaterThan(0);
     await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
     await expect.poll(() => server.openSubscriptions).toBe(1);
-    const before = drops();
+    const before = service.messages().length;
     await server.stop();
-    await expect.poll(drops).toBeGreaterThan(before);
+    await expect.poll(() => service.messages().length).toBeGreaterThan(before);
     await service.terminate();
     expectNoPassword(service.stdout() + service.stderr());
   });

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { NO_STREAM, type Position, START, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import {
+  NO_STREAM,
+  type Position,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../src/eventStore/eventStore.ts';
 import { event } from '../eventStore/contract.ts';
 import { type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
@@ -99,6 +105,17 @@ test('a slow subscriber applies backpressure to the server, and misses no event'
   }
   expect(positions).toHaveLength(expected.length);
   expect(positions).toEqual(expected);
+});
+
+test('a refused append waits, with back-off and not for ever, for the first event of its stream', async () => {
+  const server = await startFakeServer();
+  const { store } = await open(server.url);
+  await store.append('plant-alice/1', event('Fern'), NO_STREAM);
+  server.lagIndex(Number.POSITIVE_INFINITY);
+  const { read } = server.calls;
+  const append = store.append('plant-alice/1', event('Elm'), NO_STREAM);
+  await expect(append).rejects.toThrow(WrongExpectedRevision);
+  expect(server.calls.read - read).toBeLessThan(20);
 });
 
 type Failure = { error: Error; at: number };

@@ -19,7 +19,7 @@ export class AppendDenied extends StoreUnavailable {}
 export const ATTEMPT_TIMEOUT_MS = 3_000;
 export const MAX_RETRY_DELAY_MS = 1_000;
 /** Calls in flight may take so long when the client is closed, in milliseconds. */
-export const CLOSE_TIMEOUT_MS = 500;
+export const CLOSE_TIMEOUT_MS = 1_500;
 /** Connections start at least so far apart, in milliseconds, since each is a thread. */
 const MIN_CONNECTION_INTERVAL_MS = 1_000;
 
@@ -102,8 +102,9 @@ export class RetryingClient {
       if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
       const remaining = deadline - performance.now();
       try {
-        const timeLeft = Math.min(ATTEMPT_TIMEOUT_MS, remaining);
-        const result = await this.connection.call(operation, argument, timeLeft);
+        // A page may take longer: as long as its events arrive, there is no reason to begin it again.
+        const attemptMs = operation === 'readPage' ? remaining : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        const result = await this.connection.call(operation, argument, attemptMs);
         if (operation === 'append') this.#recover();
         return result;
       } catch (error) {
