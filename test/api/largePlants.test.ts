@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
@@ -65,7 +66,13 @@ describe('a list of large plants', () => {
     const { neverRead } = await serve();
     const { server } = await neverRead('alice');
     await expect.poll(() => server.writableLength).toBeGreaterThan(0);
-    expect(server.writableLength).toBeLessThan(2 * PAGE_BYTES);
+    let most = 0;
+    // More turns of the event loop than the list has pages.
+    for (let turn = 0; turn < 500; turn++) {
+      await nextTurn();
+      most = Math.max(most, server.writableLength);
+    }
+    expect(most).toBeLessThan(2 * PAGE_BYTES);
   });
 });
 
