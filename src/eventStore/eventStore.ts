@@ -71,7 +71,8 @@ export type EventLog = {
   /**
    * A catch-up subscription: every event after that of a position, or after START, in log order, first those
    * that exist, then each new one. The first batch comes at once, empty if there are no events. Ends when
-   * `signal` aborts or the log is closed, and reconnects by itself when the log is unavailable. @throws LogReplaced
+   * `signal` aborts or the log is closed, and reconnects by itself when the log is unavailable.
+   * @throws LogReplaced
    */
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
 
@@ -118,6 +119,9 @@ export class StoreUnavailable extends Error {
 /** The log's file is damaged: it can be read in part at most, and nothing is appended any more. */
 export class LogDamaged extends StoreUnavailable {
   override readonly name = 'LogDamaged';
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`the log is damaged: ${reason}`, options);
+  }
 }
 
 /** A subscription finds another log than it began with: another server, or an older backup. */

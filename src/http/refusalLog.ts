@@ -7,7 +7,8 @@ type Refusal = { logger: Pick<FastifyBaseLogger, 'error'>; error: number; reason
 
 /**
  * Logs requests that are refused while something is unavailable: the first of each error number at once, the
- * others together, with their count and the latest reason, once a second. Each of them also has its own line in the request log.
+ * others together, with their count and the latest reason, once a second. Each of them also has its own line
+ * in the request log.
  */
 export function refusalLog(): (refusal: Refusal) => void {
   /** The requests since the last line, and the latest of them, by error number. */

@@ -107,7 +107,7 @@ export class AppendQueue {
       return;
     }
     if ('damaged' in reply) {
-      this.#options.onDamage(new LogDamaged(`the log is damaged: ${reply.damaged}`));
+      this.#options.onDamage(new LogDamaged(reply.damaged));
       return;
     }
     const appends = this.#committing;

@@ -75,7 +75,6 @@ export function openLogFile(file: string): DatabaseSync {
  */
 export function recoverWal(file: string): void {
   const wal = `${file}-wal`;
-  if (fileSize(wal) === 0) return;
   let fd: number | undefined;
   try {
     fd = openSync(wal, 'r+');
@@ -100,7 +99,6 @@ export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) >
  * @throws UnusableLog
  */
 export function checkAfterCrash(file: string): void {
-  if (!wasNotClosed(file)) return;
   try {
     assertWalFits(file);
     const damage = findDamage(file);
@@ -120,7 +118,7 @@ function findDamage(file: string): string | undefined {
   try {
     using db = openReadOnly(file); // closing it does not checkpoint
     const { quick_check: found } = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
-    if (found !== 'ok') return found.replaceAll(/\s*\n\s*/g, ' ');
+    if (found !== 'ok') return inOneLine(found);
     const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
     const pagesByWal = pagesInWalIndex(file);
     if (pages === pagesByWal || pagesByWal === 0) return undefined;
@@ -130,6 +128,9 @@ function findDamage(file: string): string | undefined {
     throw error;
   }
 }
+
+/** Findings of SQLite may have several lines. */
+export const inOneLine = (finding: string): string => finding.replaceAll(/\s*\n\s*/g, ' ');
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
 
@@ -143,7 +144,7 @@ const ROLLBACK_JOURNAL = 1;
  * @throws Error
  */
 export function assertWalFits(file: string): void {
-  if (fileSize(`${file}-wal`) === 0) return;
+  if (!wasNotClosed(file)) return;
   const name = basename(file);
   if (fileSize(file) === 0) throw new Error(`found ${name}-wal without ${name}`);
   if (readBytes(file, 18, 1)[0] === ROLLBACK_JOURNAL)

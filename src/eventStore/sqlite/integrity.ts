@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openReadOnly } from '../../disk/sqlite.ts';
-import { SCHEMA } from './file.ts';
+import { inOneLine, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -33,7 +33,7 @@ function findProblems({ file, quick }: Task): string[] {
 function damage(db: DatabaseSync): string[] {
   const found = db.prepare(`PRAGMA integrity_check(${MAX_FINDINGS})`).all() as { integrity_check: string }[];
   return found.flatMap(({ integrity_check: text }) =>
-    text === 'ok' ? [] : [`the log is damaged: ${text.replaceAll(/\s*\n\s*/g, ' ')}`],
+    text === 'ok' ? [] : [`the log is damaged: ${inOneLine(text)}`],
   );
 }
 

@@ -61,7 +61,7 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
       const { message } = error as Error;
       if (!isDamage(error) && !(error instanceof DamagedRow))
         throw new StoreUnavailable(message, { cause: error });
-      const damaged = new LogDamaged(`the log is damaged: ${message}`, { cause: error });
+      const damaged = new LogDamaged(message, { cause: error });
       onDamage?.(damaged);
       throw damaged;
     }

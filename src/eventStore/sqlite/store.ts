@@ -31,9 +31,11 @@ type Options = {
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
   const { file, now, onFatal, onCheck, onDamage, ...readOptions } = options;
-  if (wasNotClosed(file)) onCheck?.();
-  recoverWal(file);
-  checkAfterCrash(file);
+  if (wasNotClosed(file)) {
+    onCheck?.();
+    recoverWal(file);
+    checkAfterCrash(file);
+  }
   const db = openLogFile(file);
   const closing = new AbortController();
   const damaged = new AbortController();

@@ -38,10 +38,11 @@ describe('a log that turns out to be damaged', () => {
     const opened = await openReporting(dir);
     expect(opened.store.appendsRefused).toBeUndefined();
     await expect(append(opened, 'a')).rejects.toThrow(StoreUnavailable);
-    const reason = 'the log is damaged: database disk image is malformed';
-    await expect.poll(() => opened.store.appendsRefused).toBe(reason);
+    const damage = new LogDamaged('database disk image is malformed');
+    expect(damage.message).toBe('the log is damaged: database disk image is malformed');
+    await expect.poll(() => opened.store.appendsRefused).toBe(damage.message);
     await expect(async () => append(opened, 'b')).rejects.toThrow(LogDamaged);
-    expect(opened.reports).toEqual({ damage: [new LogDamaged(reason)], fatal: [] });
+    expect(opened.reports).toEqual({ damage: [damage], fatal: [] });
     expect(await opened.store.readEvent(3n)).toMatchObject({ position: 3n });
   });
 
