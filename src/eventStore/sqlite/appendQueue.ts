@@ -3,13 +3,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { LogDamaged, type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../eventStore.ts';
 import {
+  type AppendBatch,
   type AppendRequest,
   type AppendResult,
   type CommitReply,
-  type CommitRequest,
   isCommitReply,
   READY,
 } from './protocol.ts';
+
+/** So many appends are handed to the writer thread at once; fewer at the end of an event loop turn. */
+const BATCH_SIZE = 16;
 
 export type Committed = { position: bigint; revision: bigint; isDuplicate: boolean };
 
@@ -33,14 +36,16 @@ type Options = {
 };
 
 /**
- * Group commit: appends that arrive while the writer thread commits wait for the next transaction, which they
- * share with its one fsync. Each is resolved after that fsync.
+ * Group commit: what reaches the writer thread while it commits shares the next transaction, and its one
+ * fsync. Each append is resolved after that fsync.
  */
 export class AppendQueue {
   readonly #options: Options;
   readonly #worker: Worker;
   readonly #exited: Promise<unknown>;
+  /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
+  /** Handed over, and not answered yet, in order. */
   #committing: Append[] = [];
   /** Why no append is accepted any more; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
@@ -71,9 +76,9 @@ export class AppendQueue {
     const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
     const request: AppendRequest = [id, stream, expectedRevision, type, data, metadata];
     return new Promise((resolve, reject) => {
-      // The first append of an event loop turn waits for the others of that turn.
-      if (this.#waiting.length === 0 && this.#committing.length === 0) setImmediate(() => this.#commit());
       this.#waiting.push({ stream, event, request, resolve, reject });
+      if (this.#waiting.length === 1) setImmediate(() => this.#handOver());
+      if (this.#waiting.length === BATCH_SIZE) this.#handOver();
     });
   }
 
@@ -85,14 +90,14 @@ export class AppendQueue {
     await this.#exited;
   }
 
-  #commit(): void {
-    if (this.#committing.length > 0 || this.#waiting.length === 0) return;
-    [this.#committing, this.#waiting] = [this.#waiting, []];
-    const request: CommitRequest = {
-      appends: this.#committing.map(({ request }) => request),
+  #handOver(): void {
+    if (this.#waiting.length === 0) return;
+    const batch: AppendBatch = {
+      appends: this.#waiting.map(({ request }) => request),
       recordedAt: this.#options.now().toISOString(),
     };
-    this.#worker.postMessage(request);
+    this.#worker.postMessage(batch);
+    this.#committing.push(...this.#waiting.splice(0));
   }
 
   /** Accepts no append any more, and rejects those that wait. */
@@ -110,19 +115,18 @@ export class AppendQueue {
       this.#options.onDamage(new LogDamaged(reply.damaged));
       return;
     }
-    const appends = this.#committing;
-    this.#committing = [];
-    setImmediate(() => this.#commit());
+    const appends = this.#committing.splice(0, reply.count);
     if ('rolledBack' in reply) {
       for (const { reject } of appends) reject(new StoreUnavailable(reply.rolledBack));
       return;
     }
+    const results = resultsOf(appends, reply);
     const committed = appends.flatMap(({ stream, event }, i) => {
-      const result = reply.results[i] as AppendResult;
+      const result = results[i] as AppendResult;
       return 'position' in result && !result.isDuplicate ? [{ ...result, stream, event }] : [];
     });
     if (committed.length > 0) this.#options.onCommit(committed);
-    for (const [i, append] of appends.entries()) finish(append, reply.results[i] as AppendResult);
+    for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
   }
 
   #fail(error: Error): void {
@@ -134,6 +138,17 @@ export class AppendQueue {
     this.#waiting = [];
     this.#options.onFatal(error);
   }
+}
+
+function resultsOf(
+  appends: Append[],
+  { first, others }: Extract<CommitReply, { first: bigint }>,
+): AppendResult[] {
+  let position = first;
+  return appends.map(
+    ({ request: [, , expected] }, i) =>
+      others.get(i) ?? { position: position++, revision: expected + 1n, isDuplicate: false },
+  );
 }
 
 function finish({ request: [, stream, expected], resolve, reject }: Append, result: AppendResult): void {

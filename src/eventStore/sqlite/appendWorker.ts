@@ -1,13 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { fileIdentity } from '../../disk/fileIdentity.ts';
 import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
 import { openLogFile } from './file.ts';
 import {
+  type AppendBatch,
   type AppendRequest,
   type AppendResult,
   type CommitReply,
-  type CommitRequest,
   READY,
 } from './protocol.ts';
 
@@ -43,20 +43,39 @@ class LogWriter {
     for (const statement of [this.#insert, this.#lastRevision, this.#eventAt]) statement.setReadBigInts(true);
   }
 
-  commit({ appends, recordedAt }: CommitRequest): CommitReply[] {
+  /** Commits all batches in one transaction. */
+  commit(batches: AppendBatch[]): CommitReply[] {
+    const count = batches.reduce((sum, { appends }) => sum + appends.length, 0);
     try {
       this.#db.exec('BEGIN IMMEDIATE');
-      const results = appends.map((append) => this.#append(append, recordedAt));
+      const results = this.#appendAll(batches);
       this.#db.exec('COMMIT');
       const replaced = this.checkFiles();
-      return replaced.length > 0 ? replaced : [{ results }];
+      return replaced.length > 0 ? replaced : [{ count, ...results }];
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;
       // When the disk is full, SQLite has rolled back itself.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      return [{ rolledBack: (error as Error).message }, ...ending];
+      return [{ count, rolledBack: (error as Error).message }, ...ending];
     }
+  }
+
+  #appendAll(batches: AppendBatch[]): { first: bigint; others: Map<number, AppendResult> } {
+    const others = new Map<number, AppendResult>();
+    let first: bigint | undefined;
+    let next = 0n;
+    let index = 0;
+    for (const { appends, recordedAt } of batches)
+      for (const append of appends) {
+        const result = this.#append(append, recordedAt);
+        const isNew = 'position' in result && !result.isDuplicate;
+        if (isNew && first === undefined) first = next = result.position;
+        if (isNew && result.position === next) next++;
+        else others.set(index, result);
+        index++;
+      }
+    return { first: first ?? 0n, others };
   }
 
   /** Whether the open files are still those at their paths, as a reply if they are not. */
@@ -133,6 +152,13 @@ function isOther(path: string, identity: string | undefined): boolean {
   }
 }
 
+type Message = AppendBatch | 'close';
+
+/** The messages that have arrived meanwhile. */
+function* waitingMessages(port: MessagePort): Generator<Message> {
+  for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) yield next.message;
+}
+
 if (parentPort) {
   const port = parentPort;
   const file = workerData as string;
@@ -142,11 +168,14 @@ if (parentPort) {
   const post = (replies: CommitReply[]): void => {
     for (const reply of replies) port.postMessage(reply);
   };
-  port.on('message', (message: CommitRequest | 'close') => {
-    const isClosing = message === 'close';
-    if (!isClosing) post(writer.commit(message));
-    post(isClosing ? writer.close() : writer.checkpointIfDue());
-    if (isClosing) port.close();
+  port.on('message', (message: Message) => {
+    const messages = [message, ...waitingMessages(port)];
+    const batches = messages.filter((it) => it !== 'close');
+    if (batches.length > 0) post(writer.commit(batches));
+    post(writer.checkpointIfDue());
+    if (messages.length === batches.length) return;
+    post(writer.close());
+    port.close();
   });
   setInterval(() => post(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
   port.postMessage(READY);

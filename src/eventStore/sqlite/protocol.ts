@@ -12,20 +12,21 @@ export type AppendResult =
   | { wrongRevision: true }
   | { rejected: string };
 
-/** One transaction: appends that arrived together share it, and its fsync. */
-export type CommitRequest = { appends: AppendRequest[]; recordedAt: string };
+/** Appends of one event loop turn, in order. */
+export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
 
 /**
- * `results`: committed and on the disk. `rolledBack`: nothing of the transaction is in the log.
- * `fatal`: durability cannot be guaranteed any more, neither of this transaction nor of a later one.
- * `damaged` follows a reply: the log is damaged.
+ * The reply to the appends of one transaction: `count` of them, in the order in which they were requested.
+ * `first`: they are committed and on the disk, at consecutive positions from here on, except those in
+ * `others`, which are results by index. `rolledBack`: nothing of them is in the log. `fatal`: durability
+ * cannot be guaranteed any more, neither of these appends nor of later ones. `damaged` follows a reply: the
+ * log is damaged.
  */
 export type CommitReply =
-  | { results: AppendResult[] }
-  | { rolledBack: string }
+  | { count: number; first: bigint; others: Map<number, AppendResult> }
+  | { count: number; rolledBack: string }
   | { fatal: string }
   | { damaged: string };
 
 export const isCommitReply = (message: object | string): message is CommitReply =>
-  typeof message === 'object' &&
-  ['results', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);
+  typeof message === 'object' && ['first', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);
