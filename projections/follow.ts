@@ -189,7 +189,7 @@ export class Follower {
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;
-    view.reset(current);
+    await view.reset(current);
   }
 
   #apply(events: readonly RecordedEvent[]): void {
@@ -248,6 +248,7 @@ class Saver {
   readonly #logger: Options['logger'];
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
+  #isSaving = false;
 
   constructor(view: View, logger: Options['logger']) {
     this.#view = view;
@@ -256,7 +257,7 @@ class Saver {
 
   /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
   async saveIfDue(signal: AbortSignal): Promise<void> {
-    if (this.#view.unsaved >= SAVE_BATCH && this.#failures === 0) this.#save();
+    if (this.#view.unsaved >= SAVE_BATCH && this.#failures === 0) void this.#save();
     else if (this.#view.unsaved > 0) this.#timer ??= setTimeout(() => this.#save(), SAVE_INTERVAL_MS).unref();
     while (this.#view.unsaved >= MAX_UNSAVED && !signal.aborted) await sleep(UNSAVED_POLL_MS, signal);
   }
@@ -265,16 +266,19 @@ class Saver {
     clearTimeout(this.#timer);
   }
 
-  #save(): void {
+  async #save(): Promise<void> {
+    if (this.#isSaving) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#isSaving = true;
     try {
-      this.#view.save();
+      await this.#view.save();
       this.#failures = 0;
     } catch (error) {
       this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
       const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
       this.#timer = setTimeout(() => this.#save(), delay).unref();
     }
+    this.#isSaving = false;
   }
 }

@@ -3,7 +3,8 @@ import { LRUCache } from 'lru-cache';
 import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
 import { parsePlantEvent } from '../src/plants/events.ts';
 import type { Checkpoint, View } from './view.ts';
-import { ViewDamaged, ViewFile, type ViewFormat } from './viewFile.ts';
+import type { ViewFormat } from './viewDatabase.ts';
+import { ViewDamaged, ViewFile } from './viewFile.ts';
 
 /** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
 export type PageQuery = { after: Position; upTo: Position; limit: number };
@@ -30,6 +31,9 @@ export const PLANTS_BY_USER: ViewFormat = {
       plant    TEXT    NOT NULL,
       PRIMARY KEY (user, position)
     ) STRICT, WITHOUT ROWID;`,
+  insert: `
+    INSERT INTO plants (user, position, number, id, plant) VALUES (?1, ?2, 1 + coalesce(
+      (SELECT number FROM plants WHERE user = ?1 ORDER BY position DESC LIMIT 1), 0), ?3, ?4)`,
   empty: 'DELETE FROM plants',
 };
 
@@ -62,22 +66,34 @@ const CACHE_BYTES = 64 * 1024 * 1024;
 export class PlantsByUser implements View {
   readonly name = 'plantsByUser';
   onDamage = () => {};
-  readonly #file: ViewFile<ReturnType<typeof prepare>>;
+  readonly #file: ViewFile<Statements>;
   /** The last event applied. */
   #position: Position;
   #eventId: string;
+  /** Up to here queries read the file, after it the memory: a save may be in the file and not known yet. */
+  #savedPosition: Position;
   #unsaved = 0;
-  #unsavedRows = new Map<string, PlantRow[]>();
+  /** The rows since the last save, and before them those that are being saved. */
+  #newRows: Rows = new Map();
+  #rowsInSave: Rows = new Map();
+  #lastSave = Promise.resolve();
+  #closed: Promise<void> | undefined;
   /** The last page of each user, with its query. An event of the user removes it. */
   #cache = new LRUCache<string, { query: string; page: PlantPage }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
 
-  constructor(file: string) {
-    this.#file = new ViewFile(file, PLANTS_BY_USER, prepare);
-    ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
-    this.#file.onDamage = () => {
+  /** Opens the view in a file. @throws Error with a message for the operator */
+  static async open(file: string): Promise<PlantsByUser> {
+    return new PlantsByUser(await ViewFile.open(file, PLANTS_BY_USER, prepare));
+  }
+
+  private constructor(file: ViewFile<Statements>) {
+    this.#file = file;
+    ({ position: this.#position, eventId: this.#eventId } = file.checkpoint);
+    this.#savedPosition = this.#position;
+    file.onDamage = () => {
       this.#clear();
       this.onDamage();
     };
@@ -106,27 +122,21 @@ export class PlantsByUser implements View {
     }
   }
 
-  save(): void {
-    if (this.#unsaved === 0) return;
-    this.#file.save(this.applied, ({ insert, last }) => {
-      for (const user of [...this.#unsavedRows.keys()].sort()) {
-        let number = numberOf(last.get(user, this.#position));
-        for (const { position, id, plant } of this.#unsavedRows.get(user) ?? [])
-          insert.run(user, position, ++number, id, plant);
-      }
-    });
-    this.#unsavedRows.clear();
-    this.#unsaved = 0;
+  save(): Promise<void> {
+    this.#lastSave = this.#lastSave.catch(() => {}).then(() => this.#save());
+    return this.#lastSave;
   }
 
-  reset(logId: string): void {
-    this.#file.reset(logId);
+  async reset(logId: string): Promise<void> {
+    await this.#lastSave.catch(() => {});
+    const reset = this.#file.reset(logId);
     this.#clear();
+    await reset;
   }
 
-  close(): void {
-    this.save();
-    this.#file.close();
+  close(): Promise<void> {
+    this.#closed ??= this.save().finally(() => this.#file.close());
+    return this.#closed;
   }
 
   /** A page of a user's plants, oldest first. @throws ViewDamaged */
@@ -149,15 +159,32 @@ export class PlantsByUser implements View {
     const number = this.#countUpTo(user, after) + limit;
     if (number >= this.#countUpTo(user, upTo)) return undefined;
     const saved = this.#countSaved(user, upTo);
-    if (number > saved) return this.#unsavedRows.get(user)?.[number - saved - 1]?.position;
+    if (number > saved) return this.#rowsInMemory(user)[number - saved - 1]?.position;
     return this.#findSaved(user, number, { after, upTo });
   }
 
+  async #save(): Promise<void> {
+    if (this.#unsaved === 0) return;
+    const [checkpoint, events] = [this.applied, this.#unsaved];
+    if (this.#rowsInSave.size === 0) this.#rowsInSave = this.#newRows;
+    else for (const rows of this.#newRows.values()) for (const row of rows) addTo(this.#rowsInSave, row); // failed
+    this.#newRows = new Map();
+    await this.#file.save(checkpoint);
+    this.#rowsInSave = new Map();
+    this.#savedPosition = checkpoint.position;
+    this.#unsaved -= events;
+  }
+
   #add(row: PlantRow): void {
-    const rows = this.#unsavedRows.get(row.user);
-    if (rows) rows.push(row);
-    else this.#unsavedRows.set(row.user, [row]);
+    addTo(this.#newRows, row);
+    this.#file.add([row.user, row.position, row.id, row.plant]);
     this.#cache.delete(row.user);
+  }
+
+  /** The rows of a user that are not known to be saved, in log order. */
+  #rowsInMemory(user: string): readonly PlantRow[] {
+    const [first, second] = [this.#rowsInSave.get(user), this.#newRows.get(user)];
+    return first && second ? [...first, ...second] : (first ?? second ?? []);
   }
 
   #readPage(user: string, query: PageQuery): PlantPage {
@@ -170,7 +197,7 @@ export class PlantsByUser implements View {
     const isFull = (): boolean => count === limit || bytes >= PAGE_BYTES;
     if (isFull() && this.#countSaved(user, upTo) > numberOf(saved))
       return { plants, count, last, hasMore: true };
-    for (const row of this.#unsavedRows.get(user) ?? []) {
+    for (const row of this.#rowsInMemory(user)) {
       if (row.position <= last || row.position > upTo) continue;
       if (isFull()) return { plants, count, last, hasMore: true };
       plants = count === 0 ? row.plant : `${plants},${row.plant}`;
@@ -184,21 +211,26 @@ export class PlantsByUser implements View {
   /** Large plants are read one by one, since SQLite would read all of them before it counts their bytes. */
   #readSaved(user: string, { after, upTo, limit }: PageQuery): SavedPage {
     const largest = Math.floor(PAGE_BYTES / limit);
+    const end = this.#lastSaved(upTo);
     return this.#file.read(({ larger, page, rows }) =>
-      larger.get(user, after, upTo, limit, largest) === undefined
-        ? (page.get(user, after, upTo, limit) as SavedPage)
-        : takePage(rows.iterate(user, after, upTo, limit) as Iterable<SavedRow>),
+      larger.get(user, after, end, limit, largest) === undefined
+        ? (page.get(user, after, end, limit) as SavedPage)
+        : takePage(rows.iterate(user, after, end, limit) as Iterable<SavedRow>),
     );
   }
 
   /** How many plants of a user were created up to a position. */
   #countUpTo(user: string, position: Position): number {
-    const unsaved = (this.#unsavedRows.get(user) ?? []).filter((row) => row.position <= position);
+    const unsaved = this.#rowsInMemory(user).filter((row) => row.position <= position);
     return this.#countSaved(user, position) + unsaved.length;
   }
 
   #countSaved(user: string, position: Position): number {
-    return numberOf(this.#file.read(({ last }) => last.get(user, position)));
+    return numberOf(this.#file.read(({ last }) => last.get(user, this.#lastSaved(position))));
+  }
+
+  #lastSaved(position: Position): Position {
+    return position < this.#savedPosition ? position : this.#savedPosition;
   }
 
   /**
@@ -209,7 +241,7 @@ export class PlantsByUser implements View {
     number: number,
     { after, upTo }: { after: Position; upTo: Position },
   ): Position | undefined {
-    for (let [low, high] = [after + 1n, upTo]; low <= high; ) {
+    for (let [low, high] = [after + 1n, this.#lastSaved(upTo)]; low <= high; ) {
       const middle = (low + high) / 2n;
       const found = this.#file.read(({ last }) => last.get(user, middle)) as LastRow | undefined;
       if (numberOf(found) === number) return found?.position;
@@ -221,7 +253,9 @@ export class PlantsByUser implements View {
 
   #clear(): void {
     ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
-    this.#unsavedRows.clear();
+    this.#savedPosition = this.#position;
+    this.#newRows = new Map();
+    this.#rowsInSave = new Map();
     this.#unsaved = 0;
     this.#cache.clear();
   }
@@ -254,9 +288,18 @@ type LastRow = { position: Position; number: bigint };
 const numberOf = (row: unknown): number =>
   Number((row as { number: bigint | null } | undefined)?.number ?? 0);
 
+type Rows = Map<string, PlantRow[]>;
+
+function addTo(rows: Rows, row: PlantRow): void {
+  const ofUser = rows.get(row.user);
+  if (ofUser) ofUser.push(row);
+  else rows.set(row.user, [row]);
+}
+
+type Statements = ReturnType<typeof prepare>;
+
 function prepare(db: DatabaseSync) {
   return {
-    insert: db.prepare('INSERT INTO plants (user, position, number, id, plant) VALUES (?, ?, ?, ?, ?)'),
     // A subquery with a LIMIT keeps its ORDER BY; an ORDER BY in group_concat would sort again.
     page: db.prepare(`
       SELECT group_concat(plant, ',') AS plants, count(*) AS count, max(position) AS last, max(number) AS number

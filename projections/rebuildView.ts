@@ -1,12 +1,12 @@
 import type { EventLog, Position } from '../src/eventStore/eventStore.ts';
 import { readToEnd } from '../src/eventStore/readEvents.ts';
 import type { View } from './view.ts';
-import { removeViewFile, replaceViewFile } from './viewFile.ts';
+import { removeViewFile, replaceViewFile } from './viewDatabase.ts';
 
 type Options = {
   log: EventLog;
   /** Opens a view in a file. */
-  open: (file: string) => View;
+  open: (file: string) => Promise<View>;
   /** The file of the view, which no server may have open. */
   file: string;
   /** IDs of events to skip. */
@@ -33,24 +33,24 @@ export async function rebuildView({
 }: Options): Promise<{ events: number }> {
   const draft = `${file}.new`;
   removeViewFile(draft);
-  const view = open(draft);
+  const view = await open(draft);
   let events = 0;
   try {
-    view.reset(await log.logId());
+    await view.reset(await log.logId());
     const end = await log.lastPosition();
     for await (const batch of readToEnd(log, { signal })) {
       view.apply(batch.events, skip);
       events += batch.events.length;
-      if (view.unsaved >= SAVE_BATCH) view.save();
+      if (view.unsaved >= SAVE_BATCH) await view.save();
       const { position } = view.applied;
       onProgress({ events, position, end: end > position ? end : position });
     }
     signal.throwIfAborted();
-    view.close();
+    await view.close();
     replaceViewFile(file, draft);
     return { events };
   } finally {
-    view.close();
+    await view.close().catch(() => {}); // where it failed before
     removeViewFile(draft);
   }
 }

@@ -12,7 +12,7 @@ export interface View {
   readonly name: string;
   /** The last event applied, whether it is saved or not. */
   readonly applied: Checkpoint;
-  /** Events applied since the last save. */
+  /** Events applied that are not known to be saved. */
   readonly unsaved: number;
   /** Why the view's file had to be replaced by an empty one; undefined if it was not. */
   readonly replaced: string | undefined;
@@ -26,10 +26,10 @@ export interface View {
    * before it applied
    */
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void;
-  /** Saves the applied events and the checkpoint in one transaction. */
-  save(): void;
+  /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
+  save(): Promise<void>;
   /** Empties the view; from now on it belongs to the log with this ID. */
-  reset(logId: string): void;
+  reset(logId: string): Promise<void>;
   /** Saves, and closes the file. */
-  close(): void;
+  close(): Promise<void>;
 }

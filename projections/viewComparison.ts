@@ -11,7 +11,7 @@ import { isKnownType } from '../src/plants/events.ts';
 import { plantStream } from '../src/plants/stream.ts';
 import { evolve, PLANTS_BY_USER, type PlantRow } from './plantsByUser.ts';
 import type { Checkpoint } from './view.ts';
-import { openViewReader } from './viewFile.ts';
+import { openViewReader } from './viewDatabase.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { PlantsByUser } from './plantsByUser.ts';
+import type { View } from './view.ts';
 
 /**
  * The views. The service opens, follows and closes each of them, /health/ready waits for it, and `rebuild`
@@ -8,19 +9,22 @@ import { PlantsByUser } from './plantsByUser.ts';
 export const VIEWS = {
   plantsByUser: {
     file: (dataDir: string): string => join(dataDir, 'view.db'),
-    open: (file: string) => new PlantsByUser(file),
+    open: (file: string) => PlantsByUser.open(file),
   },
 };
 
 /** The open views, by name. */
-export type Views = { readonly [Name in keyof typeof VIEWS]: ReturnType<(typeof VIEWS)[Name]['open']> };
+export type Views = {
+  readonly [Name in keyof typeof VIEWS]: Awaited<ReturnType<(typeof VIEWS)[Name]['open']>>;
+};
 
 /** Opens the views in a data directory, until `resources` are disposed of. */
-export function openViews(dataDir: string, resources: AsyncDisposableStack): Views {
-  const views = Object.entries(VIEWS).map(([name, { file, open }]) => {
-    const view = open(file(dataDir));
+export async function openViews(dataDir: string, resources: AsyncDisposableStack): Promise<Views> {
+  const opened: Record<string, View> = {};
+  for (const [name, { file, open }] of Object.entries(VIEWS)) {
+    const view = await open(file(dataDir));
     resources.defer(() => view.close());
-    return [name, view];
-  });
-  return Object.fromEntries(views);
+    opened[name] = view;
+  }
+  return opened as Views;
 }

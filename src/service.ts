@@ -54,7 +54,7 @@ export async function startService(
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
-    const views = openViews(config.dataDir, resources);
+    const views = await openViews(config.dataDir, resources);
     const followers = Object.values(views).map(
       (view) =>
         new Follower({

@@ -17,12 +17,12 @@ const NAMES = Array.from({ length: PLANTS }, (_, i) => `${i} ${'x'.repeat(30_000
 /** The API over a view with alice's large plants, and a plant of bob. */
 async function serve() {
   const resources = new AsyncDisposableStack();
-  const { plantsByUser } = openViews(tempDir(), resources);
+  const { plantsByUser } = await openViews(tempDir(), resources);
   onTestFinished(() => resources.disposeAsync());
-  plantsByUser.reset('m');
+  await plantsByUser.reset('m');
   const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
   plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());
-  plantsByUser.save();
+  await plantsByUser.save();
   const { app, url } = await appOver({}, { plantsByUser });
   const get = (user: string, query = '') =>
     fetch(`${url}/plants${query}`, { headers: { authorization: `Bearer ${user}` } });

@@ -463,16 +463,16 @@ describe('a view', () => {
   const EVENTS = Array.from({ length: 150 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob'));
 
   /** A view with these events applied, of a log with this ID, and its comparison. */
-  function viewOf(events: RecordedEvent[], logId = 'm') {
+  async function viewOf(events: RecordedEvent[], logId = 'm') {
     const file = join(tempDir(), 'view.db');
-    const view = new PlantsByUser(file);
-    view.reset(logId);
+    const view = await PlantsByUser.open(file);
+    await view.reset(logId);
     view.apply(events, NONE);
-    view.save();
+    await view.save();
     const comparison = ViewComparison.open(logOf(events), file, NONE) as ViewComparison;
     onTestFinished(() => {
       comparison.close();
-      view.close();
+      return view.close();
     });
     return { file, view, comparison };
   }
@@ -480,21 +480,21 @@ describe('a view', () => {
   test.each([0, 80])(
     'that equals the fold of the log up to its checkpoint %i has no problems',
     async (end) => {
-      const { comparison } = viewOf(EVENTS.slice(0, end));
+      const { comparison } = await viewOf(EVENTS.slice(0, end));
       const expected = { size: 150, view: BigInt(end), problems: [] };
       expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject(expected);
     },
   );
 
   test('of another log is one problem, and not compared', async () => {
-    const { comparison } = viewOf(EVENTS.slice(0, 80), 'other');
+    const { comparison } = await viewOf(EVENTS.slice(0, 80), 'other');
     expect(await problemsOf(logOf(EVENTS.slice(0, 20)), { view: comparison })).toEqual([
       { problem: 'the view belongs to another log: the next start rebuilds it' },
     ]);
   });
 
   test('with more than 100 wrong rows has them all counted, and the first 100 listed', async () => {
-    const { file, comparison } = viewOf(EVENTS);
+    const { file, comparison } = await viewOf(EVENTS);
     using db = new DatabaseSync(file);
     db.exec("INSERT INTO plants SELECT 'mallory', position, number, id, plant FROM plants");
     const { problems, problemCount } = await verify(logOf(EVENTS), { view: comparison });
@@ -503,7 +503,7 @@ describe('a view', () => {
   });
 
   test('that is rebuilt meanwhile is reported as rebuilt', async () => {
-    const { view, comparison } = viewOf(EVENTS);
+    const { view, comparison } = await viewOf(EVENTS);
     view.reset('m');
     const { problems } = await verify(logOf(EVENTS), { view: comparison });
     expect(problems).toContainEqual({ problem: 'the view was rebuilt meanwhile: verify again' });

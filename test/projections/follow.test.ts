@@ -24,8 +24,8 @@ const NONE = new Set<string>();
 
 type Options = Partial<ConstructorParameters<typeof Follower>[0]>;
 
-function followIn(dir: string, store: EventStore, options: Options = {}) {
-  const view = new PlantsByUser(join(dir, 'view.db'));
+async function followIn(dir: string, store: EventStore, options: Options = {}) {
+  const view = await PlantsByUser.open(join(dir, 'view.db'));
   const logged: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
   const follower = new Follower({ store, view, skip: NONE, logger, ...options });
@@ -40,7 +40,7 @@ function followIn(dir: string, store: EventStore, options: Options = {}) {
 
 /** Follows the log up to a position, and closes the view. */
 async function followUpTo(dir: string, store: EventStore, position: bigint): Promise<void> {
-  const { follower, close } = followIn(dir, store);
+  const { follower, close } = await followIn(dir, store);
   await follower.reached(position);
   await close();
 }
@@ -68,7 +68,7 @@ test('a view has the existing and the later events of its log', async () => {
   const dir = tempDir();
   const store = await openIn(dir);
   await createNamed(store, 'alice', 1, 'Fern');
-  const { follower, view } = followIn(dir, store);
+  const { follower, view } = await followIn(dir, store);
   await follower.reached(START);
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
   await follower.reached(await createNamed(store, 'bob', 1, 'Oak'));
@@ -77,7 +77,7 @@ test('a view has the existing and the later events of its log', async () => {
 });
 
 test('waiting for a position that is not reached times out', async () => {
-  const { follower } = followIn(tempDir(), await openIn(tempDir()));
+  const { follower } = await followIn(tempDir(), await openIn(tempDir()));
   await follower.reached(START);
   stopClock();
   const late = expect(follower.reached(1n)).rejects.toThrow(ViewBehind);
@@ -93,7 +93,7 @@ test('waiting for the start waits until the view has caught up', async () => {
   await filled.close();
   const store = await openIn(dir);
   const progress: Progress[] = [];
-  const { follower, view } = followIn(dir, store, { onProgress: (one) => void progress.push(one) });
+  const { follower, view } = await followIn(dir, store, { onProgress: (one) => void progress.push(one) });
   expect(follower.notReady).toContain('catching up');
   await follower.reached(START);
   expect(follower.notReady).toBeUndefined();
@@ -105,7 +105,7 @@ test('a view resumes from its checkpoint', async () => {
   const { dir, store } = await followedLog();
   await createNamed(store, 'alice', 2, 'Moss');
   const subscribe = vi.spyOn(store, 'subscribe');
-  const { follower, view } = followIn(dir, store);
+  const { follower, view } = await followIn(dir, store);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(subscribe.mock.calls).toMatchObject([[{ after: 1n }]]);
@@ -114,7 +114,7 @@ test('a view resumes from its checkpoint', async () => {
 test('a view whose file is missing is rebuilt', async () => {
   const { dir, store } = await followedLog();
   rmSync(join(dir, 'view.db'));
-  const { follower, view } = followIn(dir, store);
+  const { follower, view } = await followIn(dir, store);
   await follower.reached(1n);
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
@@ -123,7 +123,7 @@ test('a view of another log is rebuilt', async () => {
   const { dir } = await followedLog();
   const replaced = await openIn(tempDir());
   await createNamed(replaced, 'alice', 1, 'Palm');
-  const { follower, view, logged } = followIn(dir, replaced);
+  const { follower, view, logged } = await followIn(dir, replaced);
   await follower.reached(1n);
   expect(namesOf(view, 'alice')).toEqual(['Palm']);
   expect(logged.join()).toContain('it belongs to another log');
@@ -145,7 +145,7 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
 
   const third = await openIn(dir);
   await createNamed(third, 'alice', 3, 'Moss');
-  const { follower, view, logged } = followIn(dir, third);
+  const { follower, view, logged } = await followIn(dir, third);
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual([]);
@@ -160,14 +160,14 @@ test('a PlantCreated that does not fit its schema halts the projection with a lo
   await store.append('plant-alice/2', malformed, NO_STREAM);
   await createNamed(store, 'alice', 3, 'Moss');
 
-  const before = followIn(dir, store);
+  const before = await followIn(dir, store);
   await expect.poll(() => before.follower.notReady).toContain('halted');
   await expect(before.follower.reached(START)).rejects.toThrow(ViewBehind);
   expect(before.logged.join()).toContain(`SKIP_EVENTS=${malformed.id}`);
   expect(await createNamed(store, 'bob', 1, 'Oak')).toBe(4n);
   await before.close();
 
-  const { follower, view, logged } = followIn(dir, store, { skip: new Set([malformed.id]) });
+  const { follower, view, logged } = await followIn(dir, store, { skip: new Set([malformed.id]) });
   await follower.reached(4n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
@@ -177,7 +177,7 @@ test('a PlantCreated that does not fit its schema halts the projection with a lo
 test('a view that cannot be saved continues in memory, and is saved later', async () => {
   const dir = tempDir();
   const store = await openIn(dir);
-  const { follower, view, logged } = followIn(dir, store);
+  const { follower, view, logged } = await followIn(dir, store);
   await follower.reached(START);
   const other = new DatabaseSync(join(dir, 'view.db'));
   other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
@@ -203,7 +203,7 @@ test('a failed subscription is retried', async () => {
   };
   const subscribe = vi.spyOn(store, 'subscribe');
   subscribe.mockImplementationOnce(unavailable).mockImplementationOnce(unavailable);
-  const { follower, view } = followIn(dir, store);
+  const { follower, view } = await followIn(dir, store);
   await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
   expect(subscribe).toHaveBeenCalledTimes(3);
@@ -213,7 +213,7 @@ test('a follower that waits for the event store retries as soon as a write is ac
   stopClock(); // no wait ends by itself; expect.poll would advance the clock
   const store = await openIn(tempDir());
   vi.spyOn(store, 'logId').mockRejectedValueOnce(new StoreUnavailable('unavailable'));
-  const { follower, view } = followIn(tempDir(), store);
+  const { follower, view } = await followIn(tempDir(), store);
   while (!follower.notReady?.includes('unavailable')) await nextTurn();
   const position = await createNamed(store, 'alice', 1, 'Fern');
   new ReadYourWrites([follower]).acknowledge(await store.logId(), position);
@@ -225,7 +225,7 @@ test('a follower that a write has woken in vain retries with back-off', async ()
   stopClock(); // no wait ends by itself
   const store = await openIn(tempDir());
   const logId = vi.spyOn(store, 'logId').mockRejectedValue(new StoreUnavailable('unavailable'));
-  const { follower } = followIn(tempDir(), store);
+  const { follower } = await followIn(tempDir(), store);
   for (let write = 0; write < 100; write++) {
     await nextTurn();
     follower.wake();
@@ -260,7 +260,7 @@ function givenStore() {
 
 test('a view of a log without events that gets many is not read before it has caught up', async () => {
   const { store, give } = givenStore();
-  const { follower, view } = followIn(tempDir(), store);
+  const { follower, view } = await followIn(tempDir(), store);
   await follower.reached(START);
   give({ events: [created(1, 'alice', 'Fern')], caughtUp: false });
   await expect.poll(() => view.applied.position).toBe(1n);
@@ -272,7 +272,7 @@ test('a view of a log without events that gets many is not read before it has ca
 
 test('the first events of a log do not count as a reset: acknowledged writes are waited for', async () => {
   const { store, give } = givenStore();
-  const { follower } = followIn(tempDir(), store);
+  const { follower } = await followIn(tempDir(), store);
   await follower.reached(START);
   const reads = new ReadYourWrites([follower]);
   reads.acknowledge('log', 2n);

@@ -16,12 +16,12 @@ const EVENTS = NAMES.flatMap((name, i) => [
 ]);
 
 /** A view of these events, of which the first ones are saved. */
-function view(saved: number): PlantsByUser {
-  const opened = new PlantsByUser(join(tempDir(), 'view.db'));
+async function view(saved: number): Promise<PlantsByUser> {
+  const opened = await PlantsByUser.open(join(tempDir(), 'view.db'));
   onTestFinished(() => opened.close());
-  opened.reset('slog');
+  await opened.reset('slog');
   opened.apply(EVENTS.slice(0, saved), NONE);
-  opened.save();
+  await opened.save();
   opened.apply(EVENTS.slice(saved), NONE);
   return opened;
 }
@@ -31,8 +31,8 @@ describe.each([
   ['saved', EVENTS.length],
   ['partly saved', 71],
 ])('large plants %s', (_, saved) => {
-  test.each([60, 500])('are returned in pages that end by bytes, with a limit of %i', (limit) => {
-    const filledView = view(saved);
+  test.each([60, 500])('are returned in pages that end by bytes, with a limit of %i', async (limit) => {
+    const filledView = await view(saved);
     const names: string[] = [];
     let pages = 0;
     for (let [after, hasMore]: [Position, boolean] = [START, true]; hasMore; pages++) {
@@ -49,8 +49,8 @@ describe.each([
     expect(pages).toBeGreaterThan(5);
   });
 
-  test.each([1, 2, 21, 25])('are returned in pages of %i that bytes do not end earlier', (limit) => {
-    const filledView = view(saved);
+  test.each([1, 2, 21, 25])('are returned in pages of %i that bytes do not end earlier', async (limit) => {
+    const filledView = await view(saved);
     const query = { after: START, upTo: filledView.applied.position, limit };
     const position = BigInt(2 * limit - 1);
     const page = filledView.plantsOf('alice', query);
@@ -59,12 +59,12 @@ describe.each([
   });
 });
 
-test('a plant larger than a page is a page', () => {
-  const filledView = view(EVENTS.length);
+test('a plant larger than a page is a page', async () => {
+  const filledView = await view(EVENTS.length);
   const name = 'x'.repeat(2 * PAGE_BYTES);
   filledView.apply([created(121, 'carol', name), created(122, 'carol', 'Fern')], NONE);
-  for (const save of [() => {}, () => filledView.save()]) {
-    save();
+  for (const save of [async () => {}, () => filledView.save()]) {
+    await save();
     const page = filledView.plantsOf('carol', { after: START, upTo: 122n, limit: 500 });
     expect(page).toMatchObject({ count: 1, last: 121n, hasMore: true });
     const rest = filledView.plantsOf('carol', { after: 121n, upTo: 122n, limit: 500 });

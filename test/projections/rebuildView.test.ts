@@ -28,7 +28,7 @@ type Progress = Parameters<NonNullable<Options['onProgress']>>[0];
 const rebuild = (log: EventLog, file: string, options: Options = {}) =>
   rebuildView({
     log,
-    open: (file) => new PlantsByUser(file),
+    open: PlantsByUser.open,
     file,
     skip: NONE,
     signal: new AbortController().signal,
@@ -55,15 +55,15 @@ async function createUpTo(store: EventStore, last: number, first = 1): Promise<v
 }
 
 /** The lists of both users in a file, and its checkpoint. */
-function contentOf(file: string) {
-  const view = new PlantsByUser(file);
+async function contentOf(file: string) {
+  const view = await PlantsByUser.open(file);
   const { logId, position } = view.applied;
   const listed = (user: string) => {
     const { plants } = view.plantsOf(user, { after: START, upTo: position, limit: 2 ** 31 - 1 });
     return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
   };
   const content = { logId, position, alice: listed('alice'), bob: listed('bob'), replaced: view.replaced };
-  view.close();
+  await view.close();
   return content;
 }
 
@@ -79,22 +79,22 @@ const leftovers = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith('view.db') && name !== basename(file));
 
 /** Writes a view that differs from the new one, changed further by this SQL. */
-function writeOld(file: string, change = ''): void {
-  const view = new PlantsByUser(file);
-  view.reset('old');
-  view.close();
+async function writeOld(file: string, change = ''): Promise<void> {
+  const view = await PlantsByUser.open(file);
+  await view.reset('old');
+  await view.close();
   using db = new DatabaseSync(file);
   db.exec(`INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}')`);
   db.exec(`UPDATE checkpoint SET position = 1; ${change}`);
 }
 
-const isOld = (file: string): boolean => contentOf(file).alice[0] === 'Weed';
+const isOld = async (file: string): Promise<boolean> => (await contentOf(file)).alice[0] === 'Weed';
 
 describe('a rebuilt view', () => {
   test('is the fold of its log, and bound to it', async () => {
     const { store, file } = await logOf();
     expect(await rebuild(store, file)).toEqual({ events: 6 });
-    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
     for (const event of await everything(store)) comparison.add(event);
     expect(await Array.fromAsync(comparison.remaining())).toEqual([]);
@@ -105,11 +105,11 @@ describe('a rebuilt view', () => {
     const { store, file } = await logOf();
     await rebuild(store, file);
     const subscribe = vi.spyOn(store, 'subscribe');
-    const view = new PlantsByUser(file);
+    const view = await PlantsByUser.open(file);
     const follower = new Follower({ store, view, skip: NONE, logger: pino({ level: 'silent' }) });
     await follower.reached(6n);
     await follower.stop();
-    view.close();
+    await view.close();
     expect(subscribe.mock.calls).toMatchObject([[{ after: 6n }]]);
     expect(follower.resets).toBe(0);
   });
@@ -118,7 +118,7 @@ describe('a rebuilt view', () => {
     const { store, file } = await logOf(0);
     expect(await rebuild(store, file)).toEqual({ events: 0 });
     const logId = await store.logId();
-    expect(contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
+    expect(await contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
   });
 
   test('of EventStoreDB is the fold of its log', async () => {
@@ -129,7 +129,7 @@ describe('a rebuilt view', () => {
     expect(await rebuild(store, file)).toEqual({ events: 6 });
     const all = (await everything(store)).map(({ data }) => data as { name: string; user: string });
     const listed = (owner: string) => all.filter(({ user }) => user === owner).map(({ name }) => name);
-    expect(contentOf(file)).toMatchObject({
+    expect(await contentOf(file)).toMatchObject({
       alice: listed('alice'),
       bob: listed('bob'),
       position: await store.lastPosition(),
@@ -145,7 +145,7 @@ describe('a rebuilt view', () => {
     };
     const { events } = await rebuild(store, file, { onProgress });
     await late;
-    const { position, alice, bob } = contentOf(file);
+    const { position, alice, bob } = await contentOf(file);
     expect(position).toBe(BigInt(events));
     expect(events).toBeGreaterThanOrEqual(1_100);
     expect(alice.length + bob.length).toBe(events);
@@ -162,7 +162,7 @@ describe('a rebuilt view', () => {
 });
 
 describe('a rebuild replaces:', () => {
-  test.for<[string, (file: string) => void]>([
+  test.for<[string, (file: string) => unknown]>([
     ['no view', () => {}],
     ['another view', (file) => writeOld(file)],
     ['garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage'))],
@@ -171,38 +171,38 @@ describe('a rebuild replaces:', () => {
     ['the write-ahead log of a killed server', writeAsAfterCrash],
     [
       'a write-ahead log without its view',
-      (file) => {
-        writeAsAfterCrash(file);
+      async (file) => {
+        await writeAsAfterCrash(file);
         rmSync(file);
       },
     ],
     [
       'a write-ahead log of garbage',
-      (file) => {
-        writeOld(file);
+      async (file) => {
+        await writeOld(file);
         writeFileSync(`${file}-wal`, Buffer.alloc(10_000, 'garbage'));
         writeFileSync(`${file}-shm`, Buffer.alloc(32_768, 'garbage'));
       },
     ],
     [
       'the partial file of a killed rebuild',
-      (file) => {
-        writeOld(file);
-        writeOld(`${file}.new`);
+      async (file) => {
+        await writeOld(file);
+        await writeOld(`${file}.new`);
         writeFileSync(`${file}.new-wal`, Buffer.alloc(10_000, 'garbage'));
       },
     ],
   ])('%s', async ([, make]) => {
     const { store, file } = await logOf();
-    make(file);
+    await make(file);
     await rebuild(store, file);
     expect(leftovers(file)).toEqual([]);
-    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
   });
 
   test('a view that is being read; the reader keeps the old one', async () => {
     const { store, file } = await logOf();
-    writeOld(file);
+    await writeOld(file);
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
     onTestFinished(() => comparison.close());
     await rebuild(store, file);
@@ -211,13 +211,13 @@ describe('a rebuild replaces:', () => {
       position: 1n,
       problem: `by the log it is {"name":"alice's 1"}, in the view {"name":"Weed"}`,
     });
-    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
   });
 });
 
 /** Writes the files that a killed process leaves after a write. */
-function writeAsAfterCrash(file: string): void {
-  writeOld(file);
+async function writeAsAfterCrash(file: string): Promise<void> {
+  await writeOld(file);
   const db = new DatabaseSync(file);
   db.exec(`UPDATE plants SET plant = '{"name":"Nettle"}'`);
   const left = [file, `${file}-wal`].map((name) => [name, readFileSync(name)] as const);
@@ -229,12 +229,12 @@ describe('the old view is kept, without leftover files, if', () => {
   /** The outcome of a failing rebuild of an old view. */
   async function attempt(options: (store: EventStore) => Options & { log?: EventLog }): Promise<unknown> {
     const { store, file } = await logOf(1_100);
-    writeOld(file);
+    await writeOld(file);
     const before = readFileSync(file);
     const outcome = await rebuild(store, file, options(store)).catch((error: unknown) => error);
     expect(readFileSync(file).equals(before)).toBe(true);
     expect(leftovers(file)).toEqual([]);
-    expect(isOld(file)).toBe(true);
+    expect(await isOld(file)).toBe(true);
     return outcome;
   }
 
@@ -272,12 +272,12 @@ test('an invalid PlantCreated makes a rebuild fail, unless it is skipped', async
   const malformed = { id: randomUUID(), type: 'PlantCreated', data: { name: 5 }, metadata: {} };
   await store.append('plant-alice/4', malformed, NO_STREAM);
   await createUpTo(store, 6, 5);
-  writeOld(file);
+  await writeOld(file);
   await expect(rebuild(store, file)).rejects.toThrow(InvalidEvent);
   expect(leftovers(file)).toEqual([]);
-  expect(isOld(file)).toBe(true);
+  expect(await isOld(file)).toBe(true);
   expect(await rebuild(store, file, { skip: new Set([malformed.id]) })).toEqual({ events: 6 });
-  expect(contentOf(file)).toMatchObject({
+  expect(await contentOf(file)).toMatchObject({
     alice: ["alice's 1", "alice's 3", "alice's 5"],
     bob: ["bob's 2", "bob's 6"],
     position: 6n,

@@ -31,12 +31,12 @@ function logOf(events: readonly RecordedEvent[]): EventLog {
 }
 
 /** A view with these events applied, open like in a server. */
-function viewOf(events: readonly RecordedEvent[], skip = NONE) {
+async function viewOf(events: readonly RecordedEvent[], skip = NONE) {
   const file = join(tempDir(), 'view.db');
-  const view = new PlantsByUser(file);
-  view.reset(LOG_ID);
+  const view = await PlantsByUser.open(file);
+  await view.reset(LOG_ID);
   view.apply(events, skip);
-  view.save();
+  await view.save();
   onTestFinished(() => view.close());
   return { file, view, sql: (text: string) => tamper(file, text) };
 }
@@ -73,32 +73,32 @@ const unknownCheckpoint = (position: bigint): Problem => ({
 async function differences(
   comparison: ViewComparison,
   events: readonly RecordedEvent[],
-  meanwhile = () => {},
+  meanwhile: () => unknown = () => {},
 ): Promise<Problem[]> {
   for (const event of events) comparison.add(event);
   const problems = await comparison.problems();
-  meanwhile();
+  await meanwhile();
   return [...problems, ...(await Array.fromAsync(comparison.remaining()))];
 }
 
 describe('a view that is the fold of its log', () => {
   test('has no differences', async () => {
-    expect(await differences(open(viewOf(PLANTS).file), PLANTS)).toEqual([]);
+    expect(await differences(open((await viewOf(PLANTS)).file), PLANTS)).toEqual([]);
   });
 
   test('has none at any checkpoint, with later events in the log', async () => {
     for (let seen = 0; seen <= PLANTS.length; seen++) {
-      const comparison = open(viewOf(PLANTS.slice(0, seen)).file);
+      const comparison = open((await viewOf(PLANTS.slice(0, seen))).file);
       expect(comparison.checkpoint.position).toBe(PLANTS[seen - 1]?.position ?? 0n);
       expect(await differences(comparison, PLANTS)).toEqual([]);
     }
   });
 
   test('has none if it processes events meanwhile', async () => {
-    const { file, view } = viewOf(PLANTS.slice(0, 3));
-    const applyRest = (): void => {
+    const { file, view } = await viewOf(PLANTS.slice(0, 3));
+    const applyRest = (): Promise<void> => {
       view.apply(PLANTS.slice(3), NONE);
-      view.save();
+      return view.save();
     };
     expect(await differences(open(file), PLANTS, applyRest)).toEqual([]);
   });
@@ -110,30 +110,30 @@ describe('a view that is the fold of its log', () => {
       { ...created(11, 'alice', 'x'), revision: 1n },
       { ...created(12, 'alice', 'x'), stream: 'garden' },
     ];
-    expect(await differences(open(viewOf(events).file, events), events)).toEqual([]);
+    expect(await differences(open((await viewOf(events)).file, events), events)).toEqual([]);
   });
 
   test('has none for events in SKIP_EVENTS', async () => {
     const skip = new Set(['event-3']);
-    const { file } = viewOf(PLANTS, skip);
+    const { file } = await viewOf(PLANTS, skip);
     expect(await differences(open(file, PLANTS, skip), PLANTS)).toEqual([]);
     expect(await differences(open(file), PLANTS)).toEqual([missing(3n, 'alice')]);
   });
 
   test('has none before an event that halted the projection', async () => {
     const malformed = { ...created(10, 'alice', ''), data: { name: 5 } };
-    expect(await differences(open(viewOf(PLANTS).file), [...PLANTS, malformed])).toEqual([]);
+    expect(await differences(open((await viewOf(PLANTS)).file), [...PLANTS, malformed])).toEqual([]);
   });
 
   test('is not changed, and can be written by its server', async () => {
-    const { file, view } = viewOf(PLANTS.slice(0, 3));
+    const { file, view } = await viewOf(PLANTS.slice(0, 3));
     const [before, wal] = [readFileSync(file), readFileSync(`${file}-wal`)];
     const comparison = open(file);
     await differences(comparison, PLANTS);
     expect(readFileSync(file).equals(before)).toBe(true);
     expect(readFileSync(`${file}-wal`).equals(wal)).toBe(true);
     view.apply(PLANTS.slice(3), NONE);
-    view.save();
+    await view.save();
     expect(view.applied.position).toBe(9n);
   });
 });
@@ -169,14 +169,14 @@ describe('a view differs if', () => {
       unknownCheckpoint(9n),
     ],
   ])('%s', async ([, tamperWith, ...problems]) => {
-    const { file, sql } = viewOf(PLANTS);
+    const { file, sql } = await viewOf(PLANTS);
     sql(tamperWith);
     expect(await differences(open(file), PLANTS)).toEqual(problems);
   });
 
   test('the log has lost processed events', async () => {
     const log = PLANTS.slice(0, 5);
-    const problems = await differences(open(viewOf(PLANTS).file, log), log);
+    const problems = await differences(open((await viewOf(PLANTS)).file, log), log);
     expect(problems).toEqual([unknownCheckpoint(9n), surplus(9n, 'bob', 'Yew')]);
   });
 
@@ -189,12 +189,12 @@ describe('a view differs if', () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...PLANTS), change, async ({ position }, change) => {
-        const { file, view, sql } = viewOf(PLANTS);
+        const { file, view, sql } = await viewOf(PLANTS);
         sql(change(position));
         const comparison = ViewComparison.open(logOf(PLANTS), file, NONE) as ViewComparison;
         const problems = await differences(comparison, PLANTS);
         comparison.close();
-        view.close();
+        await view.close();
         expect(new Set(problems.map((problem) => problem.position))).toEqual(new Set([position]));
       }),
       { numRuns: 30 },
@@ -205,11 +205,11 @@ describe('a view differs if', () => {
 describe('a view that is rebuilt meanwhile', () => {
   /** The differences of a view that is rebuilt from these events during the comparison. */
   async function differencesAfter(logId: string, events: readonly RecordedEvent[]): Promise<Problem[]> {
-    const { file, view } = viewOf(PLANTS);
-    return differences(open(file), PLANTS, () => {
-      view.reset(logId);
+    const { file, view } = await viewOf(PLANTS);
+    return differences(open(file), PLANTS, async () => {
+      await view.reset(logId);
       view.apply(events, NONE);
-      view.save();
+      await view.save();
     });
   }
 
@@ -227,20 +227,22 @@ describe('a view that is rebuilt meanwhile', () => {
   });
 
   test('in a new file does not affect a reader of the old one', async () => {
-    const { file, view } = viewOf(PLANTS);
+    const { file, view } = await viewOf(PLANTS);
     const comparison = open(file);
-    view.close();
+    await view.close();
     for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part);
-    new PlantsByUser(file).close();
+    await (await PlantsByUser.open(file)).close();
     expect(await differences(comparison, PLANTS)).toEqual([]);
   });
 });
 
 describe('a file', () => {
-  const tampered = (sql: string) => (file: string) => {
-    new PlantsByUser(file).close();
-    tamper(file, sql);
-  };
+  const tampered =
+    (sql: string) =>
+    async (file: string): Promise<void> => {
+      await (await PlantsByUser.open(file)).close();
+      tamper(file, sql);
+    };
 
   test('that is missing is no view', () => {
     const file = join(tempDir(), 'view.db');
@@ -248,15 +250,15 @@ describe('a file', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test.for<[what: string, make: (file: string) => void, reason: RegExp]>([
+  test.for<[what: string, make: (file: string) => unknown, reason: RegExp]>([
     ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],
     ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
     ['of another program', (file) => tamper(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
     ['of another version', tampered('PRAGMA user_version = 7'), /version 7, not 2/],
     ['without its checkpoint', tampered('DELETE FROM checkpoint'), /checkpoint/],
-  ])('%s is rejected with the reason, and not changed', ([, make, reason]) => {
+  ])('%s is rejected with the reason, and not changed', async ([, make, reason]) => {
     const file = join(tempDir(), 'view.db');
-    make(file);
+    await make(file);
     const before = readFileSync(file);
     expect(() => ViewComparison.open(logOf([]), file, NONE)).toThrow(reason);
     expect(readFileSync(file).equals(before)).toBe(true);

@@ -18,10 +18,10 @@ export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
 /** Every token is the name of an auditor. */
 export const AUDITORS = { verifyToken: (user: string) => claimsOf(user, 'audit') };
 
-function emptyViews(): Views {
+async function emptyViews(): Promise<Views> {
   const resources = new AsyncDisposableStack();
-  const views = openViews(tempDir(), resources);
-  for (const view of Object.values(views)) view.reset('m');
+  const views = await openViews(tempDir(), resources);
+  for (const view of Object.values(views)) await view.reset('m');
   onTestFinished(() => resources.disposeAsync());
   return views;
 }
@@ -35,7 +35,7 @@ export async function appOver(
     ...given
   }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
 ) {
-  const views = { ...emptyViews(), ...(plantsByUser && { plantsByUser }) };
+  const views = { ...(await emptyViews()), ...(plantsByUser && { plantsByUser }) };
   const lines: string[] = [];
   const store = {
     logId: async () => 'm',

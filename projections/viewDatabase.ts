@@ -1,0 +1,126 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { fsyncPath } from '../src/disk/fsyncPath.ts';
+import {
+  assertWritable,
+  fileSize,
+  isDamage as isDamagedFile,
+  openReadOnly,
+  readHeader,
+} from '../src/disk/sqlite.ts';
+import type { Checkpoint } from './view.ts';
+
+// The SQLite file of a view: what every view needs, whatever its tables are.
+
+/** What distinguishes the file of one view from others, and how to create, fill and empty it. */
+export type ViewFormat = {
+  /** The application ID in the file's header. */
+  applicationId: number;
+  /** A file of another version is replaced, and the view rebuilt. */
+  version: number;
+  /** Creates the view's tables. */
+  schema: string;
+  /** Inserts a row. Rows are saved together, ordered by their first value and then as they were added. */
+  insert: string;
+  /** Empties the tables. */
+  empty: string;
+};
+
+const CHECKPOINT_SCHEMA = `
+  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO checkpoint VALUES ('', 0, '');
+`;
+export const READ_CHECKPOINT = 'SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint';
+export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?';
+
+/** The file is not one of this view, or of another version. */
+class WrongFormat extends Error {}
+
+/** Whether a new file is the remedy. For a failing disk or a lock it is not. */
+export function isDamage(error: unknown): boolean {
+  return error instanceof WrongFormat || isDamagedFile(error);
+}
+
+/** Opens the file of a view for its only writer, and creates it if it does not exist. */
+export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
+  assertWritable(file);
+  const db = new DatabaseSync(file, { timeout: 1_000 });
+  try {
+    db.exec(
+      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
+    );
+    if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, format);
+    assertIsView(db, format);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens the file of a view for reading only, also beside its writer. The caller closes `db`.
+ */
+export function openViewReader<S extends Record<string, StatementSync>>(
+  file: string,
+  format: ViewFormat,
+  prepare: (db: DatabaseSync) => S,
+): { db: DatabaseSync; statements: S; checkpoint: () => Checkpoint } {
+  const db = openReadOnly(file);
+  try {
+    db.exec('PRAGMA cache_size = -65536'); // KiB: rows are looked up in log order, and stored in another
+    assertIsView(db, format);
+    const statements = prepare(db);
+    const readCheckpoint = db.prepare(READ_CHECKPOINT);
+    for (const statement of [...Object.values(statements), readCheckpoint]) statement.setReadBigInts(true);
+    return { db, statements, checkpoint: () => readCheckpoint.get() as Checkpoint };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function create(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
+  db.exec(
+    `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
+  );
+}
+
+function assertIsView(db: DatabaseSync, format: ViewFormat): void {
+  const { applicationId, version } = readHeader(db);
+  if (applicationId !== format.applicationId) throw new WrongFormat('the file is not this view');
+  if (version !== format.version) throw new WrongFormat(`it has version ${version}, not ${format.version}`);
+  const { count } = db.prepare('SELECT count(*) AS count FROM checkpoint').get() as { count: number };
+  if (count !== 1) throw new WrongFormat(`it has ${count} checkpoints`);
+}
+
+/**
+ * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old
+ * one was incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new
+ * one.
+ */
+export function replaceViewFile(file: string, draft: string): void {
+  if (!isComplete(draft)) throw new Error('the new view could not be written completely');
+  if (existsSync(file) && !isComplete(file)) removeViewFile(file);
+  for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+  fsyncPath(dirname(file)); // else a power cut could bring them back beside the new file
+  renameSync(draft, file);
+}
+
+/** Whether a view's file is complete without its write-ahead log, once SQLite has checkpointed it. */
+function isComplete(file: string): boolean {
+  try {
+    using db = new DatabaseSync(file, { timeout: 1_000 });
+    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection checkpoints
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return false;
+  }
+  return fileSize(`${file}-wal`) === 0;
+}
+
+/** Removes a view's file with its write-ahead log. */
+export function removeViewFile(file: string): void {
+  for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+}

@@ -1,0 +1,37 @@
+import { START } from '../src/eventStore/eventStore.ts';
+import type { Checkpoint } from './view.ts';
+import type { ViewFormat } from './viewDatabase.ts';
+
+// The messages between a view and the thread that writes its file.
+
+export const NO_CHECKPOINT: Checkpoint = { logId: '', position: START, eventId: '' };
+
+/** A row: the values of the format's `insert`. */
+export type Row = readonly (string | bigint)[];
+
+export type ThreadData = { file: string; format: ViewFormat };
+
+/**
+ * `rows` are kept by the thread until `save` writes them together with a checkpoint. `reset` empties the view,
+ * which from now on belongs to the log with this ID. `discard` removes the damaged file. All but `rows` get a
+ * reply, in order.
+ */
+export type Request =
+  | { rows: Row[] }
+  | { save: Checkpoint }
+  | { reset: string }
+  | { discard: true }
+  | { close: true };
+
+/**
+ * `opened` comes first; `replaced` is why the file was replaced by an empty one. `failed`: nothing has
+ * changed. `damaged`: the file and the rows that were not saved are gone.
+ */
+export type Reply =
+  | { opened: Checkpoint; replaced: string | undefined }
+  | { done: true }
+  | { failed: Error }
+  | { damaged: string };
+
+export const isReply = (message: object): message is Reply =>
+  ['opened', 'done', 'failed', 'damaged'].some((name) => name in message);

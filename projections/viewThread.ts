@@ -1,0 +1,122 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { Checkpoint } from './view.ts';
+import {
+  isDamage,
+  MOVE_CHECKPOINT,
+  openForWriting,
+  READ_CHECKPOINT,
+  removeViewFile,
+  type ViewFormat,
+} from './viewDatabase.ts';
+import { NO_CHECKPOINT, type Reply, type Request, type Row, type ThreadData } from './viewProtocol.ts';
+
+// The only writer of a view's file runs on its own thread, so that no request waits for a page or an fsync.
+
+type Opened = { db: DatabaseSync; insert: StatementSync; moveCheckpoint: StatementSync };
+
+class ViewWriter {
+  /** Why the file was replaced by an empty one when it was opened; undefined if it was not. */
+  readonly replaced: string | undefined;
+  readonly #file: string;
+  readonly #format: ViewFormat;
+  /** Undefined once the file was damaged, until the view is reset. */
+  #opened: Opened | undefined;
+  #rows: Row[] = [];
+
+  /** A file that does not exist, is damaged, or is of another version, is replaced by an empty one. */
+  constructor({ file, format }: ThreadData) {
+    this.#file = file;
+    this.#format = format;
+    try {
+      this.#opened = this.#open();
+    } catch (error) {
+      const { message } = error as Error;
+      if (!isDamage(error)) throw new Error(`cannot use the view ${file}: ${message}`, { cause: error });
+      this.replaced = message;
+      removeViewFile(file);
+      this.#opened = this.#open();
+    }
+  }
+
+  get checkpoint(): Checkpoint {
+    const read = this.#opened?.db.prepare(READ_CHECKPOINT);
+    read?.setReadBigInts(true);
+    return (read?.get() as Checkpoint | undefined) ?? NO_CHECKPOINT;
+  }
+
+  /** Does what a request asks for; undefined for one that gets no reply. */
+  handle(request: Request): Reply | undefined {
+    if ('rows' in request) {
+      if (this.#opened) this.#rows.push(...request.rows);
+      return undefined;
+    }
+    try {
+      if ('discard' in request) this.#discard();
+      else if ('save' in request) this.#save(request.save);
+      else if ('reset' in request) this.#reset(request.reset);
+      else this.#opened?.db.close();
+      return { done: true };
+    } catch (error) {
+      if (!isDamage(error)) return { failed: error as Error };
+      this.#discard();
+      return { damaged: (error as Error).message };
+    }
+  }
+
+  /** The rows of one user, say, share pages, so they are written together. */
+  #save(checkpoint: Checkpoint): void {
+    this.#rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : Number(a !== b)));
+    this.#transaction(({ insert, moveCheckpoint }) => {
+      for (const row of this.#rows) insert.run(...row);
+      moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
+    });
+    this.#rows = [];
+  }
+
+  #reset(logId: string): void {
+    this.#opened ??= this.#open();
+    this.#transaction(({ db, moveCheckpoint }) => {
+      db.exec(this.#format.empty);
+      moveCheckpoint.run(logId, NO_CHECKPOINT.position, NO_CHECKPOINT.eventId);
+    });
+    this.#rows = [];
+  }
+
+  #transaction(write: (opened: Opened) => void): void {
+    if (!this.#opened) throw new Error('the view has to be reset first');
+    const { db } = this.#opened;
+    db.exec('BEGIN IMMEDIATE');
+    try {
+      write(this.#opened);
+      db.exec('COMMIT');
+    } catch (error) {
+      if (db.isTransaction) db.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  #discard(): void {
+    this.#opened?.db.close();
+    this.#opened = undefined;
+    this.#rows = [];
+    removeViewFile(this.#file);
+  }
+
+  #open(): Opened {
+    const db = openForWriting(this.#file, this.#format);
+    return { db, insert: db.prepare(this.#format.insert), moveCheckpoint: db.prepare(MOVE_CHECKPOINT) };
+  }
+}
+
+if (parentPort) {
+  const port = parentPort;
+  const writer = new ViewWriter(workerData as ThreadData);
+  const post = (reply: Reply): void => port.postMessage(reply);
+  port.on('message', (request: Request) => {
+    const reply = writer.handle(request);
+    if (reply) post(reply);
+    if ('close' in request && reply && 'done' in reply) port.close();
+  });
+  post({ opened: writer.checkpoint, replaced: writer.replaced });
+}
