@@ -77,7 +77,7 @@ export async function startService(
       source: config.source,
       logger,
       now,
-      newEventId: () => newEventId(now()),
+      newEventId,
     });
     resources.defer(() => app.close());
     // One address: for the second address of a name, Fastify would start a server without our handlers.

@@ -28,7 +28,7 @@ export type Dependencies = {
   source: string;
   logger: FastifyBaseLogger;
   now: () => Date;
-  newEventId: () => string;
+  newEventId: (now: Date) => string;
 };
 
 /** The HTTP API, complete but not listening. */

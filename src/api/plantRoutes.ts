@@ -71,7 +71,7 @@ type Dependencies = {
   views: Views;
   readYourWrites: ReadYourWrites;
   now: () => Date;
-  newEventId: () => string;
+  newEventId: (now: Date) => string;
 };
 
 /** The two operations; `request.user` is the authenticated user. */

@@ -40,21 +40,22 @@ export type PlantEvent = {
 }[keyof Events];
 
 /** What a command gets besides its arguments. */
-export type CommandContext = { now: () => Date; newEventId: () => string; correlationId: string };
+export type CommandContext = { now: () => Date; newEventId: (now: Date) => string; correlationId: string };
 
 /** An event to append, with the metadata of its command. */
 export function newPlantEvent(
   { type, data }: PlantEvent,
   { now, newEventId, correlationId }: CommandContext,
 ): NewEvent {
+  const occurredAt = now();
   return {
-    id: newEventId(),
+    id: newEventId(occurredAt),
     type,
     data,
     metadata: {
       $correlationId: correlationId,
       schemaVersion: SCHEMA_VERSION,
-      occurredAt: now().toISOString(),
+      occurredAt: occurredAt.toISOString(),
     },
   };
 }

@@ -229,7 +229,7 @@ describe('the root of a log does not depend on its store', () => {
   test('on the embedded log, on EventStoreDB after a copy, and after a copy back', async () => {
     const [dir, back] = [tempDir(), tempDir()];
     const embedded = await openIn(dir);
-    const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+    const context = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
     for (const plant of CREATED) await createPlant(embedded, plant, context);
     const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
     await embedded.append('plant-alice/1', watered, 0n);

@@ -63,7 +63,7 @@ async function opened(kind: Kind, over = pooled) {
   return { store, fill, verified: (options?: Options) => verify(store, { gapless: false, ...options }) };
 }
 
-const CONTEXT = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+const CONTEXT = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
 
 async function createPlants(store: EventStore): Promise<void> {
   const plants = [

@@ -46,7 +46,7 @@ async function logOf(plants = 6): Promise<{ store: EventStore; file: string }> {
 }
 
 async function createUpTo(store: EventStore, last: number, first = 1): Promise<void> {
-  const context = { now: () => new Date(0), newEventId: randomUUID, correlationId: 'c' };
+  const context = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
   const create = (_: unknown, i: number) => {
     const [user, id] = [(first + i) % 2 ? 'alice' : 'bob', first + i];
     return createPlant(store, { user, id: BigInt(id), name: `${user}'s ${id}` }, context);

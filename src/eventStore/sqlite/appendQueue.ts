@@ -1,7 +1,14 @@
 import { on, once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { LogDamaged, type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../eventStore.ts';
+import {
+  type Appended,
+  LogDamaged,
+  type NewEvent,
+  type RecordedEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../eventStore.ts';
 import {
   type AppendBatch,
   type AppendRequest,
@@ -14,13 +21,11 @@ import {
 /** So many appends are handed to the writer thread at once; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
 
-export type Committed = { position: bigint; revision: bigint; isDuplicate: boolean };
-
 type Append = {
   stream: string;
   event: NewEvent;
   request: AppendRequest;
-  resolve: (committed: Committed) => void;
+  resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 };
 
@@ -28,7 +33,7 @@ type Options = {
   file: string;
   now: () => Date;
   /** Called with the events of each transaction once it is durable, before its appends are resolved. */
-  onCommit: (events: Array<Committed & { stream: string; event: NewEvent }>) => void;
+  onCommit: (events: RecordedEvent[]) => void;
   /** Called once if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
   /** Called if the log turns out to be damaged. */
@@ -70,7 +75,7 @@ export class AppendQueue {
   }
 
   /** @throws WrongExpectedRevision, StoreUnavailable, TypeError for what is not JSON */
-  append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Committed> {
+  append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     if (this.#closed) throw this.#closed;
     const { id, type } = event;
     const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
@@ -120,12 +125,16 @@ export class AppendQueue {
       for (const { reject } of appends) reject(new StoreUnavailable(reply.rolledBack));
       return;
     }
-    const results = resultsOf(appends, reply);
-    const committed = appends.flatMap(({ stream, event }, i) => {
-      const result = results[i] as AppendResult;
-      return 'position' in result && !result.isDuplicate ? [{ ...result, stream, event }] : [];
+    const { first, others } = reply;
+    const events: RecordedEvent[] = [];
+    const results = appends.map(({ stream, event: { id, type, data, metadata }, request }, i) => {
+      const other = others.get(i);
+      if (other) return other;
+      const [position, revision] = [first + BigInt(events.length), request[2] + 1n];
+      events.push({ position, stream, revision, id, type, data, metadata });
+      return { position, revision };
     });
-    if (committed.length > 0) this.#options.onCommit(committed);
+    if (events.length > 0) this.#options.onCommit(events);
     for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
   }
 
@@ -138,17 +147,6 @@ export class AppendQueue {
     this.#waiting = [];
     this.#options.onFatal(error);
   }
-}
-
-function resultsOf(
-  appends: Append[],
-  { first, others }: Extract<CommitReply, { first: bigint }>,
-): AppendResult[] {
-  let position = first;
-  return appends.map(
-    ({ request: [, , expected] }, i) =>
-      others.get(i) ?? { position: position++, revision: expected + 1n, isDuplicate: false },
-  );
 }
 
 function finish({ request: [, stream, expected], resolve, reject }: Append, result: AppendResult): void {

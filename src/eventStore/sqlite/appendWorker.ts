@@ -1,13 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { fileIdentity } from '../../disk/fileIdentity.ts';
-import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
+import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
+import { Checkpointer } from './checkpointer.ts';
 import { openLogFile } from './file.ts';
 import {
   type AppendBatch,
   type AppendRequest,
   type AppendResult,
   type CommitReply,
+  type Committed,
+  endingReplies,
   READY,
 } from './protocol.ts';
 
@@ -48,10 +51,10 @@ class LogWriter {
     const count = batches.reduce((sum, { appends }) => sum + appends.length, 0);
     try {
       this.#db.exec('BEGIN IMMEDIATE');
-      const results = this.#appendAll(batches);
+      const committed = this.#appendAll(batches);
       this.#db.exec('COMMIT');
       const replaced = this.checkFiles();
-      return replaced.length > 0 ? replaced : [{ count, ...results }];
+      return replaced.length > 0 ? replaced : [{ count, ...committed }];
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;
@@ -61,17 +64,14 @@ class LogWriter {
     }
   }
 
-  #appendAll(batches: AppendBatch[]): { first: bigint; others: Map<number, AppendResult> } {
+  #appendAll(batches: AppendBatch[]): Committed {
     const others = new Map<number, AppendResult>();
     let first: bigint | undefined;
-    let next = 0n;
     let index = 0;
     for (const { appends, recordedAt } of batches)
       for (const append of appends) {
         const result = this.#append(append, recordedAt);
-        const isNew = 'position' in result && !result.isDuplicate;
-        if (isNew && first === undefined) first = next = result.position;
-        if (isNew && result.position === next) next++;
+        if (typeof result === 'bigint') first ??= result;
         else others.set(index, result);
         index++;
       }
@@ -86,7 +86,11 @@ class LogWriter {
     return [];
   }
 
-  #append([id, stream, expected, type, data, metadata]: AppendRequest, recordedAt: string): AppendResult {
+  /** The position of the new event, or what happened instead. */
+  #append(
+    [id, stream, expected, type, data, metadata]: AppendRequest,
+    recordedAt: string,
+  ): bigint | AppendResult {
     const revision = expected + 1n;
     // A stream's first event needs no look-up: the unique index on stream and revision is the whole check.
     if (revision > 0n) {
@@ -96,52 +100,42 @@ class LogWriter {
     try {
       const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata, recordedAt);
       this.#bytesSinceCheckpoint += data.length + metadata.length + 2 * PAGE_BYTES;
-      return { position: BigInt(lastInsertRowid), revision, isDuplicate: false };
+      return BigInt(lastInsertRowid);
     } catch (error) {
       if (!hasSqliteCode(error, SQLITE.CONSTRAINT)) throw error;
       const existing = this.#eventAt.get(stream, revision) as { id: string; position: bigint } | undefined;
       if (!existing) return { rejected: (error as Error).message };
-      return existing.id === id
-        ? { position: existing.position, revision, isDuplicate: true }
-        : { wrongRevision: true };
+      return existing.id === id ? { position: existing.position, revision } : { wrongRevision: true };
     }
   }
 
-  /** Checkpoints when enough has been written since the last one. */
-  checkpointIfDue(): CommitReply[] {
-    return this.#bytesSinceCheckpoint < CHECKPOINT_BYTES ? [] : this.#checkpoint('PASSIVE');
-  }
-
-  close(): CommitReply[] {
-    this.#db.exec('PRAGMA busy_timeout = 0'); // what a reader keeps back is checkpointed at the next start
-    const failed = this.#checkpoint('TRUNCATE');
-    this.#db.close();
-    return failed;
+  /** Whether enough has been written since the last checkpoint. */
+  get isCheckpointDue(): boolean {
+    return this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES;
   }
 
   /**
-   * Moves the write-ahead log into the database. A failure without a reply loses nothing, and is retried
-   * later.
+   * Moves the write-ahead log into the database, all of it with TRUNCATE, so that it begins again. A failure
+   * without a reply loses nothing, and is retried later.
    */
-  #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
+  checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
+    this.#bytesSinceCheckpoint = 0;
     const replaced = this.checkFiles();
     if (replaced.length > 0) return replaced;
     try {
       this.#db.exec(`PRAGMA wal_checkpoint(${mode})`);
-      this.#bytesSinceCheckpoint = 0;
       return [];
     } catch (error) {
       return endingReplies(error);
     }
   }
-}
 
-/** The reply to an error after which nothing can be appended; none for others. */
-function endingReplies(error: unknown): CommitReply[] {
-  const { message } = error as Error;
-  if (hasSqliteCode(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC))
-    return [{ fatal: `fsync failed; durability cannot be guaranteed: ${message}` }];
-  return isDamage(error) ? [{ damaged: message }] : [];
+  close(): CommitReply[] {
+    this.#db.exec('PRAGMA busy_timeout = 0'); // what a reader keeps back is checkpointed at the next start
+    const failed = this.checkpoint('TRUNCATE');
+    this.#db.close();
+    return failed;
+  }
 }
 
 function isOther(path: string, identity: string | undefined): boolean {
@@ -168,14 +162,24 @@ if (parentPort) {
   const post = (replies: CommitReply[]): void => {
     for (const reply of replies) port.postMessage(reply);
   };
+  // The thread does most of it; what was appended meanwhile is little.
+  const checkpointer = new Checkpointer(file, (failures) =>
+    post(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
+  );
+  const close = async (): Promise<void> => {
+    await checkpointer.close();
+    post(writer.close());
+    port.close();
+  };
   port.on('message', (message: Message) => {
     const messages = [message, ...waitingMessages(port)];
     const batches = messages.filter((it) => it !== 'close');
     if (batches.length > 0) post(writer.commit(batches));
-    post(writer.checkpointIfDue());
-    if (messages.length === batches.length) return;
-    post(writer.close());
-    port.close();
+    if (writer.isCheckpointDue) {
+      post(writer.checkFiles());
+      checkpointer.start();
+    }
+    if (messages.length > batches.length) void close();
   });
   setInterval(() => post(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
   port.postMessage(READY);

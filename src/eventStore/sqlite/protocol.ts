@@ -1,3 +1,5 @@
+import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
+
 // The messages between the embedded log and the thread that writes it. Others may arrive too: under
 // `node --watch` each thread also sends the names of its modules.
 
@@ -7,26 +9,38 @@ export const READY = 'ready';
 /** An append: id, stream, expected revision, type, and data and metadata as JSON text. */
 export type AppendRequest = [string, string, bigint, string, string, string];
 
+/** `position` is that of the event itself if it was appended before. */
 export type AppendResult =
-  | { position: bigint; revision: bigint; isDuplicate: boolean }
+  | { position: bigint; revision: bigint }
   | { wrongRevision: true }
   | { rejected: string };
+
+/** The first position of the new events, and the results of the other appends by index. */
+export type Committed = { first: bigint; others: Map<number, AppendResult> };
 
 /** Appends of one event loop turn, in order. */
 export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
 
 /**
  * The reply to the appends of one transaction: `count` of them, in the order in which they were requested.
- * `first`: they are committed and on the disk, at consecutive positions from here on, except those in
- * `others`, which are results by index. `rolledBack`: nothing of them is in the log. `fatal`: durability
+ * `first`: they are committed and on the disk, at consecutive positions from here on, but for `others`.
+ * `rolledBack`: nothing of them is in the log. `fatal`: durability
  * cannot be guaranteed any more, neither of these appends nor of later ones. `damaged` follows a reply: the
  * log is damaged.
  */
 export type CommitReply =
-  | { count: number; first: bigint; others: Map<number, AppendResult> }
+  | ({ count: number } & Committed)
   | { count: number; rolledBack: string }
   | { fatal: string }
   | { damaged: string };
 
 export const isCommitReply = (message: object | string): message is CommitReply =>
   typeof message === 'object' && ['first', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);
+
+/** The reply to an error after which nothing can be appended; none for others. */
+export function endingReplies(error: unknown): CommitReply[] {
+  const { message } = error as Error;
+  if (hasSqliteCode(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC))
+    return [{ fatal: `fsync failed; durability cannot be guaranteed: ${message}` }];
+  return isDamage(error) ? [{ damaged: message }] : [];
+}

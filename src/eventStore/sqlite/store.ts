@@ -48,10 +48,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     now,
     onFatal,
     onDamage: handleDamage,
-    onCommit: (committed) =>
-      newest.add(
-        committed.map(({ position, revision, stream, event }) => ({ position, revision, stream, ...event })),
-      ),
+    onCommit: (events) => newest.add(events),
   }).catch((error) => {
     db.close();
     throw error;
@@ -103,8 +100,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     readAll: async (range) => readAll(range),
     async append(stream, event, expectedRevision) {
       assertWellFormed(stream);
-      const { position, revision } = await queue.append(stream, event, expectedRevision);
-      return { position, revision };
+      return queue.append(stream, event, expectedRevision);
     },
     subscribe,
     close: () => (closed ??= close()),
