@@ -99,6 +99,46 @@ describe.skipIf(!canTrace)('the response to a POST', () => {
   });
 });
 
+describe.skipIf(!canTrace)('a checkpoint', () => {
+  /** More than the write-ahead log has when it is moved into the database. */
+  const LARGE_PLANTS = 1_300;
+  const NAME = 'x'.repeat(60_000);
+
+  /** Creates large plants with ten requests at a time, until one fails. */
+  async function fill({ create }: ReturnType<ReturnType<typeof client>>): Promise<void> {
+    for (let i = 0; i < LARGE_PLANTS; i += 10) {
+      const ten = Array.from({ length: 10 }, (_, j) => create(i + j, { name: NAME }));
+      await Promise.all(ten.map(async (post) => expect((await post).status).toBe(200)));
+    }
+  }
+
+  test('runs beside the appends, and lets the write-ahead log begin again', async () => {
+    const service = await startService({ DATA_DIR: tempDir() });
+    const wal = join(service.dir, 'log.db-wal');
+    await fill(service.as('alice'));
+    await expect.poll(() => statSync(join(service.dir, 'log.db')).size).toBeGreaterThan(32 * 2 ** 20);
+    await fill(service.as('bob'));
+    await fill(service.as('carol'));
+    expect(statSync(wal).size).toBeLessThan((3 * LARGE_PLANTS * NAME.length) / 2);
+  });
+
+  test('whose fsync fails ends the process, and acknowledged events are kept', async () => {
+    const DATA_DIR = tempDir();
+    const failing = ['-e', 'inject=fsync,fdatasync:error=EIO', '-P', join(DATA_DIR, 'log.db')];
+    const strace = ['strace', '-f', '-e', 'trace=fsync,fdatasync', ...failing, '-o', '/dev/null'];
+    const first = await startService({ DATA_DIR });
+    await first.close();
+    const second = start({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
+    const alice = client(await second.listening(), DATA_DIR)('alice');
+    await alice.create(-1, { name: 'Fern' });
+    await expect(fill(alice)).rejects.toThrow();
+    expect((await second.ended).code).toBe(1);
+    expect(second.stdout()).toMatch(/"level":60.*fsync failed/);
+    const third = await startService({ DATA_DIR });
+    expect((await third.as('alice').list())[0]).toEqual({ name: 'Fern' });
+  });
+});
+
 describe.skipIf(!canTrace)('a data directory', () => {
   test('and each parent that is created with it are synced as entries of the directory above', async () => {
     const dir = tempDir();

@@ -1,7 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, NO_STREAM, START } from '../../../src/eventStore/eventStore.ts';
+import {
+  type EventStore,
+  NO_STREAM,
+  START,
+  WrongExpectedRevision,
+} from '../../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../../src/eventStore/sqlite/file.ts';
 import { openSqliteStore } from '../../../src/eventStore/sqlite/store.ts';
 import { openIn } from '../../support/stores.ts';
@@ -16,6 +23,15 @@ async function open(again?: EventStore): Promise<EventStore> {
   onTestFinished(() => store.close());
   files.set(store, file);
   return store;
+}
+
+/** The transactions in a write-ahead log (https://sqlite.org/walformat.html): frames that end one. */
+function commitsIn(wal: string): number {
+  const bytes = readFileSync(wal);
+  const FRAME = 24 + bytes.readUInt32BE(8);
+  let commits = 0;
+  for (let at = 32; at < bytes.length; at += FRAME) if (bytes.readUInt32BE(at + 4) > 0) commits++;
+  return commits;
 }
 
 function fail(error: Error): never {
@@ -75,6 +91,36 @@ describe('the embedded log', () => {
     expect(commits).toBe(1);
     await store.append('plant-alice/4', event('4'), NO_STREAM);
     expect(commits).toBe(2);
+  });
+
+  test('commits together what arrives while the writer is busy, and answers each append', async () => {
+    const store = await open();
+    const file = files.get(store) as string;
+    const known = event('known');
+    const first = await store.append('plant-alice/known', known, NO_STREAM);
+    const busy = new DatabaseSync(file);
+    busy.exec('BEGIN IMMEDIATE');
+    const before = commitsIn(`${file}-wal`);
+    const answered: string[] = [];
+    const appends = Array.from({ length: 1_000 }, async (_, i) => {
+      const { position } = await store.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM);
+      answered.push(`${i}`);
+      return position;
+    });
+    const taken = store.append('plant-alice/known', event('other'), NO_STREAM);
+    const repeated = store.append('plant-alice/known', known, NO_STREAM);
+    const refused = expect(taken).rejects.toThrow(WrongExpectedRevision);
+    await nextTurn();
+    expect(answered).toEqual([]);
+    busy.exec('ROLLBACK');
+    busy.close();
+    const positions = await Promise.all(appends);
+    expect(positions).toEqual(positions.map((_, i) => first.position + BigInt(i) + 1n));
+    expect(answered).toEqual(positions.map((_, i) => `${i}`));
+    await refused;
+    expect(await repeated).toEqual(first);
+    expect(commitsIn(`${file}-wal`) - before).toBeLessThan(10);
+    expect((await everything(store)).map(({ position }) => position)).toEqual([first.position, ...positions]);
   });
 
   test('rejects an event ID of another stream, and accepts later appends', async () => {
