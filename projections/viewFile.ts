@@ -111,7 +111,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   async close(): Promise<void> {
     this.#reader?.db.close(); // first: the last one to close checkpoints
     this.#reader = undefined;
-    await this.#request({ close: true });
+    this.#post({ close: true });
     await this.#exited;
   }
 
@@ -145,7 +145,9 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#reader = undefined;
     this.#rows = [];
     this.#checkpoint = NO_CHECKPOINT;
+    const damaged = new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
+    for (const { reject } of this.#waiting) reject(damaged); // whatever their replies will be
     this.onDamage();
-    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
+    return damaged;
   }
 }

@@ -13,8 +13,8 @@ export type ThreadData = { file: string; format: ViewFormat };
 
 /**
  * `rows` are kept by the thread until `save` writes them together with a checkpoint. `reset` empties the view,
- * which from now on belongs to the log with this ID. `discard` removes the damaged file. All but `rows` get a
- * reply, in order.
+ * which from now on belongs to the log with this ID. `discard` removes the damaged file. `rows` and `close` get
+ * no reply, the others get theirs in order.
  */
 export type Request =
   | { rows: Row[] }

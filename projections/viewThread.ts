@@ -51,11 +51,14 @@ class ViewWriter {
       if (this.#opened) this.#rows.push(...request.rows);
       return undefined;
     }
+    if ('close' in request) {
+      this.#opened?.db.close();
+      return undefined;
+    }
     try {
       if ('discard' in request) this.#discard();
       else if ('save' in request) this.#save(request.save);
-      else if ('reset' in request) this.#reset(request.reset);
-      else this.#opened?.db.close();
+      else this.#reset(request.reset);
       return { done: true };
     } catch (error) {
       if (!isDamage(error)) return { failed: error as Error };
@@ -116,7 +119,7 @@ if (parentPort) {
   port.on('message', (request: Request) => {
     const reply = writer.handle(request);
     if (reply) post(reply);
-    if ('close' in request && reply && 'done' in reply) port.close();
+    if ('close' in request) port.close();
   });
   post({ opened: writer.checkpoint, replaced: writer.replaced });
 }

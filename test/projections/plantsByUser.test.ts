@@ -28,6 +28,11 @@ async function viewFile(events: RecordedEvent[]): Promise<string> {
   return file;
 }
 
+/** Damages all pages of a file but the first ones. */
+function overwrite(file: string, intact: number): void {
+  writeFileSync(file, readFileSync(file).fill(255, intact * 4096));
+}
+
 /** A copy of the file of an open view. */
 function asAfterCrash(file: string): string {
   const copy = join(tempDir(), 'view.db');
@@ -193,9 +198,8 @@ describe('a file that', () => {
       created(i + 1, i % 2 ? 'alice' : 'bob', `Fern ${i}`),
     );
     const file = await viewFile(many);
-    const PAGE = 4096;
-    const afterRootPages = 3 * PAGE;
-    writeFileSync(file, readFileSync(file).fill(255, afterRootPages));
+    const ROOT_PAGES = 3;
+    overwrite(file, ROOT_PAGES);
 
     const damaged = await view(file);
     damaged.onDamage = vi.fn();
@@ -208,6 +212,21 @@ describe('a file that', () => {
     await damaged.save();
     expect(listOf(damaged, 'alice', { limit: 2_000 })).toHaveLength(1_000);
   });
+});
+
+test('a save that is under way when the file is found damaged is rejected, and leaves nothing', async () => {
+  const file = await viewFile(PLANTS);
+  const damaged = await view(file, [created(5, 'alice', 'Elm')]);
+  overwrite(file, 1);
+  const saving = expect(damaged.save()).rejects.toThrow(ViewDamaged);
+  for (let i = 0; i < 10; i++) await null; // the thread has it, and its reply cannot be handled yet
+  expect(() => listOf(damaged, 'alice')).toThrow(ViewDamaged);
+  await saving;
+  expect(damaged).toMatchObject({ unsaved: 0, applied: { logId: '', position: START } });
+  await damaged.reset(LOG_ID);
+  damaged.apply(PLANTS, NONE);
+  await damaged.save();
+  expect(listOf(damaged, 'alice')).toHaveLength(3);
 });
 
 test('a page query beyond the checkpoint is rejected', async () => {
