@@ -37,6 +37,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   #rows: Row[] = [];
   /** The requests without a reply, in order. */
   readonly #waiting: Waiting[] = [];
+  /** So many replies belong to a file that is gone. */
+  #lateReplies = 0;
 
   private constructor(file: string, format: ViewFormat, prepare: Prepare<S>) {
     this.#file = file;
@@ -132,6 +134,10 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   }
 
   #handle(reply: Reply): void {
+    if (this.#lateReplies > 0) {
+      this.#lateReplies--;
+      return;
+    }
     const waiting = this.#waiting.shift() as Waiting;
     if ('damaged' in reply) waiting.reject(this.#forget(reply.damaged));
     else if ('failed' in reply) waiting.reject(reply.failed);
@@ -146,7 +152,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#rows = [];
     this.#checkpoint = NO_CHECKPOINT;
     const damaged = new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
-    for (const { reject } of this.#waiting) reject(damaged); // whatever their replies will be
+    this.#lateReplies += this.#waiting.length;
+    for (const { reject } of this.#waiting.splice(0)) reject(damaged);
     this.onDamage();
     return damaged;
   }
