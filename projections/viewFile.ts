@@ -31,6 +31,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   readonly #prepare: Prepare<S>;
   readonly #thread: Worker;
   readonly #exited: Promise<unknown>;
+  /** Undefined once the file was damaged, until the view is reset. */
   #reader: Reader<S> | undefined;
   /** The saved checkpoint. */
   #checkpoint = NO_CHECKPOINT;
@@ -69,6 +70,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     opened.#thread.on('message', (message) => {
       if (isReply(message)) opened.#handle(message);
     });
+    opened.#reader = opened.#openReader();
     return opened;
   }
 
@@ -79,8 +81,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
 
   /** Reads from the file, which may have more than was saved by the last checkpoint. @throws ViewDamaged */
   read<T>(query: (statements: S) => T): T {
+    if (!this.#reader) throw this.#damaged();
     try {
-      this.#reader ??= openViewReader(this.#file, this.#format, this.#prepare);
       return query(this.#reader.statements);
     } catch (error) {
       if (!isDamage(error)) throw error;
@@ -107,6 +109,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#rows = [];
     this.#checkpoint = NO_CHECKPOINT;
     await this.#request({ reset: logId });
+    this.#reader ??= this.#openReader();
     this.#checkpoint = { ...NO_CHECKPOINT, logId };
   }
 
@@ -151,10 +154,18 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#reader = undefined;
     this.#rows = [];
     this.#checkpoint = NO_CHECKPOINT;
-    const damaged = new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
+    const damaged = this.#damaged(cause);
     this.#lateReplies += this.#waiting.length;
     for (const { reject } of this.#waiting.splice(0)) reject(damaged);
     this.onDamage();
     return damaged;
+  }
+
+  #damaged(cause?: unknown): ViewDamaged {
+    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
+  }
+
+  #openReader(): Reader<S> {
+    return openViewReader(this.#file, this.#format, this.#prepare);
   }
 }
