@@ -70,8 +70,13 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     opened.#thread.on('message', (message) => {
       if (isReply(message)) opened.#handle(message);
     });
-    opened.#reader = opened.#openReader();
-    return opened;
+    try {
+      opened.#reader = opened.#openReader();
+      return opened;
+    } catch (error) {
+      await opened.#thread.terminate();
+      throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
+    }
   }
 
   /** The saved checkpoint. */
