@@ -70,6 +70,9 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     opened.#thread.on('message', (message) => {
       if (isReply(message)) opened.#handle(message);
     });
+    opened.#thread.on('error', (error) => {
+      throw error; // unforeseen, such as too little memory: the process ends
+    });
     try {
       opened.#reader = opened.#openReader();
       return opened;
