@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
-import { ROOT, startService, stopContender } from './contender.ts';
+import { ROOT } from './checkout.ts';
+import { startService, stopContender } from './contender.ts';
 import type { Bench } from './setUp.ts';
 
 const ROUNDS = 3;

@@ -5,11 +5,11 @@ import { measureAudit } from './audit.ts';
 import { measureFollowing } from './eventStoreDb.ts';
 import { addGoals } from './goals.ts';
 import { measureLoads } from './loads.ts';
+import { measureMemory } from './memory.ts';
 import { type Part, readOptions } from './options.ts';
 import { measureRebuild } from './rebuild.ts';
 import { report } from './report.ts';
-import { nameOf } from './servers.ts';
-import { setUp } from './setUp.ts';
+import { type Bench, setUp } from './setUp.ts';
 import { measureStart } from './start.ts';
 
 // Measures the service and its contenders in one run: ratios of pairs measured in the same round, so that a
@@ -18,18 +18,26 @@ import { measureStart } from './start.ts';
 const LOADS = new Set<Part>(['post', 'connections', 'get', 'eventstoredb']);
 
 const options = readOptions(process.argv);
-const { only, against } = options;
-const eventStoreDb = only.has('eventstoredb') ? process.env.EVENTSTOREDB_URL : undefined;
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 try {
   const bench = await setUp(options, dir);
+  if (options.memory === undefined) await measureParts(bench);
+  else await measureMemory(bench, options.memory);
+  report(bench);
+} finally {
+  rmSync(dir, { recursive: true, force: true });
+}
+
+async function measureParts(bench: Bench): Promise<void> {
+  const { only } = bench.options;
+  const eventStoreDb = only.has('eventstoredb') ? process.env.EVENTSTOREDB_URL : undefined;
   if (only.has('rebuild')) await measureRebuild(bench);
   if (only.has('start')) await measureStart(bench);
   if (only.has('audit')) await measureAudit(bench);
   if (eventStoreDb) await measureFollowing(bench, eventStoreDb);
   if (!only.isDisjointFrom(LOADS)) await measureLoads(bench, eventStoreDb);
-  addGoals(bench.results, against && nameOf(against));
-  report(bench);
-} finally {
-  rmSync(dir, { recursive: true, force: true });
+  addGoals(
+    bench.results,
+    bench.services.map(({ name }) => name),
+  );
 }

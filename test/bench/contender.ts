@@ -4,10 +4,9 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { ROOT } from './checkout.ts';
 import type { LoopDelay } from './eventLoopDelay.ts';
 
-/** The project directory. */
-export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EVENT_LOOP_DELAY = fileURLToPath(new URL('eventLoopDelay.ts', import.meta.url));
 
 /** A measured server in its own process, without its logs. */

@@ -1,12 +1,9 @@
 import { appendAlone, measureVisibility, startOnEventStoreDb } from './eventStoreDbLoads.ts';
 import { measureLoad } from './load.ts';
-import { getName, getOfOneName, MAIN_CONNECTIONS, postName, withFullLog } from './names.ts';
+import { CONNECTIONS, getName, getOfOneName, MAIN_CONNECTIONS, postName, withFullLog } from './names.ts';
 import { type Job, runRounds } from './rounds.ts';
 import { type Server, startOthers, startServices } from './servers.ts';
-import { type Bench, USERS } from './setUp.ts';
-
-export const CONNECTIONS = [1, 8, MAIN_CONNECTIONS, 256, 1024];
-const POSTING_USERS = 1_000;
+import { type Bench, POSTING_USERS, USERS } from './setUp.ts';
 
 /** Measures POST and GET of the service and of what it is compared with, interleaved. */
 export async function measureLoads(bench: Bench, eventStoreDb: string | undefined): Promise<void> {

@@ -8,9 +8,11 @@ export const CLIENT_ALONE = "appends by EventStoreDB's client alone";
 
 /** The main number of connections. */
 export const MAIN_CONNECTIONS = 64;
+/** The numbers of connections of the part connections. */
+export const CONNECTIONS = [1, 8, MAIN_CONNECTIONS, 256, 1024];
 
 export const postName = (server: string, connections = MAIN_CONNECTIONS): string =>
-  `POST, ${connections} connections, ${server}`;
+  `POST, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${server}`;
 export const withFullLog = (service: string): string => `${service}, full log`;
 export const getName = (server: string): string => `GET, ${server}`;
 export const getOfOneName = (server: string): string => `GET of one user, ${server}`;

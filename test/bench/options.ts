@@ -22,13 +22,15 @@ export type Options = {
   events: number;
   against?: string;
   generator?: (typeof GENERATORS)[number];
+  memory?: number;
+  svg?: string;
   out: string;
 };
 
 /** The options of the command line; prints the help, or what is invalid, and ends the process. */
 export function readOptions(argv: string[]): Options {
   const parts = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(14)}${what}`);
-  return new Command('npm run bench --')
+  const command = new Command('npm run bench --')
     .description('Measures the service and what it is compared with, interleaved, in rounds.')
     .addOption(
       new Option('--only <parts>', 'what to measure, comma-separated')
@@ -48,15 +50,19 @@ export function readOptions(argv: string[]): Options {
         GENERATORS,
       ),
     )
+    .option('--memory <seconds>', 'measure only the memory while plants are created at full speed', toNumber)
+    .option('--svg <file>', 'draw the part connections')
     .option('--out <file>', 'all measured values, as JSON', 'bench-results.json')
     .addHelpText(
       'after',
       `\nParts:\n${parts.join('\n')}\n
-A full log of a million events takes half a minute to write.
+A full log of a million events takes half a minute to write; --memory writes up to a GiB a minute to TMPDIR.
 The part eventstoredb writes as many plants to its server: use a separate one.`,
     )
-    .parse(argv)
-    .opts<Options>();
+    .parse(argv);
+  const options = command.opts<Options>();
+  if (options.svg && !options.only.has('connections')) command.error('--svg requires the part connections');
+  return options;
 }
 
 function allParts(): ReadonlySet<Part> {

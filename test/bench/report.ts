@@ -1,11 +1,15 @@
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { chart } from './chart.ts';
+import { connectionsSeries, connectionsTable } from './connections.ts';
+import { BARE, CRUD, SERVICE } from './names.ts';
 import { cpu, longestStall, type Measure, median, p50, p99, perSecond } from './results.ts';
 import type { Bench } from './setUp.ts';
 import { markdownTable } from './table.ts';
 
 /** Prints the medians as tables, and writes every value to the file of `--out`. */
-export function report({ results, generator, options }: Bench): void {
+export function report(bench: Bench): void {
+  const { results, generator, options } = bench;
   const { rates, figures } = results;
   const { rounds, seconds, events, out } = options;
   const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
@@ -24,6 +28,7 @@ export function report({ results, generator, options }: Bench): void {
     };
   });
   if (loads.length > 0) console.log(`${markdownTable(loads)}\n`);
+  if (options.only.has('connections') && options.memory === undefined) reportConnections(bench);
   const rows = figures.map(({ name, goal, values }) => ({
     figure: name,
     median: median(values).toFixed(2),
@@ -34,4 +39,10 @@ export function report({ results, generator, options }: Bench): void {
   const json = { machine, generator: generator.name, rounds, seconds, events, rates, figures };
   writeFileSync(out, `${JSON.stringify(json, null, 2)}\n`);
   console.log(`written to ${out}`);
+}
+
+function reportConnections({ results, services, options }: Bench): void {
+  const servers = [BARE, SERVICE, CRUD, ...services.slice(1).map(({ name }) => name)];
+  console.log(`${markdownTable(connectionsTable(results, servers))}\n`);
+  if (options.svg) writeFileSync(options.svg, chart(connectionsSeries(results, servers)));
 }

@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process';
-import { basename, join } from 'node:path';
-import { type Contender, ROOT, startContender, startService, stopContender } from './contender.ts';
-import { BARE, CRUD, SERVICE } from './names.ts';
+import { join } from 'node:path';
+import { type Contender, startContender, startService, stopContender } from './contender.ts';
+import { BARE, CRUD } from './names.ts';
 import type { Bench } from './setUp.ts';
 
 /** A running server, with its name in the results. */
@@ -20,28 +19,18 @@ export async function startOthers(
   };
 }
 
-/** Starts the service of this checkout and that of `--against`, each on a data directory of its own. */
+/** Starts the service of each checkout, on a data directory of its own. */
 export async function startServices(
-  { keyFile, options: { against } }: Bench,
+  { keyFile, services }: Bench,
   resources: AsyncDisposableStack,
   dataDir: (root: string) => string | Promise<string>,
 ): Promise<Server[]> {
-  const services: Server[] = [];
-  for (const root of against === undefined ? [ROOT] : [ROOT, against]) {
+  const servers: Server[] = [];
+  for (const { name, root } of services) {
     const starting = startService({ DATA_DIR: await dataDir(root), KEY_FILE: keyFile }, root);
-    services.push(await named(root === ROOT ? SERVICE : nameOf(root), starting, resources));
+    servers.push(await named(name, starting, resources));
   }
-  return services;
-}
-
-/** The name of another checkout's service. */
-export function nameOf(checkout: string): string {
-  try {
-    const args = ['-C', checkout, 'rev-parse', '--short', 'HEAD'];
-    return `${SERVICE} at ${execFileSync('git', args, { encoding: 'utf8' }).trim()}`;
-  } catch {
-    return `${SERVICE} in ${basename(checkout)}`;
-  }
+  return servers;
 }
 
 /** A server that runs until `resources` are disposed of. */

@@ -3,17 +3,21 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
-import { ROOT } from './contender.ts';
+import { type Checkout, checkouts, ROOT } from './checkout.ts';
 import { chooseGenerator, type Generator } from './generator.ts';
 import type { Options } from './options.ts';
 import { Results } from './results.ts';
 
 /** The users of a full log. */
 export const USERS = 10_000;
+/** So many of them create plants. */
+export const POSTING_USERS = 1_000;
 
 /** What the measurements share. */
 export type Bench = {
   options: Options;
+  /** Whose service is measured: the first is this one. */
+  services: readonly Checkout[];
   /** A directory for everything that is written. */
   dir: string;
   keyFile: string;
@@ -40,6 +44,7 @@ export async function setUp(options: Options, dir: string): Promise<Bench> {
   const full = new Map<string, Promise<string>>();
   return {
     options,
+    services: checkouts(options.against),
     dir,
     keyFile,
     tokenFile,
