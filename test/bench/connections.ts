@@ -17,8 +17,8 @@ export function connectionsTable(results: Results, servers: readonly string[]): 
       'p50 ms': each(p50, 1),
       'p99 ms': each(p99, 1),
       [`${SERVICE} / ${BARE}`]: ratio(BARE, perSecond),
-      CPU: ratio(BARE, cpu),
-      p99: ratio(BARE, p99),
+      [`CPU: ${SERVICE} / ${BARE}`]: ratio(BARE, cpu),
+      [`p99: ${SERVICE} / ${BARE}`]: ratio(BARE, p99),
       [`${SERVICE} / ${CRUD}`]: ratio(CRUD, perSecond),
     };
   });

@@ -11,10 +11,12 @@ import { markdownTable } from './table.ts';
 export function report(bench: Bench): void {
   const { results, generator, options } = bench;
   const { rates, figures } = results;
-  const { rounds, seconds, events, out } = options;
+  const { rounds, seconds, events, memory, out } = options;
   const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
   console.log(`\nNode ${machine.node}, ${machine.cores} cores (${machine.cpu}); load: ${generator.name}`);
-  console.log(`${rounds} rounds of ${seconds} s; full log: ${events} events\n`);
+  console.log(
+    memory ? `${memory} s of POST\n` : `${rounds} rounds of ${seconds} s; full log: ${events} events\n`,
+  );
   const loads = Object.keys(rates).map((load) => {
     const mid = (measure: Measure, digits: number) => median(results.values(load, measure)).toFixed(digits);
     return {
@@ -28,7 +30,7 @@ export function report(bench: Bench): void {
     };
   });
   if (loads.length > 0) console.log(`${markdownTable(loads)}\n`);
-  if (options.only.has('connections') && options.memory === undefined) reportConnections(bench);
+  if (options.only.has('connections') && !memory) reportConnections(bench);
   const rows = figures.map(({ name, goal, values }) => ({
     figure: name,
     median: median(values).toFixed(2),
@@ -36,7 +38,7 @@ export function report(bench: Bench): void {
     goal,
   }));
   console.log(`${markdownTable(rows)}\n`);
-  const json = { machine, generator: generator.name, rounds, seconds, events, rates, figures };
+  const json = { machine, generator: generator.name, rounds, seconds, events, memory, rates, figures };
   writeFileSync(out, `${JSON.stringify(json, null, 2)}\n`);
   console.log(`written to ${out}`);
 }
