@@ -5,6 +5,7 @@ import { measureAudit } from './audit.ts';
 import { measureFollowing } from './eventStoreDb.ts';
 import { addGoals } from './goals.ts';
 import { measureLoads } from './loads.ts';
+import { watchOthers } from './machine.ts';
 import { measureMemory } from './memory.ts';
 import { type Part, readOptions } from './options.ts';
 import { measureRebuild } from './rebuild.ts';
@@ -21,9 +22,10 @@ const options = readOptions(process.argv);
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 try {
   const bench = await setUp(options, dir);
+  const coresOfOthers = watchOthers();
   if (options.memory === undefined) await measureParts(bench);
   else await measureMemory(bench, options.memory);
-  report(bench);
+  report(bench, coresOfOthers());
 } finally {
   rmSync(dir, { recursive: true, force: true });
 }

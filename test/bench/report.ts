@@ -7,16 +7,23 @@ import { cpu, longestStall, type Measure, median, p50, p99, perSecond } from './
 import type { Bench } from './setUp.ts';
 import { markdownTable } from './table.ts';
 
-/** Prints the medians as tables, and writes every value to the file of `--out`. */
-export function report(bench: Bench): void {
+/**
+ * Prints the medians as tables, and writes every value to the file of `--out`. `coresOfOthers`: what other
+ * processes took of the machine meanwhile.
+ */
+export function report(bench: Bench, coresOfOthers: number): void {
   const { results, generator, options } = bench;
   const { rates, figures } = results;
   const { rounds, seconds, events, memory, out } = options;
-  const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length };
-  console.log(`\nNode ${machine.node}, ${machine.cores} cores (${machine.cpu}); load: ${generator.name}`);
-  console.log(
-    memory ? `${memory} s of POST\n` : `${rounds} rounds of ${seconds} s; full log: ${events} events\n`,
-  );
+  const machine = { node: process.version, cpu: cpus()[0]?.model, cores: cpus().length, coresOfOthers };
+  const what = memory
+    ? `${memory} s of POST`
+    : `${rounds} rounds of ${seconds} s; full log: ${events} events`;
+  console.log(`
+Node ${machine.node}, ${machine.cores} cores (${machine.cpu}), of which other processes took ${coresOfOthers.toFixed(2)}
+load: ${generator.name}
+${what}
+`);
   const loads = Object.keys(rates).map((load) => {
     const mid = (measure: Measure, digits: number) => median(results.values(load, measure)).toFixed(digits);
     return {
