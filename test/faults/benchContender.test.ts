@@ -6,7 +6,7 @@ import {
   startLoopDelay,
   stopContender,
   stopLoopDelay,
-} from './contender.ts';
+} from '../bench/contender.ts';
 
 const STALL_MS = 200;
 /** A server that computes for so long when it gets a POST. */

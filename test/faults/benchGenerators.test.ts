@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { autocannonGenerator } from '../bench/autocannon.ts';
+import { wrkGenerator } from '../bench/wrk.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { autocannonGenerator } from './autocannon.ts';
-import { wrkGenerator } from './wrk.ts';
 
 const USERS = 10;
 const FIRST_ID = 176_381_925_700_000;
