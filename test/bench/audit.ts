@@ -3,13 +3,39 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
-import { startContender, stopContender } from './contender.ts';
+import { ROOT } from './checkout.ts';
+import { startService, stopContender } from './contender.ts';
+import type { Bench } from './setUp.ts';
+
+const ROUNDS = 3;
+
+/** Measures the auditor's commands over the whole log, and a bare loop that reads it. */
+export async function measureAudit({ options, keyFile, results, fullLog }: Bench): Promise<void> {
+  const data = await fullLog();
+  const rounds: AuditTimes[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const times = await auditOnce(data, keyFile, options.events);
+    const texts = Object.entries(times).map(([name, ms]) => `${name} ${Math.round(ms)} ms`);
+    console.log(texts.join(', '));
+    rounds.push(times);
+  }
+  const beside = (name: string, goal: string, of: keyof AuditTimes): void =>
+    results.addFigure(
+      `${name} / bare read loop`,
+      goal,
+      rounds.map((times) => times.bare / times[of]),
+    );
+  beside('replaying over HTTP', '≥ 0.5', 'http');
+  beside('npm run replay', '≥ 0.5', 'replay');
+  beside('npm run verify', '≥ 0.25', 'verify');
+  beside('npm run rebuild', '', 'rebuild');
+}
 
 /** The duration of each for the whole log, in milliseconds. */
-export type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
+type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
 
-/** Measures the auditor's commands and a bare read loop once, each as a process, over the same log. */
-export async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
+/** Each is a process, over the same log. */
+async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
   const env = { DATA_DIR: data, KEY_FILE: keyFile };
   const command = (name: string) => timed(['src/main.ts', name], env);
   const bare = await timed(['test/bench/readStore.ts', join(data, 'log.db')], env);
@@ -28,6 +54,7 @@ async function timed(args: string[], env: Record<string, string>): Promise<Timed
   const { EVENTSTOREDB_URL: _, ...inherited } = process.env;
   const started = performance.now();
   const child = spawn(process.execPath, args, {
+    cwd: ROOT,
     env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'ignore'],
   });
@@ -41,7 +68,7 @@ async function timed(args: string[], env: Record<string, string>): Promise<Timed
 async function timedReplay(env: Record<string, string>, keyFile: string): Promise<Timed> {
   const { privateKey } = loadOrCreateKey(keyFile);
   const token = await issueToken(privateKey, { subject: 'carol', lifetime: '1d', scope: 'audit' });
-  const server = await startContender('src/main.ts', [], env);
+  const server = await startService(env);
   const started = performance.now();
   const { body } = await fetch(`${server.url}/events`, { headers: { authorization: `Bearer ${token}` } });
   const lines = await linesIn(body as AsyncIterable<Uint8Array>);

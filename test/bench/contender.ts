@@ -3,18 +3,29 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { ROOT } from './checkout.ts';
+import type { LoopDelay } from './eventLoopDelay.ts';
+
+const EVENT_LOOP_DELAY = fileURLToPath(new URL('eventLoopDelay.ts', import.meta.url));
 
 /** A measured server in its own process, without its logs. */
 export type Contender = { url: string; process: ChildProcess };
 
 type Env = Record<string, string>;
 
-export async function startContender(script: string, args: string[], env: Env): Promise<Contender> {
+/** Starts the service of a checkout, this one by default. */
+export function startService(env: Env, root = ROOT): Promise<Contender> {
+  return startContender(['src/main.ts'], env, root);
+}
+
+export async function startContender(args: string[], env: Env, cwd = ROOT): Promise<Contender> {
   const port = await freePort();
   const { EVENTSTOREDB_URL: _, ...inherited } = process.env; // only for contenders whose env has it
-  const child = spawn(process.execPath, [script, ...args], {
+  const child = spawn(process.execPath, ['--import', EVENT_LOOP_DELAY, ...args], {
+    cwd,
     env: { ...inherited, ...env, PORT: String(port) },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url, child);
@@ -28,12 +39,33 @@ export async function stopContender({ process: child }: Contender): Promise<void
 
 /** CPU time of all threads of the process, in milliseconds; NaN if the system does not provide it. */
 export function cpuTime({ process: child }: Contender): number {
+  const fields = procFile(child, 'stat').split(') ')[1]?.split(' ') ?? [];
+  const CLOCK_TICK = 10; // USER_HZ is 100 wherever Node runs on Linux
+  return (Number(fields[11]) + Number(fields[12])) * CLOCK_TICK;
+}
+
+/** The process's resident set, in MiB; NaN if the system does not provide it. */
+export function residentMemory({ process: child }: Contender): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(procFile(child, 'status'))?.[1]) / 1024;
+}
+
+/** Starts to measure the delay of the contender's event loop. */
+export function startLoopDelay({ process: child }: Contender): void {
+  child.send('start');
+}
+
+/** The delay of the contender's event loop since the start of the measurement. */
+export async function stopLoopDelay({ process: child }: Contender): Promise<LoopDelay> {
+  const reply = once(child, 'message') as Promise<[LoopDelay]>;
+  child.send('stop');
+  return (await reply)[0];
+}
+
+function procFile({ pid }: ChildProcess, name: string): string {
   try {
-    const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    const CLOCK_TICK = 10; // USER_HZ is 100 wherever Node runs on Linux
-    return (Number(fields[11]) + Number(fields[12])) * CLOCK_TICK;
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
   } catch {
-    return Number.NaN;
+    return '';
   }
 }
 

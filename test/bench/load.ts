@@ -1,51 +1,41 @@
-import autocannon from 'autocannon';
-import { type Contender, cpuTime } from './contender.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Contender, cpuTime, startLoopDelay, stopLoopDelay } from './contender.ts';
+import type { LoopDelay } from './eventLoopDelay.ts';
+import type { Load } from './generator.ts';
+import type { Bench } from './setUp.ts';
 
-/** Requests per second, and the server's CPU time per request, in microseconds. */
-export type Rate = { perSecond: number; cpu: number; p50: number; p99: number };
+/**
+ * Requests per second; `cpu`: CPU time of all the server's threads per request, in microseconds; latencies
+ * and the delay of the server's event loop in milliseconds.
+ */
+export type Rate = { perSecond: number; cpu: number; p50: number; p99: number; loopDelay: LoopDelay };
 
-type Requests = Parameters<typeof autocannon>[0]['requests'];
-type Setup = NonNullable<NonNullable<Requests>[number]['setupRequest']>;
+/** The service saves its view up to a second later: that belongs to the load, and not to the next one. */
+const SAVE_TIMEOUT_MS = 1_500;
 
-const CONNECTIONS = 64;
-
-/** Larger than the IDs of earlier runs against the same server. */
-let nextId = Date.now() * 1_000;
-
-/** Creates plants with new IDs, for one user after the other. */
-export function postPlants(contender: Contender, tokens: string[], seconds: number): Promise<Rate> {
-  return load(contender, seconds, (request) => {
-    const id = nextId++;
-    const authorization = `Bearer ${tokens[id % tokens.length]}`;
-    const headers = { authorization, 'content-type': 'application/json' };
-    const body = `{"id":${id},"name":"Fern number ${id}","tag":"indoor"}`;
-    return { ...request, method: 'POST', headers, body };
-  });
-}
-
-/** Lists 100 plants, for one user after the other. */
-export function listPlants(contender: Contender, tokens: string[], seconds: number): Promise<Rate> {
-  let next = 0;
-  return load(contender, seconds, (request) => {
-    const authorization = `Bearer ${tokens[next++ % tokens.length]}`;
-    return { ...request, method: 'GET', headers: { authorization } };
-  });
-}
-
-async function load(contender: Contender, seconds: number, setupRequest: Setup): Promise<Rate> {
-  const before = cpuTime(contender);
-  const result = await autocannon({
-    url: `${contender.url}/plants?limit=100`,
-    connections: CONNECTIONS,
-    duration: seconds,
-    requests: [{ setupRequest }],
-  });
-  const failed = result.non2xx + result.errors + result.timeouts;
-  if (failed > 0) throw new Error(`${failed} of the requests to ${contender.url} failed`);
-  return {
-    perSecond: result['2xx'] / result.duration,
-    cpu: (1_000 * (cpuTime(contender) - before)) / result['2xx'],
-    p50: result.latency.p50,
-    p99: result.latency.p99,
-  };
+/**
+ * Puts a server under load: plants are created with new IDs, or 100 plants are listed.
+ * @throws Error if a request failed
+ */
+export async function measureLoad(
+  { generator, tokenFile, options }: Bench,
+  server: Contender,
+  {
+    seconds = options.seconds,
+    ...rest
+  }: Pick<Load, 'method' | 'connections' | 'users'> & { seconds?: number },
+): Promise<Rate> {
+  const url = `${server.url}/plants${rest.method === 'GET' ? '?limit=100' : ''}`;
+  // Larger than the IDs of earlier loads, which had fewer than 100 a millisecond. With a digit more, the body
+  // parser would take its slow path.
+  const firstId = Date.now() * 100;
+  const before = cpuTime(server);
+  startLoopDelay(server);
+  const { requests, failed, ...sent } = await generator.send({ ...rest, url, seconds, tokenFile, firstId });
+  await pause(SAVE_TIMEOUT_MS);
+  const loopDelay = await stopLoopDelay(server);
+  const cpu = (1_000 * (cpuTime(server) - before)) / requests;
+  if (requests === 0 || Object.values(failed).some((count) => count > 0))
+    throw new Error(`${rest.method} ${url}: ${requests} requests, of which failed ${JSON.stringify(failed)}`);
+  return { perSecond: requests / sent.seconds, cpu, p50: sent.p50, p99: sent.p99, loopDelay };
 }
