@@ -1,5 +1,6 @@
 import { appendFileSync, cpSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { ROOT, start } from '../support/process.ts';
@@ -17,7 +18,10 @@ test.runIf(hasTerminal)(
       env: { DATA_DIR: join(dir, 'data') },
     });
     await dev.printed(/INFO.*listening at/);
-    appendFileSync(join(dir, 'src/api/app.ts'), '\n');
+    const restarted = dev.printed(/Restarting/).then(() => true);
+    // Node watches a file some time after it was loaded: it may not see the first change.
+    do appendFileSync(join(dir, 'src/api/app.ts'), '\n');
+    while (!(await Promise.race([restarted, pause(2_000, false)])));
     await dev.printed(/Restarting.*INFO.*listening at/s);
     dev.stdin.write('\x03');
     expect(await dev.ended).toEqual({ code: 0, signal: null });
