@@ -66,8 +66,9 @@ export async function killUnderLoad(lifetimes: readonly number[]): Promise<void>
     let left = lifetime;
     const write = async (user: (typeof USERS)[number]): Promise<void> => {
       for (;;) {
-        const name = `${user}'s plant ${nextId}`;
-        const response = await untilAvailable(() => service[user].create(nextId++, { name }));
+        const id = nextId++;
+        const name = `${user}'s plant ${id}`;
+        const response = await untilAvailable(() => service[user].create(id, { name }));
         expect(response.status).toBe(200);
         acknowledged[user].add(name);
         if (--left === 0) lifetimeOver.resolve();
