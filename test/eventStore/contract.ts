@@ -10,6 +10,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../../src/eventStore/eventStore.ts';
+import { inPortions } from '../support/inPortions.ts';
 
 /** Opens a store over an empty log, or, given a store, over the log of that store again. */
 export type Open = (again?: EventStore) => Promise<EventStore>;
@@ -268,14 +269,8 @@ async function drain(store: EventStore, signal: AbortSignal): Promise<number> {
   return seen;
 }
 
-/** Appends so many events at a time: a slow machine must be able to in the time of one call. */
-const CONCURRENT_APPENDS = 100;
-
-async function fill(store: EventStore, count: number, user = 'alice'): Promise<void> {
-  const append = (i: number) => store.append(`plant-${user}/${i}`, event(`${i}`), NO_STREAM);
-  const all = Array.from({ length: count }, (_, i) => i);
-  for (let i = 0; i < count; i += CONCURRENT_APPENDS)
-    await Promise.all(all.slice(i, i + CONCURRENT_APPENDS).map(append));
+function fill(store: EventStore, count: number, user = 'alice'): Promise<void> {
+  return inPortions(count, (i) => store.append(`plant-${user}/${i}`, event(`${i}`), NO_STREAM));
 }
 
 function names(events: RecordedEvent[]): unknown[] {

@@ -15,6 +15,7 @@ import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { openStore } from '../../src/stores.ts';
 import { everything } from '../eventStore/contract.ts';
 import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
+import { inPortions } from './inPortions.ts';
 import { tempDir } from './tempDir.ts';
 
 const SILENT = pino({ level: 'silent' });
@@ -52,9 +53,8 @@ export async function dirWith(events: number): Promise<string> {
   return dir;
 }
 
-export async function appendMany(log: EventStore, events: number): Promise<void> {
-  const append = (i: number) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM);
-  await Promise.all(Array.from({ length: events }, (_, i) => append(i)));
+export function appendMany(log: EventStore, events: number): Promise<void> {
+  return inPortions(events, (i) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM));
 }
 
 export function named(name: string): NewEvent {
