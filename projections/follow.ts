@@ -8,7 +8,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../src/eventStore/eventStore.ts';
-import { backOff, finishedWithin, sleep } from '../src/time/sleep.ts';
+import { backOff, finishedWithin, sleep, unlessAborted } from '../src/time/sleep.ts';
 import type { View } from './view.ts';
 
 /** The view has not reached a position in time, or has halted. The message is for clients. */
@@ -33,11 +33,13 @@ type Options = {
 
 /** How long `reached` waits, in milliseconds. */
 export const REACHED_TIMEOUT_MS = 5_000;
-/** Applied events are saved together: so many, or after so many milliseconds. */
+/** Applied events are saved together: so many, or with so much JSON, or after so many milliseconds. */
 const SAVE_BATCH = 10_000;
-const SAVE_INTERVAL_MS = 1_000;
-/** While saving fails, so many events are kept in memory; then the follower waits. */
-const MAX_UNSAVED = 200_000;
+const SAVE_BATCH_CHARACTERS = 16 * 1024 * 1024;
+export const SAVE_INTERVAL_MS = 1_000;
+/** So many batches are kept in memory, more while saving fails; then the follower waits. */
+const MAX_BATCHES = 2;
+const MAX_BATCHES_IF_FAILING = 20;
 const UNSAVED_POLL_MS = 100;
 const MAX_RETRY_DELAY_MS = 2_000;
 /** `stop` waits for the event store for so long, in milliseconds. */
@@ -248,7 +250,9 @@ class Saver {
   readonly #logger: Options['logger'];
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
-  #isSaving = false;
+  /** The save under way. */
+  #saving: Promise<void> | undefined;
+  #isStopped = false;
 
   constructor(view: View, logger: Options['logger']) {
     this.#view = view;
@@ -257,28 +261,47 @@ class Saver {
 
   /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
   async saveIfDue(signal: AbortSignal): Promise<void> {
-    if (this.#view.unsaved >= SAVE_BATCH && this.#failures === 0) void this.#save();
-    else if (this.#view.unsaved > 0) this.#timer ??= setTimeout(() => this.#save(), SAVE_INTERVAL_MS).unref();
-    while (this.#view.unsaved >= MAX_UNSAVED && !signal.aborted) await sleep(UNSAVED_POLL_MS, signal);
+    this.#schedule();
+    while (this.#isTooMuch && !signal.aborted)
+      await unlessAborted(this.#saving ?? sleep(UNSAVED_POLL_MS, signal), signal);
   }
 
   stop(): void {
+    this.#isStopped = true;
     clearTimeout(this.#timer);
   }
 
-  async #save(): Promise<void> {
-    if (this.#isSaving) return;
+  /** Batches that are unsaved, by events or by their size. */
+  get #batches(): number {
+    const { unsaved, unsavedCharacters } = this.#view;
+    return Math.max(unsaved / SAVE_BATCH, unsavedCharacters / SAVE_BATCH_CHARACTERS);
+  }
+
+  get #isTooMuch(): boolean {
+    return this.#batches >= (this.#failures === 0 ? MAX_BATCHES : MAX_BATCHES_IF_FAILING);
+  }
+
+  #schedule(): void {
+    if (this.#saving || this.#view.unsaved === 0 || this.#isStopped) return;
+    if (this.#batches >= 1 && this.#failures === 0) this.#save();
+    else this.#timer ??= setTimeout(() => this.#save(), SAVE_INTERVAL_MS).unref();
+  }
+
+  #save(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#isSaving = true;
-    try {
-      await this.#view.save();
-      this.#failures = 0;
-    } catch (error) {
-      this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
-      const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
-      this.#timer = setTimeout(() => this.#save(), delay).unref();
-    }
-    this.#isSaving = false;
+    this.#saving ??= this.#view.save().then(
+      () => {
+        this.#saving = undefined;
+        this.#failures = 0;
+        this.#schedule();
+      },
+      (error) => {
+        this.#saving = undefined;
+        this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
+        const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
+        if (!this.#isStopped) this.#timer = setTimeout(() => this.#save(), delay).unref();
+      },
+    );
   }
 }

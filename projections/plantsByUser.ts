@@ -73,6 +73,7 @@ export class PlantsByUser implements View {
   /** Up to here queries read the file, after it the memory: a save may be in the file and not known yet. */
   #savedPosition: Position;
   #unsaved = 0;
+  #unsavedCharacters = 0;
   /** The rows since the last save, and before them those that are being saved. */
   #newRows: Rows = new Map();
   #rowsInSave: Rows = new Map();
@@ -106,6 +107,10 @@ export class PlantsByUser implements View {
 
   get unsaved(): number {
     return this.#unsaved;
+  }
+
+  get unsavedCharacters(): number {
+    return this.#unsavedCharacters;
   }
 
   get replaced(): string | undefined {
@@ -165,7 +170,7 @@ export class PlantsByUser implements View {
 
   async #save(): Promise<void> {
     if (this.#unsaved === 0) return;
-    const [checkpoint, events] = [this.applied, this.#unsaved];
+    const [checkpoint, events, characters] = [this.applied, this.#unsaved, this.#unsavedCharacters];
     if (this.#rowsInSave.size === 0) this.#rowsInSave = this.#newRows;
     else for (const rows of this.#newRows.values()) for (const row of rows) addTo(this.#rowsInSave, row); // failed
     this.#newRows = new Map();
@@ -173,12 +178,14 @@ export class PlantsByUser implements View {
     this.#rowsInSave = new Map();
     this.#savedPosition = checkpoint.position;
     this.#unsaved -= events;
+    this.#unsavedCharacters -= characters;
   }
 
   #add(row: PlantRow): void {
     addTo(this.#newRows, row);
     this.#file.add([row.user, row.position, row.id, row.plant]);
     this.#cache.delete(row.user);
+    this.#unsavedCharacters += row.plant.length;
   }
 
   /** The rows of a user that are not known to be saved, in log order. */
@@ -257,6 +264,7 @@ export class PlantsByUser implements View {
     this.#newRows = new Map();
     this.#rowsInSave = new Map();
     this.#unsaved = 0;
+    this.#unsavedCharacters = 0;
     this.#cache.clear();
   }
 }

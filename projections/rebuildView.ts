@@ -15,8 +15,9 @@ type Options = {
   onProgress: (progress: { events: number; position: Position; end: Position }) => void;
 };
 
-/** Events per save: they share pages and a transaction. */
+/** Events per save, or the length of their JSON: they share pages and a transaction. */
 const SAVE_BATCH = 100_000;
+const SAVE_BATCH_CHARACTERS = 64 * 1024 * 1024;
 
 /**
  * Rebuilds a view from its log in a draft, which then replaces the view's file. Until then the old view stays
@@ -41,7 +42,7 @@ export async function rebuildView({
     for await (const batch of readToEnd(log, { signal })) {
       view.apply(batch.events, skip);
       events += batch.events.length;
-      if (view.unsaved >= SAVE_BATCH) await view.save();
+      if (view.unsaved >= SAVE_BATCH || view.unsavedCharacters >= SAVE_BATCH_CHARACTERS) await view.save();
       const { position } = view.applied;
       onProgress({ events, position, end: end > position ? end : position });
     }

@@ -14,11 +14,13 @@ export interface View {
   readonly applied: Checkpoint;
   /** Events applied that are not known to be saved. */
   readonly unsaved: number;
+  /** The length of the JSON of their rows, in UTF-16 code units. */
+  readonly unsavedCharacters: number;
   /** Why the view's file had to be replaced by an empty one; undefined if it was not. */
   readonly replaced: string | undefined;
   /**
-   * Called when the view's file turns out to be damaged. It was replaced by an empty one, so the view has to
-   * be rebuilt.
+   * Called when the view's file turns out to be damaged. It is removed, so the view has to be reset and
+   * rebuilt.
    */
   onDamage: () => void;
   /**

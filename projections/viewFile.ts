@@ -5,7 +5,7 @@ import type { Checkpoint } from './view.ts';
 import { isDamage, openViewReader, type ViewFormat } from './viewDatabase.ts';
 import { isReply, NO_CHECKPOINT, type Reply, type Request, type Row } from './viewProtocol.ts';
 
-/** The view's file was damaged, and is replaced by an empty one: the view has to be rebuilt. */
+/** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
 export class ViewDamaged extends Error {
   override readonly name = 'ViewDamaged';
 }
@@ -40,6 +40,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   readonly #waiting: Waiting[] = [];
   /** So many replies belong to a file that is gone. */
   #lateReplies = 0;
+  #isClosed = false;
 
   private constructor(file: string, format: ViewFormat, prepare: Prepare<S>) {
     this.#file = file;
@@ -117,11 +118,12 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#rows = [];
     this.#checkpoint = NO_CHECKPOINT;
     await this.#request({ reset: logId });
-    this.#reader ??= this.#openReader();
+    if (!this.#isClosed) this.#reader ??= this.#openReader();
     this.#checkpoint = { ...NO_CHECKPOINT, logId };
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#reader?.db.close(); // first: the last one to close checkpoints
     this.#reader = undefined;
     this.#post({ close: true });
@@ -174,6 +176,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   }
 
   #openReader(): Reader<S> {
-    return openViewReader(this.#file, this.#format, this.#prepare);
+    const reader = openViewReader(this.#file, this.#format, this.#prepare);
+    reader.db.exec('PRAGMA cache_size = -16384'); // KiB
+    return reader;
   }
 }

@@ -61,9 +61,7 @@ class ViewWriter {
       else this.#reset(request.reset);
       return { done: true };
     } catch (error) {
-      if (!isDamage(error)) return { failed: error as Error };
-      this.#discard();
-      return { damaged: (error as Error).message };
+      return isDamage(error) ? this.#discardDamaged(error as Error) : { failed: error as Error };
     }
   }
 
@@ -99,11 +97,20 @@ class ViewWriter {
     }
   }
 
+  #discardDamaged({ message }: Error): Reply {
+    try {
+      this.#discard();
+      return { damaged: message };
+    } catch (error) {
+      return { failed: error as Error }; // and tried again with the next request
+    }
+  }
+
   #discard(): void {
+    removeViewFile(this.#file);
     this.#opened?.db.close();
     this.#opened = undefined;
     this.#rows = [];
-    removeViewFile(this.#file);
   }
 
   #open(): Opened {

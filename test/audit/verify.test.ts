@@ -504,7 +504,7 @@ describe('a view', () => {
 
   test('that is rebuilt meanwhile is reported as rebuilt', async () => {
     const { view, comparison } = await viewOf(EVENTS);
-    view.reset('m');
+    await view.reset('m');
     const { problems } = await verify(logOf(EVENTS), { view: comparison });
     expect(problems).toContainEqual({ problem: 'the view was rebuilt meanwhile: verify again' });
   });

@@ -3,14 +3,21 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import pino from 'pino';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { Follower, type Progress, REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/follow.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import {
+  Follower,
+  type Progress,
+  REACHED_TIMEOUT_MS,
+  SAVE_INTERVAL_MS,
+  ViewBehind,
+} from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import {
   type Batch,
   type EventStore,
   NO_STREAM,
+  type RecordedEvent,
   START,
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
@@ -281,4 +288,98 @@ test('the first events of a log do not count as a reset: acknowledged writes are
   const read = reads.upTo(follower.view, 'log', START);
   give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
   expect(await read).toBe(2n);
+});
+
+describe('a save that is slow', () => {
+  const BATCH = 10_000;
+
+  /** A follower of a view whose saves end when the test says so, on a clock that only the test advances. */
+  async function slowSaves() {
+    const { store, give } = givenStore();
+    const saves: PromiseWithResolvers<void>[] = [];
+    const view = {
+      name: 'slow',
+      applied: { logId: '', position: START, eventId: '' },
+      unsaved: 0,
+      unsavedCharacters: 0,
+      replaced: undefined,
+      onDamage: () => {},
+      apply(events: readonly RecordedEvent[]) {
+        const { position, id } = events.at(-1) ?? { position: START, id: '' };
+        if (events.length > 0) view.applied = { logId: 'log', position, eventId: id };
+        view.unsaved += events.length;
+      },
+      save() {
+        const events = view.unsaved;
+        const save = Promise.withResolvers<void>();
+        saves.push(save);
+        return save.promise.then(() => {
+          view.unsaved -= events;
+        });
+      },
+      async reset(logId: string) {
+        view.applied = { logId, position: START, eventId: '' };
+      },
+      close: async () => {},
+    };
+    const follower = new Follower({ store, view, skip: NONE, logger: pino({ level: 'silent' }) });
+    onTestFinished(() => follower.stop()); // when the clock runs again
+    stopClock();
+    const passed = async (ms = 0): Promise<void> => {
+      vi.advanceTimersByTime(ms);
+      for (let i = 0; i < 20; i++) await nextTurn();
+    };
+    let next = 1;
+    const giveEvents = async (count: number): Promise<void> => {
+      const events = Array.from({ length: count }, () => created(next++, 'alice', 'Fern'));
+      give({ events, caughtUp: true });
+      await passed();
+    };
+    await passed();
+    return { view, saves, passed, giveEvents };
+  }
+
+  test('is not joined by another one, and what is applied meanwhile is saved after it', async () => {
+    const { view, saves, passed, giveEvents } = await slowSaves();
+    await giveEvents(1);
+    await passed(SAVE_INTERVAL_MS);
+    await giveEvents(1);
+    await passed(5 * SAVE_INTERVAL_MS);
+    expect(saves).toHaveLength(1);
+    saves[0]?.resolve();
+    await passed();
+    await passed(SAVE_INTERVAL_MS);
+    expect(saves).toHaveLength(2);
+    saves[1]?.resolve();
+    await passed();
+    expect(view).toMatchObject({ unsaved: 0, applied: { position: 2n } });
+  });
+
+  test('is followed at once by that of a full batch', async () => {
+    const { saves, passed, giveEvents } = await slowSaves();
+    await giveEvents(1);
+    await passed(SAVE_INTERVAL_MS);
+    await giveEvents(BATCH);
+    expect(saves).toHaveLength(1);
+    saves[0]?.resolve();
+    await passed();
+    expect(saves).toHaveLength(2);
+  });
+
+  test('makes the follower wait when two batches are unsaved, of events or of bytes', async () => {
+    const { view, saves, passed, giveEvents } = await slowSaves();
+    for (let i = 0; i < 4; i++) await giveEvents(BATCH);
+    expect(view.applied.position).toBe(20_000n);
+    saves[0]?.resolve();
+    await passed();
+    saves[1]?.resolve();
+    await passed();
+    expect(view.applied.position).toBe(40_000n);
+    for (const { resolve } of saves) resolve();
+    await passed();
+    view.unsavedCharacters = 2 ** 30;
+    await giveEvents(1);
+    await giveEvents(1);
+    expect(view.applied.position).toBe(40_001n);
+  });
 });

@@ -34,6 +34,8 @@ class LogWriter {
   /** The files that are open, by path: what is written to them is lost once they are deleted or replaced. */
   readonly #files: Map<string, string | undefined>;
   #bytesSinceCheckpoint = 0;
+  /** Why nothing is written any more. */
+  #ended: string | undefined;
 
   constructor(db: DatabaseSync, file: string) {
     this.#db = db;
@@ -49,6 +51,7 @@ class LogWriter {
   /** Commits all batches in one transaction. */
   commit(batches: AppendBatch[]): CommitReply[] {
     const count = batches.reduce((sum, { appends }) => sum + appends.length, 0);
+    if (this.#ended !== undefined) return [{ count, rolledBack: this.#ended }];
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       const committed = this.#appendAll(batches);
@@ -109,9 +112,14 @@ class LogWriter {
     }
   }
 
-  /** Whether enough has been written since the last checkpoint. */
+  /** Whether enough has been written since the last checkpoint, and may be moved. */
   get isCheckpointDue(): boolean {
-    return this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES;
+    return this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
+  }
+
+  /** To be called with a reply after which nothing may be written. */
+  end(reason: string): void {
+    this.#ended ??= reason;
   }
 
   /**
@@ -121,7 +129,7 @@ class LogWriter {
   checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
     this.#bytesSinceCheckpoint = 0;
     const replaced = this.checkFiles();
-    if (replaced.length > 0) return replaced;
+    if (replaced.length > 0 || this.#ended !== undefined) return replaced;
     try {
       this.#db.exec(`PRAGMA wal_checkpoint(${mode})`);
       return [];
@@ -160,10 +168,14 @@ if (parentPort) {
   db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits write
   const writer = new LogWriter(db, file);
   const post = (replies: CommitReply[]): void => {
-    for (const reply of replies) port.postMessage(reply);
+    for (const reply of replies) {
+      if ('fatal' in reply) writer.end(reply.fatal);
+      if ('damaged' in reply) writer.end(reply.damaged);
+      port.postMessage(reply);
+    }
   };
   // The thread does most of it; what was appended meanwhile is little.
-  const checkpointer = new Checkpointer(file, (failures) =>
+  const checkpointer = await Checkpointer.start(file, (failures) =>
     post(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
   );
   const close = async (): Promise<void> => {
@@ -175,10 +187,7 @@ if (parentPort) {
     const messages = [message, ...waitingMessages(port)];
     const batches = messages.filter((it) => it !== 'close');
     if (batches.length > 0) post(writer.commit(batches));
-    if (writer.isCheckpointDue) {
-      post(writer.checkFiles());
-      checkpointer.start();
-    }
+    if (writer.isCheckpointDue && !checkpointer.isRunning) checkpointer.run();
     if (messages.length > batches.length) void close();
   });
   setInterval(() => post(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();

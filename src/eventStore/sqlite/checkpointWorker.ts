@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { openLogFile } from './file.ts';
-import { type CommitReply, endingReplies } from './protocol.ts';
+import { type CommitReply, endingReplies, READY } from './protocol.ts';
 
 // Moves the write-ahead log into the database beside the writer, on its own thread, so that no append waits.
 
@@ -25,4 +25,5 @@ if (parentPort) {
       port.close();
     }
   });
+  port.postMessage(READY);
 }

@@ -1,52 +1,46 @@
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { CommitReply } from './protocol.ts';
+import { type CommitReply, READY } from './protocol.ts';
 
-type OnDone = (failures: CommitReply[]) => void;
-
-/** Runs checkpoints on a thread of its own, which starts with the first one. */
+/** Runs checkpoints on a thread of its own. */
 export class Checkpointer {
-  readonly #file: string;
-  readonly #onDone: OnDone;
-  #worker: Worker | undefined;
-  #isRunning = false;
+  isRunning = false;
+  readonly #worker: Worker;
+  readonly #exited: Promise<unknown>;
 
-  /** `onDone` gets what prevents further appends, if a checkpoint fails so; other failures lose nothing. */
-  constructor(file: string, onDone: OnDone) {
-    this.#file = file;
-    this.#onDone = onDone;
+  private constructor(file: string) {
+    this.#worker = new Worker(new URL('./checkpointWorker.ts', import.meta.url), { workerData: file });
+    this.#exited = once(this.#worker, 'exit');
+    this.#exited.catch(() => {});
   }
 
-  /** Starts a checkpoint, unless one is running. */
-  start(): void {
-    if (this.#isRunning) return;
-    this.#isRunning = true;
-    this.#worker ??= this.#startWorker();
+  /**
+   * Starts the thread, which opens the log. `onDone` gets the failures of a checkpoint after which nothing can be
+   * appended; others lose nothing. @throws UnusableLog
+   */
+  static async start(file: string, onDone: (failures: CommitReply[]) => void): Promise<Checkpointer> {
+    const started = new Checkpointer(file);
+    for await (const [message] of on(started.#worker, 'message')) if (message === READY) break; // or an error
+    started.#worker.on('error', (error) => {
+      throw error; // unforeseen: the writer ends
+    });
+    started.#worker.on('message', (message) => {
+      if (!Array.isArray(message)) return; // under `node --watch` there are others
+      started.isRunning = false;
+      onDone(message);
+    });
+    return started;
+  }
+
+  /** Starts a checkpoint. */
+  run(): void {
+    this.isRunning = true;
     this.#worker.postMessage('checkpoint');
   }
 
   /** Waits for a running checkpoint. */
   async close(): Promise<void> {
-    if (!this.#worker) return;
-    const exited = once(this.#worker, 'exit').catch(() => {});
     this.#worker.postMessage('close');
-    await exited;
-  }
-
-  #startWorker(): Worker {
-    const worker = new Worker(new URL('./checkpointWorker.ts', import.meta.url), { workerData: this.#file });
-    worker.on('message', (message) => {
-      if (Array.isArray(message)) this.#finish(message); // under `node --watch` there are others
-    });
-    worker.on('error', () => {
-      this.#worker = undefined;
-      this.#finish([]);
-    });
-    return worker;
-  }
-
-  #finish(failures: CommitReply[]): void {
-    this.#isRunning = false;
-    this.#onDone(failures);
+    await this.#exited;
   }
 }

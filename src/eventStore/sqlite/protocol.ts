@@ -3,7 +3,7 @@ import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
 // The messages between the embedded log and the thread that writes it. Others may arrive too: under
 // `node --watch` each thread also sends the names of its modules.
 
-/** The thread has opened the log. */
+/** A thread has opened the log. */
 export const READY = 'ready';
 
 /** An append: id, stream, expected revision, type, and data and metadata as JSON text. */
