@@ -155,7 +155,9 @@ export class ViewComparison {
 
   async #compareUser(user: string, expected: PlantRow[]): Promise<Problem[]> {
     const found = this.#rows(user, expected[0]?.position ?? START, expected.at(-1)?.position ?? START);
-    if (found.length === expected.length && found.every((row, i) => isSameRow(row, expected[i]))) {
+    const isSame = (row: PlantRow, i: number): boolean =>
+      row.position === expected[i]?.position && isSameRow(row, expected[i]);
+    if (found.length === expected.length && found.every(isSame)) {
       this.#matched += BigInt(found.length);
       return [];
     }
@@ -226,7 +228,7 @@ export class ViewComparison {
 const quote = (user: string): string => JSON.stringify(user);
 
 const isSameRow = (row: PlantRow, other: PlantRow | undefined): boolean =>
-  row.position === other?.position && row.id === other.id && row.plant === other.plant;
+  row.id === other?.id && row.plant === other.plant;
 
 function difference(row: PlantRow, found: PlantRow): string {
   const hasOtherId = row.plant === found.plant;

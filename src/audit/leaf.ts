@@ -31,15 +31,15 @@ export function leafText(event: RecordedEvent): { text: string; isCanonical: boo
 }
 
 /**
- * The same canonical JSON at half the cost, if data and metadata are objects of text and finite numbers
- * only, like those of this service; undefined if they are not. RFC 8785 defines text and numbers to be
- * written like JSON.stringify does, and rejects lone surrogates.
+ * The same canonical JSON at half the cost, if data and metadata are objects of text and finite numbers only,
+ * like those of this service; undefined if they are not. RFC 8785 writes text and numbers like
+ * JSON.stringify, and rejects lone surrogates.
  */
 function flatLeafText(members: { data: unknown; metadata: unknown }): string | undefined {
   const [data, metadata] = [sorted(members.data), sorted(members.metadata)];
   if (!data || !metadata) return undefined;
   const text = JSON.stringify({ ...members, data, metadata }); // the members themselves are sorted
-  return text.includes('\\ud') ? undefined : text; // JSON.stringify escapes lone surrogates, and nothing else so
+  return text.includes('\\ud') ? undefined : text; // the escape of a lone surrogate, or rarely other text
 }
 
 /** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
