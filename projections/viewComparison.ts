@@ -4,6 +4,7 @@ import {
   type EventLog,
   InvalidEvent,
   NO_LOG_ID,
+  type Position,
   type RecordedEvent,
   START,
 } from '../src/eventStore/eventStore.ts';
@@ -20,7 +21,7 @@ export type Problem = { position?: bigint; problem: string };
  * The file is ordered by user: so many rows are compared together, user by user, so that they share pages;
  * fewer if they are large.
  */
-const ROWS_PER_COMPARISON = 50_000;
+const ROWS_PER_COMPARISON = 100_000;
 const CHARACTERS_PER_COMPARISON = 8 * 1024 * 1024;
 /** A stream that is longer than this is read in part. */
 const MAX_STREAM_LENGTH = 1_000_000;
@@ -153,22 +154,16 @@ export class ViewComparison {
   }
 
   async #compareUser(user: string, expected: PlantRow[]): Promise<Problem[]> {
-    const range = [user, expected[0]?.position ?? START, expected.at(-1)?.position ?? START] as const;
-    // Nearly always all rows match, and comparing one text shows it: the JSON of a plant has no line break.
-    const { count, lines } = this.#view.statements.lines.get(...range) as {
-      count: bigint;
-      lines: string | null;
-    };
-    const isSame =
-      lines === expected.map(({ position, id, plant }) => `${position} ${id} ${plant}`).join('\n');
-    if (isSame && count === BigInt(expected.length)) {
-      this.#matched += count;
+    const found = this.#rows(user, expected[0]?.position ?? START, expected.at(-1)?.position ?? START);
+    const isSame = (row: PlantRow, i: number): boolean =>
+      row.position === expected[i]?.position && isSameRow(row, expected[i]);
+    if (found.length === expected.length && found.every(isSame)) {
+      this.#matched += BigInt(found.length);
       return [];
     }
-    const found = new Map<bigint, PlantRow>();
-    for (const row of this.#view.statements.rows.all(...range) as PlantRow[]) found.set(row.position, row);
+    const byPosition = new Map(found.map((row) => [row.position, row]));
     const problems: Problem[] = [];
-    for (const row of expected) problems.push(...(await this.#compareRow(row, found.get(row.position))));
+    for (const row of expected) problems.push(...(await this.#compareRow(row, byPosition.get(row.position))));
     return problems;
   }
 
@@ -177,9 +172,9 @@ export class ViewComparison {
     if (!found)
       return [{ position, problem: `the log has a plant of ${quote(user)} that the view does not have` }];
     this.#matched++;
-    if (isSameRow(created, found)) return [];
+    if (isSameRow(found, created)) return [];
     const row = await this.#fold(plantStream(user, created.id)); // later events may have changed it
-    return row && isSameRow(row, found) ? [] : [{ position, problem: difference(row ?? created, found) }];
+    return isSameRow(found, row) ? [] : [{ position, problem: difference(row ?? created, found) }];
   }
 
   /**
@@ -191,9 +186,15 @@ export class ViewComparison {
     if (!row) return [];
     const { user, position } = row;
     const created = await this.#fold(stream, position);
-    const found = this.#view.statements.rows.get(user, position, position) as PlantRow | undefined;
-    if (!created || !found || !isSameRow(created, found) || isSameRow(row, found)) return [];
+    const [found] = this.#rows(user, position, position);
+    if (!found || !isSameRow(found, created) || isSameRow(found, row)) return [];
     return [{ position, problem: difference(row, found) }];
+  }
+
+  /** The rows of a user in the view, at positions from `first` to `last`, in this order. */
+  #rows(user: string, first: Position, last: Position): PlantRow[] {
+    const rows = this.#view.statements.rows.all(user, first, last) as unknown as [Position, string, string][];
+    return rows.map(([position, id, plant]) => ({ user, position, id, plant }));
   }
 
   /**
@@ -226,8 +227,8 @@ export class ViewComparison {
 
 const quote = (user: string): string => JSON.stringify(user);
 
-const isSameRow = (one: PlantRow, other: PlantRow): boolean =>
-  one.id === other.id && one.plant === other.plant;
+const isSameRow = (row: PlantRow, other: PlantRow | undefined): boolean =>
+  row.id === other?.id && row.plant === other.plant;
 
 function difference(row: PlantRow, found: PlantRow): string {
   const hasOtherId = row.plant === found.plant;
@@ -238,12 +239,12 @@ function difference(row: PlantRow, found: PlantRow): string {
 function open(file: string) {
   return openViewReader(file, PLANTS_BY_USER, (db: DatabaseSync) => {
     const rows = 'SELECT user, position, id, plant FROM plants WHERE';
-    const between = `${rows} user = ? AND position BETWEEN ? AND ? ORDER BY position`;
+    const ofUser = db.prepare(
+      'SELECT position, id, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',
+    );
+    ofUser.setReturnArrays(true); // half the cost of objects
     return {
-      rows: db.prepare(between),
-      lines: db.prepare(
-        `SELECT count(*) AS count, group_concat(position || ' ' || id || ' ' || plant, char(10)) AS lines FROM (${between})`,
-      ),
+      rows: ofUser,
       count: db.prepare('SELECT count(*) AS count FROM plants WHERE position <= ?'),
       upTo: db.prepare(`${rows} position <= ?`),
       after: db.prepare(`${rows} position > ?`),

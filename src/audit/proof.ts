@@ -117,7 +117,7 @@ export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: numbe
     for (const event of events) tree.append(leafHash(leafText(event).text));
   }
   assertSize(tree.size, size);
-  return { size: tree.size, root: tree.root().toString('hex') };
+  return { size: tree.size, root: tree.root() };
 }
 
 async function* readFirst(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
@@ -145,29 +145,21 @@ async function rootsOf<R extends Leaves[]>(
       index++;
     }
   }
-  return trees.map(({ tree }) => tree.root().toString('hex')) as { [K in keyof R]: string };
+  return trees.map(({ tree }) => tree.root()) as { [K in keyof R]: string };
 }
 
 /** What a proof shows, in a sentence. @throws NotProven */
 export function checkProof(proof: unknown): string {
   if (isInclusionProof.Check(proof)) {
-    const { size, root, index, event, path } = proof;
-    if (
-      !verifyInclusion(leafHash(canonicalLeaf(event)), {
-        index,
-        size,
-        root: bytes(root),
-        path: path.map(bytes),
-      })
-    )
+    const { size, root, index, event } = proof;
+    if (!verifyInclusion(leafHash(canonicalLeaf(event)), proof))
       throw new NotProven('the proof is invalid: its event is not in a log with its size and root');
     const [id, stream] = [JSON.stringify(event.id), JSON.stringify(event.stream)];
     return `event ${id} of ${stream} is number ${index + 1} of the log ${size}:${root}`;
   }
   if (isConsistencyProof.Check(proof)) {
     const { from, to, path } = proof;
-    const tree = ({ size, root }: typeof from) => ({ size, root: bytes(root) });
-    if (!verifyConsistency(tree(from), tree(to), path.map(bytes)))
+    if (!verifyConsistency(from, to, path))
       throw new NotProven('the proof is invalid: the earlier log is not the beginning of the later one');
     return `the log ${from.size}:${from.root} is the beginning of the log ${to.size}:${to.root}`;
   }
@@ -180,8 +172,4 @@ function canonicalLeaf(event: InclusionProof['event']): string {
   } catch {
     throw new NotProven('the proof is invalid: its event has no canonical form');
   }
-}
-
-function bytes(hash: string): Buffer {
-  return Buffer.from(hash, 'hex');
 }

@@ -65,7 +65,7 @@ export async function verifyLog({
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
-    const root = tree.root().toString('hex');
+    const root = tree.root();
     if (root !== expect.root.toLowerCase())
       found.add(`the first ${expect.size} events are not the expected ones: their root is ${root}`);
   }
@@ -112,7 +112,7 @@ export async function verifyLog({
   for await (const problem of compared?.remaining() ?? []) found.addAll([problem]);
   return {
     size: tree.size,
-    root: tree.root().toString('hex'),
+    root: tree.root(),
     position: last,
     view: view?.checkpoint.position,
     ...counts,

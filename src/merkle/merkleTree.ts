@@ -1,17 +1,18 @@
 import { hash } from 'node:crypto';
 
-// The Merkle Tree Hash of RFC 9162 section 2.1.1 with SHA-256, as in Certificate Transparency.
+// The Merkle Tree Hash of RFC 9162 section 2.1.1 with SHA-256, as in Certificate Transparency. Hashes are in
+// lower-case hexadecimal, as in everything that is printed.
 
 /** The hash of a leaf, from its text in UTF-8. */
-export function leafHash(text: string): Buffer {
-  return hash('sha256', `\0${text}`, 'buffer');
+export function leafHash(text: string): string {
+  return hash('sha256', `\0${text}`);
 }
 
 /** The hash of an inner node, from its children. */
-export function nodeHash(left: Buffer, right: Buffer): Buffer {
-  left.copy(NODE, 1);
-  right.copy(NODE, 33);
-  return hash('sha256', NODE, 'buffer');
+export function nodeHash(left: string, right: string): string {
+  NODE.write(left, 1, 'hex');
+  NODE.write(right, 33, 'hex');
+  return hash('sha256', NODE);
 }
 
 /** 0x01, left, right; reused for each node. */
@@ -21,20 +22,20 @@ const NODE = Buffer.alloc(65, 1);
 export class MerkleTree {
   size = 0;
   /** The roots of the perfect subtrees, from the largest to the smallest. */
-  readonly #perfect: Buffer[] = [];
+  readonly #perfect: string[] = [];
 
-  append(leaf: Buffer): void {
+  append(leaf: string): void {
     let node = leaf;
     // Each trailing 1 bit of the size is a subtree as large as the one that is being completed.
     for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2)
-      node = nodeHash(this.#perfect.pop() as Buffer, node);
+      node = nodeHash(this.#perfect.pop() as string, node);
     this.#perfect.push(node);
     this.size++;
   }
 
   /** The Merkle Tree Hash of all leaves. */
-  root(): Buffer {
-    if (this.size === 0) return hash('sha256', '', 'buffer');
+  root(): string {
+    if (this.size === 0) return hash('sha256', '');
     return this.#perfect.reduceRight((right, left) => nodeHash(left, right));
   }
 }

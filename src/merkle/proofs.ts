@@ -38,8 +38,8 @@ function largestPowerBelow(n: number): number {
 
 /** Verifies an inclusion proof of the leaf at `index`, from 0: section 2.1.3.2. */
 export function verifyInclusion(
-  leaf: Buffer,
-  { index, size, root, path }: { index: number; size: number; root: Buffer; path: readonly Buffer[] },
+  leaf: string,
+  { index, size, root, path }: { index: number; size: number; root: string; path: readonly string[] },
 ): boolean {
   if (index >= size) return false;
   let [fn, sn, r] = [BigInt(index), BigInt(size) - 1n, leaf];
@@ -53,17 +53,17 @@ export function verifyInclusion(
     }
     [fn, sn] = [fn >> 1n, sn >> 1n];
   }
-  return sn === 0n && r.equals(root);
+  return sn === 0n && r === root;
 }
 
-type Tree = { size: number; root: Buffer };
+type Tree = { size: number; root: string };
 
 /**
  * Verifies a consistency proof between two trees, the first of which has at least one leaf: section 2.1.4.2.
  */
-export function verifyConsistency(from: Tree, to: Tree, path: readonly Buffer[]): boolean {
+export function verifyConsistency(from: Tree, to: Tree, path: readonly string[]): boolean {
   if (from.size < 1 || from.size > to.size) return false;
-  if (from.size === to.size) return path.length === 0 && from.root.equals(to.root);
+  if (from.size === to.size) return path.length === 0 && from.root === to.root;
   const isPowerOfTwo = largestPowerBelow(from.size + 1) === from.size;
   const [first, ...rest] = isPowerOfTwo ? [from.root, ...path] : path;
   if (!first || path.length === 0) return false;
@@ -80,7 +80,7 @@ export function verifyConsistency(from: Tree, to: Tree, path: readonly Buffer[])
     }
     [fn, sn] = [fn >> 1n, sn >> 1n];
   }
-  return sn === 0n && fr.equals(from.root) && sr.equals(to.root);
+  return sn === 0n && fr === from.root && sr === to.root;
 }
 
 function isOdd(n: bigint): boolean {

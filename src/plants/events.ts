@@ -109,9 +109,9 @@ function unknownMember(value: object, properties: object): string | undefined {
   return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
 }
 
-/** Whether the known members of an object are in the order of its schema. */
+/** Whether the members of an object, all of them known, are in the order of its schema. */
 function isInOrder(value: object, properties: object): boolean {
   const order = Object.keys(properties);
-  const known = Object.keys(value).flatMap((name) => (order.includes(name) ? [order.indexOf(name)] : []));
-  return known.every((at, i) => i === 0 || at > (known[i - 1] as number));
+  const places = Object.keys(value).map((name) => order.indexOf(name));
+  return places.every((place, i) => i === 0 || place > (places[i - 1] as number));
 }

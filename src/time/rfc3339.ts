@@ -1,11 +1,19 @@
 import Format from 'typebox/format';
 
+/** The form in which Date.prototype.toISOString writes a time. */
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
 /**
  * Parses a date-time of RFC 3339 into milliseconds since 1970; undefined if it is not one. Digits beyond
  * milliseconds are dropped, and a leap second counts as the second before it.
  */
 export function parseRfc3339(text: unknown): number | undefined {
-  if (typeof text !== 'string' || !Format.IsDateTime(text)) return undefined;
+  if (typeof text !== 'string') return undefined;
+  if (ISO_TIME.test(text)) {
+    const iso = Date.parse(text); // valid, except that it takes 30 February and hour 24 for the next day
+    if (new Date(iso).getUTCDate() === Number(text.slice(8, 10))) return iso;
+  }
+  if (!Format.IsDateTime(text)) return undefined;
   const time = Date.parse(text.replace(':60', ':59'));
   return Number.isNaN(time) ? undefined : time;
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { leafText } from '../../src/audit/leaf.ts';
@@ -124,6 +125,42 @@ describe('the vectors of RFC 8785', () => {
     expect(canonical(Buffer.from(bits, 'hex').readDoubleBE())).toBe(written);
   });
 });
+
+test('the leaf of any event is its RFC 8785 text, and marked as not canonical if it has none', () => {
+  const rarely = <T>(rare: fc.Arbitrary<T>, usual: fc.Arbitrary<T>) =>
+    fc.oneof({ weight: 1, arbitrary: rare }, { weight: 40, arbitrary: usual });
+  const half = fc.constantFrom('\ud83c', 'half \udf31', '\udf31\ud83c');
+  const text = rarely(half, fc.constantFrom('', 'Fern', '\\ud83c', '🌱', '"\0\u2028', '2026'));
+  const names = ['', 'a', 'B', '9', '10', '01', '-1', '4294967295', '__proto__', 'toJSON', 'constructor'];
+  const name = rarely(half, fc.constantFrom(...names, '\u20ac', '\ufb33', '\u{1f600}'));
+  const numbers = fc.constantFrom(0, -0, 1e21, 1e-7, 2 ** 53, -1.5);
+  const { POSITIVE_INFINITY, NEGATIVE_INFINITY } = Number;
+  const number = rarely(fc.constantFrom(POSITIVE_INFINITY, NEGATIVE_INFINITY), numbers);
+  const other = fc.constantFrom(null, true, [], [1, 'a'], {}, { b: 1, a: 2 }, { '10': 0, '9': 0 });
+  const value = fc.oneof(text, number, rarely<unknown>(other, text));
+  const object = fc.array(fc.tuple(name, value), { maxLength: 6 }).map(Object.fromEntries);
+  const data = rarely(fc.oneof(value, fc.constantFrom(undefined, Uint8Array.of(1, 2))), object);
+  const event = fc.record({ id: text, stream: text, type: text, data, metadata: data });
+  fc.assert(
+    fc.property(event, (part) => {
+      const defined = rfc8785({ ...part, revision: '0' });
+      const isText = ![part.data, part.metadata].some((one) => one instanceof Uint8Array);
+      const leaf = leafFor(part);
+      if (defined !== undefined && isText) expect(leaf).toEqual({ text: defined, isCanonical: true });
+      else expect(leaf.isCanonical).toBe(false);
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+/** RFC 8785 by the package; undefined if it rejects the value. */
+function rfc8785(value: object): string | undefined {
+  try {
+    return canonicalize(value);
+  } catch {
+    return undefined;
+  }
+}
 
 describe('data of another writer without a canonical form', () => {
   test.each<[string, Partial<RecordedEvent>]>([

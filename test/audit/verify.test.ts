@@ -37,7 +37,7 @@ const problemsOf = async (log: EventLog, options: Options = {}) => (await verify
 const rootOf = (events: RecordedEvent[]): string =>
   MTH(
     events.map(({ position, revision, ...rest }) => `${canonicalize({ ...rest, revision: `${revision}` })}`),
-  ).toString('hex');
+  );
 
 const pooled = storePool(openOver);
 

@@ -67,7 +67,7 @@ describe('npm run copy', () => {
   });
 
   test('fails if the Merkle roots differ', async () => {
-    using _ = vi.spyOn(MerkleTree.prototype, 'root').mockReturnValueOnce(Buffer.alloc(32));
+    using _ = vi.spyOn(MerkleTree.prototype, 'root').mockReturnValueOnce('0'.repeat(64));
     const reason = /the Merkle roots differ: 0{64} of the source, [\da-f]{64} of the target/;
     expectRefused(await copy(logWith({ events: 3 }), tempDir()), reason);
   });

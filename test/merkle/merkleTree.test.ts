@@ -13,7 +13,7 @@ describe('the root of a tree', () => {
 
   test('equals the definition, for every size up to 70', () => {
     const texts = numbered(70);
-    const defined = [...texts, ''].map((_, size) => MTH(texts.slice(0, size)).toString('hex'));
+    const defined = [...texts, ''].map((_, size) => MTH(texts.slice(0, size)));
     expect(rootsWhileGrowing(texts)).toEqual(defined);
     expect(new Set(defined).size).toBe(71);
   });
@@ -32,7 +32,7 @@ describe('the root of a tree', () => {
   test('differs for leaves in another order, with one more, or with nodes as leaves', () => {
     const root = rootOf(['fern', 'oak', 'moss']);
     const [fern, oak] = [leafHash('fern'), leafHash('oak')];
-    const node = Buffer.concat([fern, oak]).toString('latin1');
+    const node = Buffer.from(fern + oak, 'hex').toString('latin1');
     const others = [
       ['oak', 'fern', 'moss'],
       ['fern', 'oak', 'moss', 'moss'],
@@ -45,26 +45,27 @@ describe('the root of a tree', () => {
 });
 
 test('a leaf is hashed with the prefix 0x00, a node with the prefix 0x01', () => {
-  const sha256 = (...parts: Buffer[]) => createHash('sha256').update(Buffer.concat(parts)).digest();
+  const sha256 = (...parts: Buffer[]) => createHash('sha256').update(Buffer.concat(parts)).digest('hex');
   for (const text of ['', 'Fern', '\0', '\u007f\u0080\u2028', '🌱'])
     expect(leafHash(text)).toEqual(sha256(Buffer.of(0), Buffer.from(text, 'utf8')));
   const [left, right] = [leafHash('left'), leafHash('right')];
-  expect(nodeHash(left, right)).toEqual(sha256(Buffer.of(1), left, right));
+  const children = Buffer.from(left + right, 'hex');
+  expect(nodeHash(left, right)).toEqual(sha256(Buffer.of(1), children));
 });
 
 test('a tree of 100 000 leaves keeps few of their hashes', () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const inUse = (): number => {
-    for (let i = 0; i < 2; i++) collectGarbage(); // the second call waits until the memory of the first is freed
-    return process.memoryUsage().arrayBuffers;
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
   };
   const tree = new MerkleTree();
   const before = inUse();
   for (let i = 0; i < 100_000; i++) tree.append(leafHash(`${i}`));
   const kept = inUse() - before;
   expect(tree.root()).toEqual(MTH(numbered(100_000, '')));
-  expect(kept).toBeLessThan(1_000 * 32); // all would be 3 200 000 bytes
+  expect(kept).toBeLessThan(1_000_000); // all would be more than 6 400 000 bytes
 });
 
 function numbered(count: number, before = 'leaf '): string[] {
@@ -78,17 +79,17 @@ function treeOf(texts: readonly string[]): MerkleTree {
 }
 
 function rootOf(texts: readonly string[]): string {
-  return treeOf(texts).root().toString('hex');
+  return treeOf(texts).root();
 }
 
 /** The roots of one tree after each leaf, starting with the empty tree. */
 function rootsWhileGrowing(texts: readonly string[]): string[] {
   const tree = new MerkleTree();
-  const roots = [tree.root().toString('hex')];
+  const roots = [tree.root()];
   for (const text of texts) {
     tree.append(leafHash(text));
     expect(tree.size).toBe(roots.length);
-    roots.push(tree.root().toString('hex'));
+    roots.push(tree.root());
   }
   return roots;
 }

@@ -1,18 +1,18 @@
 import { hash } from 'node:crypto';
 
-// The definitions of RFC 9162 with their names, without optimisation, as a reference.
+// The definitions of RFC 9162 with their names, without optimisation, as a reference. Bytes are in hexadecimal.
 
 /** MTH of section 2.1.1, over the texts of the leaves. */
-export function MTH(D: readonly string[]): Buffer {
+export function MTH(D: readonly string[]): string {
   const [first] = D;
   if (first === undefined) return HASH();
-  if (D.length === 1) return HASH(Buffer.of(0x00), Buffer.from(first));
+  if (D.length === 1) return HASH('00', Buffer.from(first).toString('hex'));
   const k = splitOf(D.length);
-  return HASH(Buffer.of(0x01), MTH(D.slice(0, k)), MTH(D.slice(k)));
+  return HASH('01', MTH(D.slice(0, k)), MTH(D.slice(k)));
 }
 
 /** PATH of section 2.1.3.1. */
-export function PATH(m: number, D: readonly string[]): Buffer[] {
+export function PATH(m: number, D: readonly string[]): string[] {
   if (D.length === 1) return [];
   const k = splitOf(D.length);
   return m < k
@@ -21,11 +21,11 @@ export function PATH(m: number, D: readonly string[]): Buffer[] {
 }
 
 /** PROOF of section 2.1.4.1. */
-export function PROOF(m: number, D: readonly string[]): Buffer[] {
+export function PROOF(m: number, D: readonly string[]): string[] {
   return SUBPROOF(m, D, true);
 }
 
-function SUBPROOF(m: number, D: readonly string[], b: boolean): Buffer[] {
+function SUBPROOF(m: number, D: readonly string[], b: boolean): string[] {
   if (m === D.length) return b ? [] : [MTH(D)];
   const k = splitOf(D.length);
   return m <= k
@@ -34,24 +34,24 @@ function SUBPROOF(m: number, D: readonly string[], b: boolean): Buffer[] {
 }
 
 /** The root to which a path leads, by inverting PATH; undefined if its length differs from that of PATH. */
-export function rootOfPath(m: number, n: number, leaf: Buffer, path: readonly Buffer[]): Buffer | undefined {
+export function rootOfPath(m: number, n: number, leaf: string, path: readonly string[]): string | undefined {
   if (m >= n) return undefined;
   if (n === 1) return path.length === 0 ? leaf : undefined;
   const k = splitOf(n);
   const [rest, last] = [path.slice(0, -1), path.at(-1)];
   const below = m < k ? rootOfPath(m, k, leaf, rest) : rootOfPath(m - k, n - k, leaf, rest);
   if (!below || !last) return undefined;
-  return m < k ? HASH(Buffer.of(0x01), below, last) : HASH(Buffer.of(0x01), last, below);
+  return m < k ? HASH('01', below, last) : HASH('01', last, below);
 }
 
 /** The roots of both trees to which a proof leads from the root of the earlier one, by inverting PROOF. */
 export function rootsOfProof(
   m: number,
   n: number,
-  old: Buffer,
-  proof: readonly Buffer[],
+  old: string,
+  proof: readonly string[],
   b = true,
-): [earlier: Buffer, later: Buffer] | undefined {
+): [earlier: string, later: string] | undefined {
   if (m < 1 || m > n) return undefined;
   const [rest, last] = [proof.slice(0, -1), proof.at(-1)];
   if (m === n) {
@@ -62,9 +62,7 @@ export function rootsOfProof(
   const below = m <= k ? rootsOfProof(m, k, old, rest, b) : rootsOfProof(m - k, n - k, old, rest, false);
   if (!below || !last) return undefined;
   const [earlier, later] = below;
-  return m <= k
-    ? [earlier, HASH(Buffer.of(0x01), later, last)]
-    : [HASH(Buffer.of(0x01), last, earlier), HASH(Buffer.of(0x01), last, later)];
+  return m <= k ? [earlier, HASH('01', later, last)] : [HASH('01', last, earlier), HASH('01', last, later)];
 }
 
 /** The largest power of two smaller than n. */
@@ -74,8 +72,8 @@ export function splitOf(n: number): number {
   return k;
 }
 
-function HASH(...parts: Buffer[]): Buffer {
-  return hash('sha256', Buffer.concat(parts), 'buffer');
+function HASH(...parts: string[]): string {
+  return hash('sha256', Buffer.from(parts.join(''), 'hex'), 'hex');
 }
 
 /**

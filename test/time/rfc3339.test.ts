@@ -47,6 +47,23 @@ describe('a time of RFC 3339 is parsed to milliseconds since 1970:', () => {
   });
 });
 
+test('a time in the form of toISOString is parsed like with any other offset', () => {
+  const two = fc.nat(99).map((number) => String(number).padStart(2, '0'));
+  const likely = (min: number, max: number) =>
+    fc.oneof(
+      two,
+      fc.integer({ min, max }).map((number) => String(number).padStart(2, '0')),
+    );
+  const parts = [two, likely(0, 13), likely(0, 32), likely(22, 25), likely(58, 61), likely(58, 61)] as const;
+  fc.assert(
+    fc.property(fc.tuple(...parts), ([year, month, day, hour, minute, second]) => {
+      const local = `20${year}-${month}-${day}T${hour}:${minute}:${second}.123`;
+      expect(parseRfc3339(`${local}Z`)).toBe(parseRfc3339(`${local}+00:00`));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
 test.each([
   ['2026-03-01T12:00:00Z', NOON],
   ['2026-03-01T12:00:00.123Z', NOON + 123],
