@@ -50,7 +50,7 @@ export class AppendQueue {
   readonly #exited: Promise<unknown>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
-  /** Handed over, and not answered yet, in order. */
+  /** Handed over, and not resolved or rejected yet, in order. */
   #committing: Append[] = [];
   /** Why no append is accepted any more; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;

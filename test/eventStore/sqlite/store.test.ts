@@ -93,7 +93,7 @@ describe('the embedded log', () => {
     expect(commits).toBe(2);
   });
 
-  test('commits together what arrives while the writer is busy, and answers each append', async () => {
+  test('commits together what arrives while the writer is busy, and resolves each append in order', async () => {
     const store = await open();
     const file = files.get(store) as string;
     const known = event('known');
@@ -101,22 +101,22 @@ describe('the embedded log', () => {
     const busy = new DatabaseSync(file);
     busy.exec('BEGIN IMMEDIATE');
     const before = commitsIn(`${file}-wal`);
-    const answered: string[] = [];
+    const resolved: string[] = [];
     const appends = Array.from({ length: 1_000 }, async (_, i) => {
       const { position } = await store.append(`plant-bob/${i}`, event(`${i}`), NO_STREAM);
-      answered.push(`${i}`);
+      resolved.push(`${i}`);
       return position;
     });
     const taken = store.append('plant-alice/known', event('other'), NO_STREAM);
     const repeated = store.append('plant-alice/known', known, NO_STREAM);
     const refused = expect(taken).rejects.toThrow(WrongExpectedRevision);
     await nextTurn();
-    expect(answered).toEqual([]);
+    expect(resolved).toEqual([]);
     busy.exec('ROLLBACK');
     busy.close();
     const positions = await Promise.all(appends);
     expect(positions).toEqual(positions.map((_, i) => first.position + BigInt(i) + 1n));
-    expect(answered).toEqual(positions.map((_, i) => `${i}`));
+    expect(resolved).toEqual(positions.map((_, i) => `${i}`));
     await refused;
     expect(await repeated).toEqual(first);
     expect(commitsIn(`${file}-wal`) - before).toBeLessThan(10);
