@@ -24,9 +24,8 @@ export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
 /**
  * The reply to the appends of one transaction: `count` of them, in the order in which they were requested.
  * `first`: they are committed and on the disk, at consecutive positions from here on, but for `others`.
- * `rolledBack`: nothing of them is in the log. `fatal`: durability
- * cannot be guaranteed any more, neither of these appends nor of later ones. `damaged` follows a reply: the
- * log is damaged.
+ * `rolledBack`: nothing of them is in the log. `fatal`: durability cannot be guaranteed any more, neither of
+ * these appends nor of later ones. `damaged` follows a reply: the log is damaged.
  */
 export type CommitReply =
   | ({ count: number } & Committed)
