@@ -277,6 +277,6 @@ test('after any saves, restarts and resets, the view is the fold of the log', as
       expectFold();
       await current.close();
     }),
-    { numRuns: 50, seed: 1 },
+    { numRuns: 25, seed: 1 },
   );
 });

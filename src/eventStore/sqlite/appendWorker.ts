@@ -175,7 +175,7 @@ if (parentPort) {
     }
   };
   // The thread does most of it; what was appended meanwhile is little.
-  const checkpointer = await Checkpointer.start(file, (failures) =>
+  const checkpointer = new Checkpointer({ file, identity: fileIdentity(file) }, (failures) =>
     post(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
   );
   const close = async (): Promise<void> => {

@@ -1,46 +1,53 @@
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { type CommitReply, READY } from './protocol.ts';
+import type { CommitReply } from './protocol.ts';
 
-/** Runs checkpoints on a thread of its own. */
+/** The log file, and its identity when the writer opened it. */
+export type OpenLog = { file: string; identity: string | undefined };
+
+/** Runs checkpoints on a thread of its own, which starts with the first one. */
 export class Checkpointer {
   isRunning = false;
-  readonly #worker: Worker;
-  readonly #exited: Promise<unknown>;
+  readonly #log: OpenLog;
+  readonly #onDone: (failures: CommitReply[]) => void;
+  #worker: Worker | undefined;
 
-  private constructor(file: string) {
-    this.#worker = new Worker(new URL('./checkpointWorker.ts', import.meta.url), { workerData: file });
-    this.#exited = once(this.#worker, 'exit');
-    this.#exited.catch(() => {});
-  }
-
-  /**
-   * Starts the thread, which opens the log. `onDone` gets the failures of a checkpoint after which nothing can be
-   * appended; others lose nothing. @throws UnusableLog
-   */
-  static async start(file: string, onDone: (failures: CommitReply[]) => void): Promise<Checkpointer> {
-    const started = new Checkpointer(file);
-    for await (const [message] of on(started.#worker, 'message')) if (message === READY) break; // or an error
-    started.#worker.on('error', (error) => {
-      throw error; // unforeseen: the writer ends
-    });
-    started.#worker.on('message', (message) => {
-      if (!Array.isArray(message)) return; // under `node --watch` there are others
-      started.isRunning = false;
-      onDone(message);
-    });
-    return started;
+  /** `onDone` gets the failures after which nothing can be appended; others lose nothing. */
+  constructor(log: OpenLog, onDone: (failures: CommitReply[]) => void) {
+    this.#log = log;
+    this.#onDone = onDone;
   }
 
   /** Starts a checkpoint. */
   run(): void {
     this.isRunning = true;
+    this.#worker ??= this.#start();
     this.#worker.postMessage('checkpoint');
   }
 
   /** Waits for a running checkpoint. */
   async close(): Promise<void> {
+    if (!this.#worker) return;
+    const exited = once(this.#worker, 'exit').catch(() => {});
     this.#worker.postMessage('close');
-    await this.#exited;
+    await exited;
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./checkpointWorker.ts', import.meta.url), { workerData: this.#log });
+    worker.on('message', (message) => {
+      if (Array.isArray(message)) this.#finish(message); // under `node --watch` there are others
+    });
+    // Without a thread, as with too few file descriptors, the writer does all of it.
+    worker.on('error', () => {
+      this.#worker = undefined;
+      this.#finish([]);
+    });
+    return worker;
+  }
+
+  #finish(failures: CommitReply[]): void {
+    this.isRunning = false;
+    this.#onDone(failures);
   }
 }
