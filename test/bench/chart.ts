@@ -36,6 +36,7 @@ export function chart(series: readonly Series[]): string {
     return `<g class="s${i}"><path d="M${left} 26h24"/></g><text x="${left + 32}" y="30">${escapeXml(name)}</text>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">
+<title>POST over connections: requests per second, and latencies</title>
 <style>${style()}</style>
 <rect class="page" width="${WIDTH}" height="${HEIGHT}"/>
 ${legend.join('\n')}
