@@ -12,7 +12,7 @@ import { isKnownType } from '../src/plants/events.ts';
 import { plantStream } from '../src/plants/stream.ts';
 import { evolve, PLANTS_BY_USER, type PlantRow } from './plantsByUser.ts';
 import type { Checkpoint } from './view.ts';
-import { openViewReader } from './viewDatabase.ts';
+import { openViewReader, readCheckpoint } from './viewDatabase.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
@@ -57,7 +57,7 @@ export class ViewComparison {
     this.#log = log;
     this.#view = open(file);
     this.#skip = skip;
-    this.checkpoint = this.#view.checkpoint();
+    this.checkpoint = readCheckpoint(this.#view.db);
     this.#checkpointFound = this.checkpoint.position === START;
   }
 
@@ -102,7 +102,7 @@ export class ViewComparison {
         yield { problem: 'the view was rebuilt meanwhile: verify again' };
         return;
       }
-      for (const row of statements.after.iterate(this.#view.checkpoint().position)) {
+      for (const row of statements.after.iterate(readCheckpoint(this.#view.db).position)) {
         const { position, user, plant } = row as PlantRow;
         yield { position, problem: `the view has a plant of ${quote(user)} beyond its checkpoint: ${plant}` };
       }
@@ -201,7 +201,7 @@ export class ViewComparison {
    * A plant after the events of its stream up to a position; by default that of the view, which may have
    * moved.
    */
-  async #fold(stream: string, upTo = this.#view.checkpoint().position): Promise<PlantRow | undefined> {
+  async #fold(stream: string, upTo = readCheckpoint(this.#view.db).position): Promise<PlantRow | undefined> {
     const events = await this.#log.readStream(stream, MAX_STREAM_LENGTH);
     let row: PlantRow | undefined;
     for (const event of events) if (event.position <= upTo) row = this.#evolve(row, event);
@@ -219,7 +219,7 @@ export class ViewComparison {
   }
 
   #checkReset(): boolean {
-    const { logId, position } = this.#view.checkpoint();
+    const { logId, position } = readCheckpoint(this.#view.db);
     this.#wasReset ||= logId !== this.checkpoint.logId || position < this.checkpoint.position;
     return this.#wasReset;
   }
@@ -238,6 +238,7 @@ function difference(row: PlantRow, found: PlantRow): string {
 
 function open(file: string) {
   return openViewReader(file, PLANTS_BY_USER, (db: DatabaseSync) => {
+    db.exec('PRAGMA cache_size = -65536'); // KiB: rows are looked up in log order, and stored in another
     const rows = 'SELECT user, position, id, plant FROM plants WHERE';
     const ofUser = db.prepare(
       'SELECT position, id, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',

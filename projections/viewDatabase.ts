@@ -31,7 +31,6 @@ const CHECKPOINT_SCHEMA = `
   CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
   INSERT INTO checkpoint VALUES ('', 0, '');
 `;
-export const READ_CHECKPOINT = 'SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint';
 export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?';
 
 /** The file is not one of this view, or of another version. */
@@ -40,6 +39,13 @@ class WrongFormat extends Error {}
 /** Whether a new file is the remedy. For a failing disk or a lock it is not. */
 export function isDamage(error: unknown): boolean {
   return error instanceof WrongFormat || isDamagedFile(error);
+}
+
+/** The saved checkpoint. */
+export function readCheckpoint(db: DatabaseSync): Checkpoint {
+  const statement = db.prepare('SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint');
+  statement.setReadBigInts(true);
+  return statement.get() as Checkpoint;
 }
 
 /** Opens the file of a view for its only writer, and creates it if it does not exist. */
@@ -59,22 +65,18 @@ export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
   }
 }
 
-/**
- * Opens the file of a view for reading only, also beside its writer. The caller closes `db`.
- */
+/** Opens the file of a view for reading only, also beside its writer. The caller closes `db`. */
 export function openViewReader<S extends Record<string, StatementSync>>(
   file: string,
   format: ViewFormat,
   prepare: (db: DatabaseSync) => S,
-): { db: DatabaseSync; statements: S; checkpoint: () => Checkpoint } {
+): { db: DatabaseSync; statements: S } {
   const db = openReadOnly(file);
   try {
-    db.exec('PRAGMA cache_size = -65536'); // KiB: rows are looked up in log order, and stored in another
     assertIsView(db, format);
     const statements = prepare(db);
-    const readCheckpoint = db.prepare(READ_CHECKPOINT);
-    for (const statement of [...Object.values(statements), readCheckpoint]) statement.setReadBigInts(true);
-    return { db, statements, checkpoint: () => readCheckpoint.get() as Checkpoint };
+    for (const statement of Object.values(statements)) statement.setReadBigInts(true);
+    return { db, statements };
   } catch (error) {
     db.close();
     throw error;

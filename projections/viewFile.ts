@@ -3,7 +3,14 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import type { Checkpoint } from './view.ts';
 import { isDamage, openViewReader, type ViewFormat } from './viewDatabase.ts';
-import { isReply, NO_CHECKPOINT, type Reply, type Request, type Row } from './viewProtocol.ts';
+import {
+  type AnsweredRequest,
+  isReply,
+  NO_CHECKPOINT,
+  type Reply,
+  type Request,
+  type Row,
+} from './viewProtocol.ts';
 
 /** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
 export class ViewDamaged extends Error {
@@ -135,7 +142,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     this.#rows = [];
   }
 
-  #request(request: Request): Promise<void> {
+  #request(request: AnsweredRequest): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
       this.#post(request);

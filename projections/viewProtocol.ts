@@ -16,12 +16,8 @@ export type ThreadData = { file: string; format: ViewFormat };
  * which from now on belongs to the log with this ID. `discard` removes the damaged file. `rows` and `close` get
  * no reply, the others get theirs in order.
  */
-export type Request =
-  | { rows: Row[] }
-  | { save: Checkpoint }
-  | { reset: string }
-  | { discard: true }
-  | { close: true };
+export type Request = { rows: Row[] } | { close: true } | AnsweredRequest;
+export type AnsweredRequest = { save: Checkpoint } | { reset: string } | { discard: true };
 
 /**
  * `opened` comes first; `replaced` is why the file was replaced by an empty one. `failed`: nothing has

@@ -5,11 +5,18 @@ import {
   isDamage,
   MOVE_CHECKPOINT,
   openForWriting,
-  READ_CHECKPOINT,
+  readCheckpoint,
   removeViewFile,
   type ViewFormat,
 } from './viewDatabase.ts';
-import { NO_CHECKPOINT, type Reply, type Request, type Row, type ThreadData } from './viewProtocol.ts';
+import {
+  type AnsweredRequest,
+  NO_CHECKPOINT,
+  type Reply,
+  type Request,
+  type Row,
+  type ThreadData,
+} from './viewProtocol.ts';
 
 // The only writer of a view's file runs on its own thread, so that no request waits for a page or an fsync.
 
@@ -40,21 +47,20 @@ class ViewWriter {
   }
 
   get checkpoint(): Checkpoint {
-    const read = this.#opened?.db.prepare(READ_CHECKPOINT);
-    read?.setReadBigInts(true);
-    return (read?.get() as Checkpoint | undefined) ?? NO_CHECKPOINT;
+    return this.#opened ? readCheckpoint(this.#opened.db) : NO_CHECKPOINT;
   }
 
-  /** Does what a request asks for; undefined for one that gets no reply. */
-  handle(request: Request): Reply | undefined {
-    if ('rows' in request) {
-      if (this.#opened) this.#rows.push(...request.rows);
-      return undefined;
-    }
-    if ('close' in request) {
-      this.#opened?.db.close();
-      return undefined;
-    }
+  /** Keeps rows until they are saved. Those of a file that is gone are dropped. */
+  add(rows: Row[]): void {
+    if (this.#opened) this.#rows.push(...rows);
+  }
+
+  close(): void {
+    this.#opened?.db.close();
+  }
+
+  /** Does what a request asks for. */
+  handle(request: AnsweredRequest): Reply {
     try {
       if ('discard' in request) this.#discard();
       else if ('save' in request) this.#save(request.save);
@@ -124,9 +130,11 @@ if (parentPort) {
   const writer = new ViewWriter(workerData as ThreadData);
   const post = (reply: Reply): void => port.postMessage(reply);
   port.on('message', (request: Request) => {
-    const reply = writer.handle(request);
-    if (reply) post(reply);
-    if ('close' in request) port.close();
+    if ('rows' in request) writer.add(request.rows);
+    else if ('close' in request) {
+      writer.close();
+      port.close();
+    } else post(writer.handle(request));
   });
   post({ opened: writer.checkpoint, replaced: writer.replaced });
 }

@@ -3,6 +3,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { fileIdentity } from '../../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
 import { Checkpointer } from './checkpointer.ts';
+import { endingReplies } from './endingReplies.ts';
 import { openLogFile } from './file.ts';
 import {
   type AppendBatch,
@@ -10,7 +11,6 @@ import {
   type AppendResult,
   type CommitReply,
   type Committed,
-  endingReplies,
   READY,
 } from './protocol.ts';
 

@@ -1,5 +1,3 @@
-import { hasSqliteCode, isDamage, SQLITE } from '../../disk/sqlite.ts';
-
 // The messages between the embedded log and the thread that writes it. Others may arrive too: under
 // `node --watch` each thread also sends the names of its modules.
 
@@ -35,11 +33,3 @@ export type CommitReply =
 
 export const isCommitReply = (message: object | string): message is CommitReply =>
   typeof message === 'object' && ['first', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);
-
-/** The reply to an error after which nothing can be appended; none for others. */
-export function endingReplies(error: unknown): CommitReply[] {
-  const { message } = error as Error;
-  if (hasSqliteCode(error, SQLITE.IOERR_FSYNC, SQLITE.IOERR_DIR_FSYNC))
-    return [{ fatal: `fsync failed; durability cannot be guaranteed: ${message}` }];
-  return isDamage(error) ? [{ damaged: message }] : [];
-}
