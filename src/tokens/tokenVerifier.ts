@@ -35,11 +35,13 @@ type Options = {
   issuer?: string | undefined;
   audience?: string | undefined;
   now: () => Date;
+  /** How many verified tokens are cached at most: the least recently used are evicted. */
+  cachedTokens?: number;
 };
 
 /** A verified token is cached for so long at most, in milliseconds: then a withdrawn key takes effect. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
-export const CACHED_TOKENS = 20_000;
+const CACHED_TOKENS = 20_000;
 
 /** The signature algorithms of an identity provider: asymmetric ones only. */
 export const PROVIDER_ALGORITHMS = [
@@ -116,8 +118,9 @@ async function fetchKeySet(url: string, options: RequestInit): Promise<Response>
 }
 
 /** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
-export function tokenVerifier({ key, algorithms, issuer, audience, now }: Options): VerifyToken {
-  const cache = new LRUCache<string, Claims>({ max: CACHED_TOKENS });
+export function tokenVerifier(options: Options): VerifyToken {
+  const { key, algorithms, issuer, audience, now, cachedTokens = CACHED_TOKENS } = options;
+  const cache = new LRUCache<string, Claims>({ max: cachedTokens });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
@@ -130,10 +133,10 @@ export function tokenVerifier({ key, algorithms, issuer, audience, now }: Option
   };
 
   async function verify(token: string): Promise<Claims> {
-    const options: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
-    if (issuer !== undefined) options.issuer = issuer;
-    if (audience !== undefined) options.audience = audience;
-    const { payload, protectedHeader } = await jwtVerify(token, getKey, options).catch(rethrow);
+    const checks: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
+    if (issuer !== undefined) checks.issuer = issuer;
+    if (audience !== undefined) checks.audience = audience;
+    const { payload, protectedHeader } = await jwtVerify(token, getKey, checks).catch(rethrow);
     const { sub, exp, scope } = payload;
     if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ))
       throw new InvalidToken('The token is not valid.');

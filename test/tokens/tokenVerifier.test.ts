@@ -1,12 +1,7 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { errors } from 'jose';
 import { describe, expect, test, vi } from 'vitest';
-import {
-  CACHED_TOKENS,
-  IdentityProviderUnavailable,
-  InvalidToken,
-  tokenVerifier,
-} from '../../src/tokens/tokenVerifier.ts';
+import { IdentityProviderUnavailable, InvalidToken, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
 import { jwt, signedJwt } from '../support/jwt.ts';
 
 const NOON = Date.parse('2026-03-01T12:00:00Z');
@@ -213,16 +208,16 @@ describe('a verified token', () => {
   test('is evicted after many others', async () => {
     const secret = Buffer.alloc(32, 'cheap');
     const key = vi.fn(async () => secret);
-    const verify = tokenVerifier({ key, algorithms: ['HS256'], now: () => new Date(NOON) });
+    const now = () => new Date(NOON);
+    const verify = tokenVerifier({ key, algorithms: ['HS256'], now, cachedTokens: 3 });
     const token = (sub: string): string => hmac(secret, { sub, exp: claims.exp });
-    const first = token('alice');
-    await verify(first);
-    await verify(first);
-    expect(key).toHaveBeenCalledTimes(1);
-    for (let i = 0; i < CACHED_TOKENS; i++) await verify(token(`user ${i}`));
-    key.mockClear();
-    await verify(first);
-    expect(key).toHaveBeenCalledTimes(1);
+    for (const sub of ['alice', 'bob', 'carol', 'alice']) await verify(token(sub));
+    expect(key).toHaveBeenCalledTimes(3);
+    await verify(token('dave')); // instead of bob
+    await verify(token('alice'));
+    expect(key).toHaveBeenCalledTimes(4);
+    await verify(token('bob'));
+    expect(key).toHaveBeenCalledTimes(5);
   });
 });
 
