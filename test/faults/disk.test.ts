@@ -1,14 +1,60 @@
-import { chmodSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk, storeFern } from '../support/disk.ts';
-import { startServer } from '../support/process.ts';
-import { client } from '../support/service.ts';
+import { untilAvailable } from '../support/load.ts';
+import { logWith } from '../support/logs.ts';
+import { MAIN, NODE, run, startServer } from '../support/process.ts';
+import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NOBODY = 65_534;
 
 describe.skipIf(!canMount)('a full disk', () => {
+  test('makes only POST return 503, and recovers when there is space', async () => {
+    const { dir, visiblePath, command, fill, free } = await smallDisk();
+    const server = await startServer({ command, env: { DATA_DIR: dir } });
+    const alice = client(server.url, visiblePath)('alice');
+    const bob = client(server.url, visiblePath)('bob');
+    const before = ['Fern', 'Moss', 'Oak'].map((name) => ({ name }));
+    for (const [id, plant] of before.entries()) expect((await alice.create(id, plant)).status).toBe(200);
+
+    fill();
+    for (let i = 0; i < 3; i++) {
+      const refused = await Promise.all([
+        alice.create(10, { name: 'Late' }),
+        bob.create(10, { name: 'Late' }),
+      ]);
+      for (const response of refused) {
+        expect(response.status).toBe(503);
+        expect(response.headers.get('retry-after')).toMatch(/^\d+$/);
+        expect(await response.json()).toMatchObject({ error: 50301 });
+      }
+      const listed = await alice.get();
+      expect(listed.status).toBe(200);
+      expect(await listed.json()).toEqual(before);
+      expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
+      await pause(500); // so that the view tries to save
+    }
+
+    free();
+    expect((await untilAvailable(() => alice.create(10, { name: 'Late' }))).status).toBe(200);
+    expect((await alice.create(11, { name: 'Later' })).status).toBe(200);
+    const after = [...before, { name: 'Late' }, { name: 'Later' }];
+    expect(await (await untilAvailable(() => alice.get())).json()).toEqual(after);
+    process.kill(server.pid, 'SIGTERM');
+    expect((await server.ended).code).toBe(0);
+    expect(server.stdout()).toMatch(/"error":50301,"reason":"[^"]+","requests":1,"msg":"requests refused"/);
+    expect(server.stdout()).not.toMatch(/StoreUnavailable.*\\n +at /);
+
+    const kept = tempDir(); // SQLite cannot open it through the path of this process
+    cpSync(visiblePath, kept, { recursive: true });
+    const again = await startService({ DATA_DIR: kept });
+    expect(await again.as('alice').list()).toEqual(after);
+  });
+
   test('lets a server stop gracefully, and start again when there is space', async () => {
     const { dir, visiblePath, command, fill, free } = await smallDisk();
     const server = await startServer({ command, env: { DATA_DIR: dir } });
@@ -41,8 +87,82 @@ describe.skipIf(!canMount)('a full disk', () => {
   });
 });
 
+/** A user whom modes refuse, as they do not refuse root. */
+const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+
+describe('a start fails with one line that names', () => {
+  test.for(['log.db', 'lock.db', 'view.db'])('%s if it is read-only', async (name) => {
+    const dir = tempDir();
+    await (await startService({ DATA_DIR: dir })).close();
+    if (isRoot) for (const part of ['.', ...readdirSync(dir)]) chownSync(join(dir, part), NOBODY, NOBODY);
+    const file = join(dir, name);
+    chmodSync(file, 0o444);
+    const line = await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, file);
+    expect(line).toMatch(/permission denied/);
+  });
+
+  test('key.json if it is a fifo', async () => {
+    const dir = tempDir();
+    execFileSync('mkfifo', ['-m', '600', join(dir, 'key.json')]);
+    await expectStartFailure({ env: { DATA_DIR: dir } }, join(dir, 'key.json'));
+  });
+
+  test.runIf(existsSync('/proc/self'))('a data directory in /proc', async () => {
+    for (const DATA_DIR of ['/proc/data', '/proc/plants/data'])
+      await expectStartFailure({ env: { DATA_DIR } }, DATA_DIR);
+  });
+});
+
+describe('a copy of log.db in a read-only directory', () => {
+  const inReadOnlyDir = (...files: string[]): string => {
+    const dir = tempDir();
+    for (const file of files) copyFileSync(file, join(dir, file.replace(/.*log/, 'log')));
+    for (const name of readdirSync(dir)) chmodSync(join(dir, name), 0o444);
+    chmodSync(dir, 0o555);
+    onTestFinished(() => chmodSync(dir, 0o700)); // so that it can be removed
+    return dir;
+  };
+  const command = (name: string, DATA_DIR: string) =>
+    run({ ...reader, command: [NODE, MAIN, name], env: { DATA_DIR } });
+
+  test('can be verified and replayed', async () => {
+    const DATA_DIR = inReadOnlyDir(join(logWith({ events: 3 }), 'log.db'));
+    const verified = await command('verify', DATA_DIR);
+    expect(verified).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout: expect.stringMatching(/^problems +none$/m),
+    });
+    expect((await command('replay', DATA_DIR)).stdout.split('\n')).toHaveLength(4);
+    expect(readdirSync(DATA_DIR)).toEqual(['log.db']);
+  });
+
+  test('with its write-ahead log is refused with what to do', async () => {
+    const { dir, as } = await startService();
+    await as('alice').create(1, { name: 'Fern' });
+    const DATA_DIR = inReadOnlyDir(join(dir, 'log.db'), join(dir, 'log.db-wal'));
+    const { code, stdout, stderr } = await command('verify', DATA_DIR);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(
+      /^cannot read the log [^\n]+; copy [^\n]+log\.db-wal to a directory that can be written\n$/,
+    );
+  });
+});
+
 describe('a read-only data directory', () => {
-  const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+  test('makes a start fail, and the log is not changed', async () => {
+    const dir = tempDir();
+    const service = await startService({ DATA_DIR: dir });
+    await service.as('alice').create(1, { name: 'Fern' });
+    await service.close();
+    const file = join(dir, 'log.db');
+    const before = readFileSync(file);
+    if (!isRoot) for (const name of ['lock.db', 'log.db', 'view.db']) chmodSync(join(dir, name), 0o400);
+    chmodSync(dir, isRoot ? 0o755 : 0o500);
+    await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, dir);
+    expect(readFileSync(file).equals(before)).toBe(true);
+    chmodSync(dir, 0o700);
+  });
 
   test('makes a first start fail', async () => {
     const dir = tempDir();
