@@ -1,4 +1,4 @@
-import { envSchema } from 'env-schema';
+import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
@@ -115,28 +115,28 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   });
 }
 
+/** What the last connection string that was validated must or must not be. */
+let urlProblem: string | undefined;
+
+/** The first call adds the formats; later ones use what it has compiled. */
+let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
+  customOptions(created) {
+    ajv = created
+      .addFormat('https-or-loopback', isHttpsOrLoopback)
+      .addFormat('connection-string', (text) => {
+        urlProblem = connectionStringProblem(text);
+        return urlProblem === undefined;
+      })
+      .addFormat('uri', Format.IsUri);
+    return created;
+  },
+};
+
 type ValidationError = { instancePath: string; message?: string; params: { missingProperty?: string } };
 
 function read(env: NodeJS.ProcessEnv): Settings {
-  let urlProblem: string | undefined;
-  const isConnectionString = (text: string): boolean => {
-    urlProblem = connectionStringProblem(text);
-    return urlProblem === undefined;
-  };
   try {
-    return envSchema<Settings>({
-      schema: Settings,
-      env: false,
-      data: env,
-      dotenv: true,
-      ajv: {
-        customOptions: (ajv) =>
-          ajv
-            .addFormat('https-or-loopback', isHttpsOrLoopback)
-            .addFormat('connection-string', isConnectionString)
-            .addFormat('uri', Format.IsUri),
-      },
-    });
+    return envSchema<Settings>({ schema: Settings, env: false, data: env, dotenv: true, ajv });
   } catch (error) {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
