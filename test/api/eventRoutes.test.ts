@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CloudEvent } from 'cloudevents';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {
   type EventStore,
   type Position,
@@ -15,7 +16,6 @@ import {
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { untilSettled } from '../support/clock.ts';
