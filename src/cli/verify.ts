@@ -1,9 +1,10 @@
 import { ViewComparison } from '../../projections/viewComparison.ts';
 import { VIEWS } from '../../projections/views.ts';
-import { type Root, type Verification, verifyLog } from '../audit/verify.ts';
+import { type Verification, verifyLog } from '../audit/verify.ts';
 import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
+import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
@@ -13,7 +14,7 @@ type Options = { expect?: string; quick?: true; json?: true };
 /** Prints the Merkle root of the log, and its problems. @throws Error if there are any */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
   const { config, output, print, onTerminal, signal } = context;
-  const expect = options.expect === undefined ? undefined : parseRoot(options.expect);
+  const expect = options.expect === undefined ? undefined : parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   const { view, viewProblem } = openView(log, context);
@@ -40,13 +41,6 @@ export async function verifyCommand(options: Options, context: Context): Promise
   await write(output, options.json ? `${toJson(verification)}\n` : toText(verification, isViewDamaged));
   if (verification.problemCount > 0)
     throw new Error(`verification failed: ${count(verification.problemCount, 'problem')}`);
-}
-
-function parseRoot(text: string): Root {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  if (size === undefined)
-    throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits.');
-  return { size: Number(size), root };
 }
 
 function openView(log: EventLog, { config }: Context): { view?: ViewComparison; viewProblem?: string } {
