@@ -47,6 +47,7 @@ const Settings = Type.Object(
     SKIP_EVENTS: Type.Optional(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
+    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
@@ -73,6 +74,8 @@ export type Config = Readonly<{
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   skipEvents: ReadonlySet<string>;
+  /** Whether the Merkle tree of the log is maintained. */
+  merkleTree: boolean;
   logLevel: Settings['LOG_LEVEL'];
 }>;
 
@@ -111,6 +114,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
     source: settings.EVENT_SOURCE,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
+    merkleTree: settings.MERKLE_TREE === 'on',
     logLevel: settings.LOG_LEVEL,
   });
 }
