@@ -13,7 +13,7 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   403: { description: 'The scope of the token does not contain audit (40301).', headers: CHALLENGE },
   406: { description: 'The client accepts none of the media types.' },
   408: { description: 'The request was not received in time.' },
-  413: { description: 'The body is larger than 64 KiB.' },
+  413: { description: 'The body is larger than 60 KiB.' },
   415: { description: 'The body is not application/json in UTF-8.' },
   417: { description: 'The Expect field is not supported.' },
   429: {

@@ -1,10 +1,11 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { parseRfc3339 } from '../time/rfc3339.ts';
+import { canonicalText, leafContent, leafTextOf } from './leaf.ts';
 
 /**
  * An event in the JSON format of CloudEvents 1.0
- * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md), with four extension
+ * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md), with extension
  * attributes. Positions and revisions are strings: they have 64 bits, a CloudEvents integer has 32.
  */
 export const CloudEvent = Type.Object(
@@ -26,6 +27,14 @@ export const CloudEvent = Type.Object(
       Type.String({ description: 'The Request-Id of the request that caused it.' }),
     ),
     schemaversion: Type.Optional(Type.Integer()),
+    metadata: Type.Optional(
+      Type.String({ description: 'All of its metadata: the canonical JSON (RFC 8785) that is hashed.' }),
+    ),
+    dataandmetadata: Type.Optional(
+      Type.String({
+        description: 'Instead of metadata, if the event has no canonical JSON: the text that is hashed.',
+      }),
+    ),
   },
   { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
 );
@@ -47,7 +56,29 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
     revision: String(revision),
     ...(typeof $correlationId === 'string' && $correlationId !== '' && { correlationid: $correlationId }),
     ...(isInt32(schemaVersion) && { schemaversion: schemaVersion }),
+    ...hashed(event),
   };
+}
+
+/** What the event's leaf covers besides its names and its data. */
+function hashed(event: RecordedEvent): Pick<CloudEvent, 'metadata' | 'dataandmetadata'> {
+  const content = leafContent(event);
+  if ('dataAndMetadata' in content) return { dataandmetadata: content.dataAndMetadata };
+  return content.metadata === undefined ? {} : { metadata: content.metadata };
+}
+
+/**
+ * The Merkle tree leaf of an event, as `leafText` makes it from the event itself. @throws Error if the
+ * CloudEvent is not one of `toCloudEvent`
+ */
+export function leafOfCloudEvent(event: CloudEvent): string {
+  const { id, subject: stream, revision, type, data, metadata, dataandmetadata } = event;
+  const names = { id, stream, revision, type };
+  if (dataandmetadata !== undefined) return leafTextOf(names, { dataAndMetadata: dataandmetadata });
+  return leafTextOf(names, {
+    data: canonicalText(data),
+    metadata: metadata === undefined ? undefined : canonicalText(JSON.parse(metadata)),
+  });
 }
 
 /** When an event occurred, by its metadata, in milliseconds since 1970; undefined if they do not say. */

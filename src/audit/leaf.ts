@@ -1,5 +1,20 @@
+import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
+
+/** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
+export const MAX_LEAF_BYTES = 65_535;
+
+/** What of an event its leaf covers. */
+export type LeafEvent = Omit<RecordedEvent, 'position'>;
+
+/**
+ * Data and metadata as they are in a leaf: the canonical JSON of each that is there; or both combined into
+ * one text, if one of them, or a name, has no canonical form.
+ */
+export type LeafContent =
+  | { data: string | undefined; metadata: string | undefined }
+  | { dataAndMetadata: string };
 
 /**
  * The Merkle tree leaf of an event: the canonical JSON (RFC 8785) of its id, stream, revision (as text: it
@@ -8,38 +23,71 @@ import type { RecordedEvent } from '../eventStore/eventStore.ts';
  *
  * RFC 8785 covers I-JSON only, without lone surrogates and infinite numbers. Another writer may have stored
  * those, or bytes. Then data and metadata are combined into one text, `dataAndMetadata`; and if even id,
- * stream or type is not well-formed, those are combined into `names`. Different events still have different
+ * stream or type is not well-formed, those are combined into `names`. Of a text of more than MAX_LEAF_BYTES,
+ * which only another writer may have caused, the leaf has the SHA-256. Different events still have different
  * leaves.
  */
-export function leafText(event: RecordedEvent): { text: string; isCanonical: boolean } {
-  const { id, stream, type, data, metadata } = event;
-  const revision = String(event.revision);
-  const members = { data, id, metadata, revision, stream, type };
-  const text = flatLeafText(members);
-  if (text !== undefined) return { text, isCanonical: true };
-  if (!isBytes(data) && !isBytes(metadata)) {
-    try {
-      return { text: canonicalJson(members), isCanonical: true };
-    } catch {} // reported as `isCanonical: false`
-  }
-  const areWellFormed = [id, stream, type].every((name) => name.isWellFormed());
-  const names = areWellFormed
+export function leafText(event: LeafEvent): { text: string; isCanonical: boolean } {
+  const content = leafContent(event);
+  return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
+}
+
+/** The leaf of an event with these names and this content. */
+export function leafTextOf(
+  names: { id: string; stream: string; revision: bigint | string; type: string },
+  content: LeafContent,
+): string {
+  const text = 'dataAndMetadata' in content ? combined(names, content) : separate(names, content);
+  if (Buffer.byteLength(text) <= MAX_LEAF_BYTES) return text;
+  return canonicalJson({ sha256: hash('sha256', text) });
+}
+
+type Names = Parameters<typeof leafTextOf>[0];
+type Separate = { data: string | undefined; metadata: string | undefined };
+
+/** A leaf whose members are in canonical form, in the order of RFC 8785. */
+function separate({ id, revision, stream, type }: Names, { data, metadata }: Separate): string {
+  const before = data === undefined ? '' : `"data":${data},`;
+  const between = metadata === undefined ? '' : `"metadata":${metadata},`;
+  const names = `"revision":"${revision}","stream":${JSON.stringify(stream)},"type":${JSON.stringify(type)}`;
+  return `{${before}"id":${JSON.stringify(id)},${between}${names}}`;
+}
+
+function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetadata: string }): string {
+  const revision = String(rest.revision);
+  const names = areWellFormed({ id, stream, type })
     ? { id, stream, revision, type }
     : { names: JSON.stringify([id, stream, revision, type]) };
-  const dataAndMetadata = `[${extendedJson(data)},${extendedJson(metadata)}]`;
-  return { text: canonicalJson({ ...names, dataAndMetadata }), isCanonical: false };
+  return canonicalJson({ ...names, ...content });
+}
+
+/** Data and metadata of an event as they are in its leaf. */
+export function leafContent(event: LeafEvent): LeafContent {
+  const { data, metadata } = event;
+  if (areWellFormed(event) && !isBytes(data) && !isBytes(metadata)) {
+    try {
+      return { data: canonicalText(data), metadata: canonicalText(metadata) };
+    } catch {} // one of them has no canonical form
+  }
+  return { dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]` };
+}
+
+function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
+  return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }
 
 /**
- * The same canonical JSON at half the cost, if data and metadata are objects of text and finite numbers only,
- * like those of this service; undefined if they are not. RFC 8785 writes text and numbers like
- * JSON.stringify, and rejects lone surrogates.
+ * The canonical JSON of a value, undefined if there is none, at half the cost if it is an object of text and finite numbers only, like
+ * those of this service: RFC 8785 writes those like JSON.stringify. @throws Error for what is not I-JSON
  */
-function flatLeafText(members: { data: unknown; metadata: unknown }): string | undefined {
-  const [data, metadata] = [sorted(members.data), sorted(members.metadata)];
-  if (!data || !metadata) return undefined;
-  const text = JSON.stringify({ ...members, data, metadata }); // the members themselves are sorted
-  return text.includes('\\ud') ? undefined : text; // the escape of a lone surrogate, or rarely other text
+export function canonicalText(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  const flat = sorted(value);
+  if (flat) {
+    const text = JSON.stringify(flat);
+    if (!text.includes('\\ud')) return text; // the escape of a lone surrogate, or rarely other text
+  }
+  return canonicalJson(value);
 }
 
 /** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
@@ -59,7 +107,7 @@ function sorted(value: unknown): object | undefined {
 }
 
 /** RFC 8785. @throws Error for what is not I-JSON */
-export function canonicalJson(value: object): string {
+export function canonicalJson(value: unknown): string {
   return canonicalize(value) as string; // undefined only for values that JSON does not have
 }
 

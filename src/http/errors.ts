@@ -54,7 +54,7 @@ export function toErrorResponse(error: unknown): ErrorResponse {
   const { code, statusCode } = error as { code?: string; statusCode?: number };
   switch (code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return errorResponse(HTTP_ERRORS.bodyTooLarge, 'The body is larger than 64 KiB.');
+      return errorResponse(HTTP_ERRORS.bodyTooLarge, 'The body is larger than 60 KiB.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return errorResponse(
         HTTP_ERRORS.unsupportedMediaType,

@@ -22,7 +22,8 @@ declare module 'fastify' {
   }
 }
 
-const MAX_BODY_BYTES = 64 * 1024;
+/** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the plant. */
+const MAX_BODY_BYTES = 60 * 1024;
 const REQUEST_TIMEOUT_MS = 20_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;

@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CloudEvent } from 'cloudevents';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {
   type EventStore,
   type Position,
@@ -15,7 +16,6 @@ import {
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { untilSettled } from '../support/clock.ts';
@@ -124,7 +124,8 @@ async function overEmbedded() {
   const dir = dirOfFile();
   fillLog(dir, LOG, POSITIONS);
   const { url } = await serviceOfFile({ DATA_DIR: dir, EVENT_SOURCE: 'https://plants.example/log' });
-  return { url, dir, positions: POSITIONS, source: 'https://plants.example/log' };
+  const hashed = { metadata: '"none"' };
+  return { url, dir, positions: POSITIONS, source: 'https://plants.example/log', hashed };
 }
 
 async function overEventStoreDb() {
@@ -135,7 +136,8 @@ async function overEventStoreDb() {
   const positions = fillFake(fake, LOG);
   fake.write('garden-alice/2', { type: 'PlantCreated' });
   const { url } = await serviceOfFile({ DATA_DIR: dir, EVENTSTOREDB_URL: fake.url });
-  return { url, dir, positions, source: 'urn:plant-store' };
+  const hashed = { dataandmetadata: '["no JSON",base64:bm9uZQ==]' }; // the client returns bytes
+  return { url, dir, positions, source: 'urn:plant-store', hashed };
 }
 
 const embedded = await overEmbedded();
@@ -171,15 +173,21 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
       time,
       correlationid: `request-${n}`,
       schemaversion: 1,
+      metadata: `{"$correlationId":"request-${n}","occurredAt":"${time}","schemaVersion":1}`,
     });
     const [largest, unusual] = ['9223372036854775807', '🪴 "Ivy"\n\u2028\0'];
     expect(await linesIn(response)).toStrictEqual([
       created(1, '2026-03-01T12:00:00.000Z', { id: '1', user: 'alice', name: 'Fern' }),
       created(2, '2026-03-01T12:00:00.001Z', { id: '1', user: 'bob', name: 'Oak' }),
       created(3, '2026-03-01T12:01:00.000Z', { id: largest, user: 'alice', name: unusual }),
-      { ...event(4, 'plant-alice/1', { to: 'kitchen' }), type: 'PlantMoved', revision: '1' },
+      { ...event(4, 'plant-alice/1', { to: 'kitchen' }), type: 'PlantMoved', revision: '1', metadata: '{}' },
       created(5, '2026-03-01T12:00:30.000Z', { id: '1', user: 'a/b', name: 'Moss' }),
-      { ...event(6, 'plant-alice/1', 'no JSON'), type: 'PlantSketched', revision: '2' },
+      {
+        ...event(6, 'plant-alice/1', 'no JSON'),
+        type: 'PlantSketched',
+        revision: '2',
+        ...server.hashed,
+      },
       created(7, '2026-03-02T00:00:00.000Z', { id: '2', user: 'bob', name: 'Elm' }),
     ]);
   });
@@ -505,6 +513,7 @@ describe('created plants', () => {
           revision: '0',
           correlationid: response.headers.get('request-id'),
           schemaversion: 1,
+          metadata: expect.stringMatching(/^\{"\$correlationId":".+","occurredAt":".+","schemaVersion":1\}$/),
         });
         await service.as(user).create(id, plant); // idempotent: no second event
       }

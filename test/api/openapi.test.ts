@@ -86,6 +86,8 @@ describe('the document', () => {
         revision: text,
         correlationid: text,
         schemaversion: expect.objectContaining({ type: 'integer' }),
+        metadata: text,
+        dataandmetadata: text,
       }),
       Error: object(['error', 'message'], { error: integer('int32'), message: text }),
     });

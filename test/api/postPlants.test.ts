@@ -1,8 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { leafText, MAX_LEAF_BYTES } from '../../src/audit/leaf.ts';
+import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 
-const { as, events } = await serviceOfFile();
+const { as, dir, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };
 
 describe('creating a plant', () => {
@@ -266,8 +270,9 @@ describe('the media type', () => {
 
 describe('the body', () => {
   type User = ReturnType<typeof as>;
-  const LARGEST = 64 * 1024;
+  const LARGEST = 60 * 1024;
   const name = 'x'.repeat(LARGEST - '{"id":1,"name":""}'.length);
+  let users = 0;
   const inPieces = (text: string) => ({
     method: 'POST',
     duplex: 'half' as const,
@@ -278,21 +283,55 @@ describe('the body', () => {
   test.each([
     ['in one piece', (user: User, text: string) => user.post(text)],
     ['in chunks', (user: User, text: string) => user.request('/plants', inPieces(text))],
-  ])('may have 64 KiB, but not one byte more, %s', async (how, post) => {
-    const user = as(`alice of 64 KiB ${how}`);
+  ])('may have 60 KiB, but not one byte more, %s', async (how, post) => {
+    const user = as(`alice of 60 KiB ${how}`);
     const text = JSON.stringify({ id: 1, name });
     expect(Buffer.byteLength(text)).toBe(LARGEST);
     await refusedWith(41301, await post(user, text.replace('x', 'xx')));
-    expect(events(`alice of 64 KiB ${how}`)).toEqual([]);
+    expect(events(`alice of 60 KiB ${how}`)).toEqual([]);
     expect((await post(user, text)).status).toBe(200);
     expect(await user.list()).toEqual([{ name }]);
   });
+
+  test.each([
+    ['letters', 'x'],
+    ['characters of two bytes', 'ü'],
+    ['characters of three bytes', '\u2028'],
+    ['characters of four bytes', '🌱'],
+    ['DEL', '\u007f'],
+    ['escaped quotes', '\\"'],
+    ['short escapes', '\\n'],
+    ['escaped control characters', '\\u001f'],
+    ['escaped surrogates', '\\ud83c\\udf31'],
+  ])(
+    'of 60 KiB of %s, of the user with the longest name, is an event that fits into an entry',
+    async (_, fill) => {
+      const user = `${'\u2028'.repeat(254)}${String.fromCharCode(0x4e00 + ++users)}`;
+      const [before, after] = [`{"id":${-(2n ** 63n)},"name":"`, '"}'];
+      const room = LARGEST - before.length - after.length;
+      const count = Math.floor(room / Buffer.byteLength(fill));
+      const name = fill.repeat(count) + 'x'.repeat(room - count * Buffer.byteLength(fill));
+      const body = before + name + after;
+      expect(Buffer.byteLength(body)).toBe(LARGEST);
+      expect((await as(user).post(body)).status).toBe(200);
+      const { text, isCanonical } = leafText(await lastEvent());
+      expect(JSON.parse(text).data.name).toBe(JSON.parse(body).name);
+      expect(isCanonical).toBe(true);
+      expect(Buffer.byteLength(text)).toBeLessThan(MAX_LEAF_BYTES);
+    },
+  );
 
   test('is measured in bytes, not in characters', async () => {
     const text = JSON.stringify({ id: 1, name: '🌱'.repeat(LARGEST / 4) });
     await refusedWith(41301, await as('alice of more').post(text));
   });
 });
+
+async function lastEvent(): Promise<RecordedEvent> {
+  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  onTestFinished(() => log.close());
+  return (await log.readEvent(await log.lastPosition())) as RecordedEvent;
+}
 
 test.each([
   ['an invalid plant', '{"id":"5"}', 400],

@@ -2,7 +2,8 @@ import { CloudEvent as SdkEvent } from 'cloudevents';
 import isBySchema from 'cloudevents/dist/schema/v1.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { occurredAt, toCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { leafOfCloudEvent, occurredAt, toCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { leafText } from '../../src/audit/leaf.ts';
 import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
 
 const SOURCE = 'https://plants.example/log';
@@ -68,6 +69,7 @@ test('an event is converted with all its attributes and extensions', () => {
     revision: '0',
     correlationid: 'request-1',
     schemaversion: 1,
+    metadata: '{"$correlationId":"request-1","occurredAt":"2026-03-01T12:00:00.000Z","schemaVersion":1}',
   });
   expect(sent(OAK)).toMatchObject({
     subject: 'plant-bob/42',
@@ -123,8 +125,9 @@ describe('the metadata of another writer', () => {
     ['a version of fewer than -32 bits', { schemaVersion: -(2 ** 31) - 1 }],
   ])('that is %s is ignored, and the rest is a CloudEvent', (_, metadata) => {
     const event = sent({ ...FERN, metadata });
-    const { time, correlationid, schemaversion, ...rest } = sent(FERN);
-    expect(event).toStrictEqual(rest);
+    const { time, correlationid, schemaversion, metadata: _metadata, ...rest } = sent(FERN);
+    const { metadata: text, dataandmetadata, ...attributes } = event;
+    expect(attributes).toStrictEqual(rest);
     expect(isCloudEvent(event)).toBe(true);
     expect(occurredAt({ ...FERN, metadata })).toBeUndefined();
   });
@@ -147,9 +150,12 @@ describe('the metadata of another writer', () => {
     expect(occurredAt(event)).toBe(Date.UTC(2026, 2, 1, 12) + sinceNoon);
   });
 
-  test('may have other fields, which are ignored', () => {
+  test('may have other fields, which are in the attribute metadata only', () => {
     const metadata = { ...(FERN.metadata as object), $causationId: 'c', id: 'i', data: 'd', source: 's' };
-    expect(sent({ ...FERN, metadata })).toStrictEqual(sent(FERN));
+    const { metadata: text, ...attributes } = sent({ ...FERN, metadata });
+    const { metadata: _metadata, ...rest } = sent(FERN);
+    expect(attributes).toStrictEqual(rest);
+    expect(JSON.parse(text)).toStrictEqual(metadata);
   });
 });
 
@@ -178,7 +184,9 @@ describe('the data of another writer', () => {
     const event = sent({ ...FERN, data });
     const { data: _data, ...rest } = sent(FERN);
     const datacontenttype = 'application/octet-stream';
-    expect(event).toStrictEqual({ ...rest, datacontenttype, data_base64: base64 });
+    const dataandmetadata = `[base64:${base64},${JSON.stringify(FERN.metadata)}]`;
+    const { metadata, ...others } = rest;
+    expect(event).toStrictEqual({ ...others, datacontenttype, data_base64: base64, dataandmetadata });
     expect(isCloudEvent(event)).toBe(true);
     expect(new SdkEvent(event, true).data_base64).toBe(base64);
   });
@@ -190,10 +198,20 @@ describe('the data of another writer', () => {
   });
 });
 
-test('every event of another writer is a CloudEvent with unchanged data', () => {
+test('every event of another writer is a CloudEvent with unchanged data, and with its leaf', () => {
   const bytes = fc.uint8Array({ maxLength: 20 });
-  const name = fc.string({ minLength: 1, unit: 'binary' });
-  const odd = fc.oneof(fc.jsonValue(), fc.constant(undefined), bytes);
+  const half = fc.constantFrom('\ud83c', '\udf31 half');
+  const name = fc.oneof({ weight: 20, arbitrary: fc.string({ minLength: 1, unit: 'binary' }) }, half);
+  const infinite = fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY);
+  const tooLarge = fc.constantFrom('x'.repeat(66_000), { text: '€'.repeat(22_000) });
+  const odd = fc.oneof(
+    { weight: 40, arbitrary: fc.jsonValue() },
+    fc.constant(undefined),
+    bytes,
+    half,
+    fc.record({ litres: infinite }),
+    tooLarge,
+  );
   const known = fc.record(
     {
       $correlationId: fc.oneof(fc.string(), fc.jsonValue()),
@@ -219,10 +237,42 @@ test('every event of another writer is a CloudEvent with unchanged data', () => 
       const given = sent(one);
       expect(isCloudEvent(given), JSON.stringify(given)).toBe(true);
       expect([given.id, given.type, given.subject]).toEqual([one.id, one.type, one.stream]);
+      expect(leafOfCloudEvent(given)).toBe(leafText(one).text);
       if (one.data instanceof Uint8Array)
         expect(new Uint8Array(Buffer.from(given.data_base64, 'base64'))).toEqual(one.data);
       else
         expect(given.data).toEqual(one.data === undefined ? undefined : JSON.parse(JSON.stringify(one.data)));
     }),
+    { numRuns: 200 },
   );
+});
+
+describe('the leaf of a CloudEvent', () => {
+  test.each<[string, Partial<RecordedEvent>]>([
+    ['this service', {}],
+    ['another writer, with members that no attribute has', { metadata: { $causationId: 'c', nested: [{}] } }],
+    ['another writer, without metadata', { metadata: undefined }],
+    ['another writer, with null as metadata', { metadata: null }],
+    ['another writer, without data', { data: undefined }],
+    ['another writer, with bytes', { data: Uint8Array.of(1, 2) }],
+    ['another writer, with a name that is not well-formed', { stream: 'plant-\ud83c/1' }],
+    ['another writer, larger than an entry', { data: 'x'.repeat(70_000) }],
+  ])('is that of the event, for an event of %s', (_, part) => {
+    const event = { ...FERN, ...part };
+    expect(leafOfCloudEvent(sent(event))).toBe(leafText(event).text);
+  });
+
+  test('differs if any part that is hashed differs', () => {
+    const leaf = leafOfCloudEvent(sent(FERN));
+    for (const [name, value] of Object.entries({
+      id: 'other',
+      subject: 'plant-alice/43',
+      revision: '1',
+      type: 'PlantMoved',
+      data: { id: '42', user: 'alice', name: 'Oak' },
+      metadata: '{}',
+      dataandmetadata: '[,]',
+    }))
+      expect(leafOfCloudEvent({ ...sent(FERN), [name]: value }), name).not.toBe(leaf);
+  });
 });

@@ -1,10 +1,10 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { leafText } from '../../src/audit/leaf.ts';
+import { leafText, MAX_LEAF_BYTES } from '../../src/audit/leaf.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
 import type { Json, RecordedEvent } from '../../src/eventStore/eventStore.ts';
@@ -186,6 +186,40 @@ describe('data of another writer without a canonical form', () => {
     expect(textOf({ data, metadata: { schemaVersion: 1 } })).toBe(
       `{"dataAndMetadata":${both},"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`,
     );
+  });
+});
+
+describe('a leaf has at most 65 535 bytes', () => {
+  /** An event whose canonical JSON has so many bytes; `last` is its last character. */
+  const ofSize = (bytes: number, last = 'x') => {
+    const rest = Buffer.byteLength(textOf({ data: `🌱${last}` }));
+    return { ...fern, data: `🌱${'x'.repeat(bytes - rest)}${last}` };
+  };
+  const largest = ofSize(MAX_LEAF_BYTES);
+  const larger = ofSize(MAX_LEAF_BYTES + 1);
+
+  test('and is the canonical JSON up to there', () => {
+    const { text } = leafText(largest);
+    expect(Buffer.byteLength(text)).toBe(65_535);
+    expect(JSON.parse(text).data).toBe(largest.data);
+  });
+
+  test('above, it is the SHA-256 of the canonical JSON', () => {
+    const { id, stream, type, data, metadata } = larger;
+    const text = canonicalize({ id, stream, revision: '0', type, data, metadata }) as string;
+    expect(Buffer.byteLength(text)).toBe(65_536);
+    const sha256 = createHash('sha256').update(text, 'utf8').digest('hex');
+    expect(leafText(larger)).toEqual({ text: `{"sha256":"${sha256}"}`, isCanonical: true });
+  });
+
+  test('also without canonical JSON', () => {
+    const { text, isCanonical } = leafText({ ...larger, metadata: ['\ud83c', larger.data] });
+    expect(text.slice(0, 100)).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
+    expect(isCanonical).toBe(false);
+  });
+
+  test('and differs between different events', () => {
+    expect(leafText(ofSize(MAX_LEAF_BYTES + 1, 'y')).text).not.toBe(leafText(larger).text);
   });
 });
 

@@ -5,7 +5,7 @@ import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { created } from './created.ts';
 
-const LARGEST_PLANT = 64 * 1024;
+const LARGEST_PLANT = 60 * 1024;
 const NONE = new Set<string>();
 
 /** Small, large and again small plants of alice, and large ones of bob between them. */

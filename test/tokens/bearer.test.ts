@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { exchange, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
@@ -105,7 +105,7 @@ test('401 precedes every other error of a request', async () => {
   const wrong: [number, string, RequestInit][] = [
     [40001, '', { method: 'POST', headers: json, body: '{' }],
     [40002, '', { method: 'POST', headers: json, body: '{"id":"1"}' }],
-    [41301, '', { method: 'POST', headers: json, body: ' '.repeat(65_537) }],
+    [41301, '', { method: 'POST', headers: json, body: ' '.repeat(61_441) }],
     [41501, '', { method: 'POST', body: 'Fern' }],
     [40004, '?limit=-1', {}],
     [40005, '', { headers: { 'log-position': 'garbage' } }],
