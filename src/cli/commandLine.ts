@@ -67,14 +67,16 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('verify')
-    .description('Read the whole log; print its size, its root, and all problems of the log and the view.')
+    .description(
+      'Read the whole log; print its size, its root, and all problems of the log, the view and the Merkle tree.',
+    )
     .usage('-- [options]')
     .option(
       '--expect <checkpoint>',
       'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
       once('expect'),
     )
-    .option('--quick', "Leave out SQLite's integrity check of the log file.")
+    .option('--quick', 'Read the file of the Merkle tree only, and not the log.')
     .option('--json', 'Print JSON.')
     .action((options) =>
       run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),
@@ -109,7 +111,7 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('rebuild')
-    .description('Rebuild the view from the log (stop the server first).')
+    .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
     .usage('')
     .action(() => run(async (context) => (await import('./rebuild.ts')).rebuildCommand(context)));
 
