@@ -42,7 +42,7 @@ export async function buildApp(deps: Dependencies) {
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     await secured.register(plantRoutes, deps);
-    await secured.register(eventRoutes, { log: store, source, now });
+    await secured.register(eventRoutes, { log: store.exact ?? store, source, now });
   });
   return app;
 }
