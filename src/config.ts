@@ -1,8 +1,10 @@
+import { resolve } from 'node:path';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
 import type { EventStoreDbLocation } from './stores.ts';
+import { isKeyName, KEY_NAME_RULE } from './transparency/signedNote.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
@@ -24,6 +26,10 @@ const Settings = Type.Object(
       description: 'a number of seconds from 1 to 60',
     }),
     KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
+    LOG_KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
+    LOG_ORIGIN: Type.Optional(
+      Type.String({ format: 'key-name', description: `a name such as plants.example/log, ${KEY_NAME_RULE}` }),
+    ),
     JWKS_URL: Type.Optional(
       Type.String({
         pattern: HTTPS_OR_LOOPBACK,
@@ -72,6 +78,10 @@ export type Config = Readonly<{
   corsOrigins: readonly string[];
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
+  /** The key that signs checkpoints of the log. */
+  logKeyFile: string;
+  /** The name of the log in its checkpoints, and of its key. */
+  logOrigin: string;
   skipEvents: ReadonlySet<string>;
   logLevel: Settings['LOG_LEVEL'];
 }>;
@@ -91,6 +101,12 @@ export class BadConfig extends Error {
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const settings = read(env);
   const { EVENTSTOREDB_URL: url, JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
+  const keyFile = settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`;
+  const logKeyFile = settings.LOG_KEY_FILE ?? `${settings.DATA_DIR}/log-key.json`;
+  const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
+  if (resolve(keyFile) === resolve(logKeyFile))
+    throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
+  if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
   return Object.freeze({
     host: settings.HOST,
     port: Number(settings.PORT),
@@ -104,15 +120,22 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
             setting: 'EVENTSTOREDB_URL',
           },
         }),
-    keyFile: settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`,
+    keyFile,
     ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
     source: settings.EVENT_SOURCE,
+    logKeyFile,
+    logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     logLevel: settings.LOG_LEVEL,
   });
+}
+
+/** The origin of a log without LOG_ORIGIN, as https://c2sp.org/tlog-tiles advises: a URL without its scheme. */
+function originOf(source: string): string {
+  return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
 /** What the last connection string that was validated must or must not be. */
@@ -127,6 +150,7 @@ let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
         urlProblem = connectionStringProblem(text);
         return urlProblem === undefined;
       })
+      .addFormat('key-name', isKeyName)
       .addFormat('uri', Format.IsUri);
     return created;
   },

@@ -7,16 +7,17 @@ import { openViews } from '../projections/views.ts';
 import { buildApp } from './api/app.ts';
 import type { Config } from './config.ts';
 import { lockDataDir } from './disk/dataDir.ts';
+import { loadOrCreateKey } from './disk/keyFile.ts';
 import { newEventId } from './eventStore/eventId.ts';
 import { START } from './eventStore/eventStore.ts';
 import { openStore } from './stores.ts';
-import { loadOrCreateKey } from './tokens/keyFile.ts';
 import {
   PROVIDER_ALGORITHMS,
   providerKeys,
   tokenVerifier,
   type VerifyToken,
 } from './tokens/tokenVerifier.ts';
+import { loadLogKey } from './transparency/logKey.ts';
 
 export type Service = {
   /** Where it listens. */
@@ -50,6 +51,7 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
+    loadLogKey(config); // created at the first start
     const store = await openStore(config, { logger, now, onFatal, appends: true });
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;

@@ -30,6 +30,8 @@ test('the defaults are ./data and the loopback interface', () => {
     keyFile: './data/key.json',
     corsOrigins: [],
     source: 'urn:plant-store',
+    logKeyFile: './data/log-key.json',
+    logOrigin: 'urn:plant-store',
     skipEvents: new Set(),
     logLevel: 'info',
   });
@@ -48,6 +50,8 @@ test('every setting is read', () => {
       ...provider,
       CORS_ORIGINS: 'https://app.example,http://localhost:5173',
       EVENT_SOURCE: 'https://plants.example/log',
+      LOG_KEY_FILE: '/run/secrets/log-key.json',
+      LOG_ORIGIN: 'plants.example/log1',
       SKIP_EVENTS: '0199-a,0199-b',
       LOG_LEVEL: 'debug',
     }),
@@ -66,13 +70,41 @@ test('every setting is read', () => {
     audience: 'https://plants.example',
     corsOrigins: ['https://app.example', 'http://localhost:5173'],
     source: 'https://plants.example/log',
+    logKeyFile: '/run/secrets/log-key.json',
+    logOrigin: 'plants.example/log1',
     skipEvents: new Set(['0199-a', '0199-b']),
     logLevel: 'debug',
   });
 });
 
-test('the key file is in the data directory by default', () => {
-  expect(readConfig({ DATA_DIR: '/plants' }).keyFile).toBe('/plants/key.json');
+test('the key files are in the data directory by default', () => {
+  const { keyFile, logKeyFile } = readConfig({ DATA_DIR: '/plants' });
+  expect([keyFile, logKeyFile]).toEqual(['/plants/key.json', '/plants/log-key.json']);
+});
+
+test('the key of tokens must not be the key of the log', () => {
+  const problem = 'LOG_KEY_FILE must be another file than KEY_FILE';
+  expect(problemsOf({ KEY_FILE: 'keys/one.json', LOG_KEY_FILE: './keys/../keys/one.json' })).toEqual([
+    problem,
+  ]);
+  expect(problemsOf({ LOG_KEY_FILE: './data/key.json' })).toEqual([problem]);
+});
+
+test.each([
+  ['https://plants.example/log', 'plants.example/log'],
+  ['HTTP://plants.example:8080//', 'plants.example:8080'],
+  ['urn:plant-store', 'urn:plant-store'],
+  ['tag:plants.example,2026:log', 'tag:plants.example,2026:log'],
+])('the origin of the log is by default EVENT_SOURCE without its scheme: %s', (EVENT_SOURCE, origin) => {
+  expect(readConfig({ EVENT_SOURCE }).logOrigin).toBe(origin);
+});
+
+test('LOG_ORIGIN is required if EVENT_SOURCE cannot be the name of a key', () => {
+  const EVENT_SOURCE = 'urn:plants+trees';
+  expect(problemsOf({ EVENT_SOURCE })).toEqual([
+    expect.stringMatching('^with this EVENT_SOURCE, LOG_ORIGIN must be a name such as '),
+  ]);
+  expect(readConfig({ EVENT_SOURCE, LOG_ORIGIN: 'plants' }).logOrigin).toBe('plants');
 });
 
 test('other environment variables are ignored', () => {
@@ -93,6 +125,8 @@ describe('a value is rejected', () => {
     ['EVENTSTOREDB_URL', ['', 'localhost:2113', 'http://localhost:2113', 'esdb://', 'esdb://a:b@c@d']],
     ['EVENTSTOREDB_TIMEOUT', ['', '0', '61', '1.5', '10s']],
     ['KEY_FILE', ['']],
+    ['LOG_KEY_FILE', ['']],
+    ['LOG_ORIGIN', ['', 'two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],
     ['JWT_ISSUER', ['']],
     ['JWT_AUDIENCE', ['']],
     [
@@ -130,6 +164,8 @@ test('all problems are reported at once, without values', () => {
     DATA_DIR: '',
     EVENTSTOREDB_URL: 'esdb://alice:hunter2@store.example?tls=hunter2',
     KEY_FILE: '',
+    LOG_KEY_FILE: '',
+    LOG_ORIGIN: 'hunter2 hunter2',
     JWKS_URL: 'http://alice:hunter2@id.example',
     JWT_ISSUER: '',
     CORS_ORIGINS: 'hunter2',

@@ -81,6 +81,12 @@ export function commandLine({ serve, run }: Runners): Command {
     );
 
   program
+    .command('log-key')
+    .description("Print the log's verifier key, by which its checkpoints are verified.")
+    .usage('')
+    .action(() => run(async (context) => (await import('./logKey.ts')).logKeyCommand(context)));
+
+  program
     .command('prove')
     .description('Print a Merkle proof: that a plant is in the log, or that the log has only grown.')
     .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')

@@ -1,7 +1,7 @@
 import { createDataDir } from '../disk/dataDir.ts';
+import { loadOrCreateKey } from '../disk/keyFile.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { issueToken } from '../tokens/issueToken.ts';
-import { loadOrCreateKey } from '../tokens/keyFile.ts';
 import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };

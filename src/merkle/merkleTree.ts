@@ -3,10 +3,12 @@ import { hash } from 'node:crypto';
 // The Merkle Tree Hash of RFC 9162 section 2.1.1 with SHA-256, as in Certificate Transparency. Hashes are in
 // lower-case hexadecimal, as in everything that is printed.
 
-/** The hash of a leaf, from its text in UTF-8. */
-export function leafHash(text: string): string {
-  return hash('sha256', `\0${text}`);
+/** The hash of a leaf, from its bytes, or its text in UTF-8. */
+export function leafHash(entry: string | Uint8Array): string {
+  return hash('sha256', typeof entry === 'string' ? `\0${entry}` : Buffer.concat([LEAF_PREFIX, entry]));
 }
+
+const LEAF_PREFIX = Buffer.of(0);
 
 /** The hash of an inner node, from its children. */
 export function nodeHash(left: string, right: string): string {

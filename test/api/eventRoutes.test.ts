@@ -9,6 +9,7 @@ import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {
   type EventLog,
   type EventStore,
@@ -20,7 +21,6 @@ import {
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { untilSettled } from '../support/clock.ts';

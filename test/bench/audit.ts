@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { ROOT } from './checkout.ts';
 import { startService, stopContender } from './contender.ts';
 import type { Bench } from './setUp.ts';

@@ -4,10 +4,10 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { LogController } from 'fastify';
 import pino from 'pino';
 import { NewPlant } from '../../src/api/plantRoutes.ts';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { parseJsonBody } from '../../src/http/bodyParser.ts';
 import { logWhenClosed } from '../../src/http/requestLog.ts';
 import { validatorCompiler } from '../../src/http/validation.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
 
 // The servers that the service is compared with; same body parser, validation, bearer check and request log:

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { ROOT } from './checkout.ts';
 import { startService } from './contender.ts';
 import type { Rate } from './load.ts';

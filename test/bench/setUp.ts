@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { type Checkout, checkouts, ROOT } from './checkout.ts';
 import { chooseGenerator, type Generator } from './generator.ts';
 import type { Options } from './options.ts';

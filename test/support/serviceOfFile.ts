@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { afterAll } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { client, startIn } from './service.ts';
 
 type StoredEvent = { position: number; stream: string; revision: number; type: string } & {

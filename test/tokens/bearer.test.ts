@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../src/tokens/keyFile.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { exchange, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';

@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { fsyncPath } from '../disk/fsyncPath.ts';
+import { fsyncPath } from './fsyncPath.ts';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
@@ -26,7 +26,7 @@ export class UnusableKey extends Error {
 }
 
 /**
- * Reads the service's own Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read;
+ * Reads an Ed25519 key pair of this service, a JWK (RFC 8037), from a file that only its owner can read;
  * creates it if it does not exist. If several processes do so at once, all of them get the same key.
  * @throws UnusableKey
  */
@@ -70,7 +70,7 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
-    fsyncPath(dirname(file)); // a lost key would invalidate every token
+    fsyncPath(dirname(file)); // what a lost key has signed would be worth nothing
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { loadOrCreateKey, UnusableKey } from '../../src/tokens/keyFile.ts';
+import { loadOrCreateKey, UnusableKey } from '../../src/disk/keyFile.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
@@ -66,7 +66,7 @@ describe('without a key file', () => {
     const workerData = {
       dir,
       arrived: new SharedArrayBuffer(4 * rounds),
-      module: new URL('../../src/tokens/keyFile.ts', import.meta.url).href,
+      module: new URL('../../src/disk/keyFile.ts', import.meta.url).href,
     };
     const results = await Promise.all(
       Array.from({ length: starters }, () => {

@@ -1,0 +1,10 @@
+import { createDataDir } from '../disk/dataDir.ts';
+import { loadLogKey } from '../transparency/logKey.ts';
+import { formatVerifierKey } from '../transparency/signedNote.ts';
+import { type Context, write } from './context.ts';
+
+/** Prints the verifier key of the log, whose private key is created if it does not exist. */
+export async function logKeyCommand({ config, output }: Context): Promise<void> {
+  createDataDir(config.dataDir);
+  await write(output, `${formatVerifierKey(loadLogKey(config).verifierKey)}\n`);
+}

@@ -1,0 +1,129 @@
+import { MerkleTree, nodeHash } from './merkleTree.ts';
+import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
+
+// The tiles of https://c2sp.org/tlog-tiles: a tile of level 0 has the hashes of up to 256 consecutive leaves, each
+// hash of a tile above is the Merkle Tree Hash of a full tile of the level below.
+
+/** Hashes per full tile. */
+export const TILE_WIDTH = 256;
+/** Bytes per hash of a tile. */
+export const HASH_BYTES = 32;
+
+/** The first `width` hashes, from 1 to 256, of the tile at an index, from 0, of a level. */
+export type Tile = { level: number; index: number; width: number };
+
+/** A tile of hashes, or a bundle of the entries whose hashes are the tile of level 0. */
+export type TileOrEntries = { level: number | 'entries'; index: number; width: number };
+
+/** Reads a tile: its hashes, concatenated, `width` × 32 bytes. */
+export type ReadTile = (tile: Tile) => Buffer | Promise<Buffer>;
+
+/** The path of a tile, such as tile/0/x001/x234/067.p/5. */
+export function tilePath(level: TileOrEntries['level'], index: number, width: number): string {
+  const digits = `${index}`;
+  const groups = digits.padStart(3 * Math.ceil(digits.length / 3), '0').match(/\d{3}/g) as string[];
+  const last = groups.pop();
+  const partial = width === TILE_WIDTH ? '' : `.p/${width}`;
+  return `tile/${level}/${groups.map((group) => `x${group}/`).join('')}${last}${partial}`;
+}
+
+const TILE_PATH = /^tile\/(entries|\d{1,2})\/((?:x\d{3}\/){0,5})(\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
+const MAX_LEVEL = 63;
+
+/** Parses the path of a tile; undefined if it is not the one that tilePath writes. */
+export function parseTilePath(text: string): TileOrEntries | undefined {
+  const [isPath, level, groups = '', last, width] = TILE_PATH.exec(text) ?? [];
+  if (!isPath) return undefined;
+  const tile: TileOrEntries = {
+    level: level === 'entries' ? level : Number(level),
+    index: Number(groups.replace(/[x/]/g, '') + last),
+    width: Number(width ?? TILE_WIDTH),
+  };
+  const isTile = tile.level === 'entries' || tile.level <= MAX_LEVEL;
+  return isTile && Number.isSafeInteger(tile.index) && tilePath(tile.level, tile.index, tile.width) === text
+    ? tile
+    : undefined;
+}
+
+/** The width of a tile in the tree of `size` leaves; 0 if that tree does not have the tile. */
+export function tileWidth(level: number, index: number, size: number): number {
+  const hashes = Math.floor(size / TILE_WIDTH ** level);
+  return Math.max(0, Math.min(hashes - index * TILE_WIDTH, TILE_WIDTH));
+}
+
+/** The Merkle Tree Hash over the hashes of a tile: if it is full, one hash of the level above. */
+export function rootOfTile(hashes: Buffer): string {
+  const tree = new MerkleTree();
+  for (let i = 0; i < hashes.length; i += HASH_BYTES) tree.append(hashes.toString('hex', i, i + HASH_BYTES));
+  return tree.root();
+}
+
+/** The Merkle Tree Hash of the tree of `size` leaves. */
+export async function rootFromTiles(size: number, read: ReadTile): Promise<string> {
+  if (size === 0) return new MerkleTree().root();
+  const [root] = await nodesFromTiles([{ start: 0, end: size }], size, read);
+  return root as string;
+}
+
+/** The inclusion proof of the leaf at `index`, from 0, in the tree of `size` leaves. */
+export function inclusionProofFromTiles(index: number, size: number, read: ReadTile): Promise<string[]> {
+  return nodesFromTiles(inclusionPath(index, size), size, read);
+}
+
+/** The consistency proof between the trees of `from` leaves, at least one, and of `to` leaves. */
+export function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
+  return nodesFromTiles(consistencyPath(from, to), to, read);
+}
+
+/** Hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree. */
+type Hashes = { tile: Tile; first: number; count: number };
+
+/**
+ * The Merkle Tree Hashes of ranges of leaves of the tree of `size` leaves. Each tile is read once, as wide as
+ * that tree has it.
+ */
+async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
+  const nodes = ranges.map((range) => perfectSubtrees(range).map((subtree) => hashesOf(subtree, size)));
+  const wanted = new Map(nodes.flat().map(({ tile }) => [pathOf(tile), tile]));
+  const tiles = new Map(
+    await Promise.all([...wanted].map(async ([path, tile]) => [path, await readWhole(tile, read)] as const)),
+  );
+  const rootOf = ({ tile, first, count }: Hashes): string => {
+    const hashes = tiles.get(pathOf(tile)) as Buffer;
+    return rootOfTile(hashes.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+  };
+  return nodes.map((subtrees) => subtrees.map(rootOf).reduceRight((right, left) => nodeHash(left, right)));
+}
+
+const pathOf = ({ level, index, width }: Tile): string => tilePath(level, index, width);
+
+async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
+  const hashes = await read(tile);
+  if (hashes.length !== tile.width * HASH_BYTES)
+    throw new RangeError(`${pathOf(tile)} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`);
+  return hashes;
+}
+
+/** The perfect subtrees that a node of a proof is hashed from, from the left, the largest first. */
+function perfectSubtrees({ start, end }: Leaves): Leaves[] {
+  const subtrees: Leaves[] = [];
+  for (let from = start; from < end; ) {
+    let leaves = 1;
+    while (from + leaves * 2 <= end) leaves *= 2;
+    subtrees.push({ start: from, end: from + leaves });
+    from += leaves;
+  }
+  return subtrees;
+}
+
+/** Where the hashes of a perfect subtree are: the highest level that has them. */
+function hashesOf({ start, end }: Leaves, size: number): Hashes {
+  let [level, first, count] = [0, start, end - start];
+  while (count >= TILE_WIDTH) [level, first, count] = [level + 1, first / TILE_WIDTH, count / TILE_WIDTH];
+  const index = Math.floor(first / TILE_WIDTH);
+  return {
+    tile: { level, index, width: tileWidth(level, index, size) },
+    first: first - index * TILE_WIDTH,
+    count,
+  };
+}

@@ -1,0 +1,47 @@
+import type { KeyObject } from 'node:crypto';
+import { MerkleTree } from '../merkle/merkleTree.ts';
+import { decodeHash, decodeNumber, encodeHash } from './encoding.ts';
+import { NotVerified } from './notVerified.ts';
+import { openNote, signNote, splitNote, type VerifierKey } from './signedNote.ts';
+
+// Checkpoints of a transparency log: https://c2sp.org/tlog-checkpoint
+
+/** A log of `size` events, and the root of its Merkle tree in hexadecimal. */
+export type TreeHead = { size: number; root: string };
+
+/** What a checkpoint states: the log named `origin` has had this size and root. */
+export type SignedCheckpoint = TreeHead & { origin: string };
+
+/** The checkpoint of a log, signed with its key under the name of its origin. */
+export function signCheckpoint(
+  { size, root }: TreeHead,
+  { origin, key }: { origin: string; key: KeyObject },
+): string {
+  return signNote(`${origin}\n${size}\n${encodeHash(root)}\n`, { name: origin, key });
+}
+
+/**
+ * What a checkpoint states, signed with this key, whose name is the origin. Lines after the root are ignored.
+ * @throws NotVerified
+ */
+export function openCheckpoint(note: string, key: VerifierKey): SignedCheckpoint {
+  const checkpoint = parseCheckpoint(openNote(note, [key]));
+  if (checkpoint.origin !== key.name)
+    throw new NotVerified(`the checkpoint is of the log ${checkpoint.origin}, not of ${key.name}`);
+  return checkpoint;
+}
+
+/** What a checkpoint states, without verifying its signatures. @throws NotVerified if it is malformed */
+export function readUnverifiedCheckpoint(note: string): SignedCheckpoint {
+  return parseCheckpoint(splitNote(note).text);
+}
+
+function parseCheckpoint(text: string): SignedCheckpoint {
+  const [origin = '', size, root, ...extensions] = text.slice(0, -1).split('\n');
+  if (origin === '' || size === undefined || root === undefined || extensions.includes(''))
+    throw new NotVerified('the note is not a checkpoint');
+  const head = { size: decodeNumber(size, 'the size'), root: decodeHash(root) };
+  if (head.size === 0 && head.root !== new MerkleTree().root())
+    throw new NotVerified('the checkpoint has size 0, and not the root of an empty log');
+  return { origin, ...head };
+}

@@ -1,0 +1,42 @@
+import { NotVerified } from './notVerified.ts';
+
+// What the formats of https://c2sp.org have in common. Each value has one encoding; others are refused.
+
+const HASH_BYTES = 32;
+
+/** Decodes text of a note or proof. @throws NotVerified if it is not UTF-8 */
+export function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new NotVerified('the text is not UTF-8');
+  }
+}
+
+/** Base64 of RFC 4648 section 4. @throws NotVerified that names what it is */
+export function decodeBase64(text: string, what: string): Buffer {
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.toString('base64') !== text) throw new NotVerified(`${what} is not Base64`);
+  return bytes;
+}
+
+/** A hash in lower-case hexadecimal, as everywhere in the code, from Base64. @throws NotVerified */
+export function decodeHash(text: string): string {
+  const bytes = decodeBase64(text, 'a hash');
+  if (bytes.length !== HASH_BYTES)
+    throw new NotVerified(`a hash has ${bytes.length} bytes, not ${HASH_BYTES}`);
+  return bytes.toString('hex');
+}
+
+/** A hash in Base64, from hexadecimal. */
+export function encodeHash(hash: string): string {
+  return Buffer.from(hash, 'hex').toString('base64');
+}
+
+/** A size or an index in decimal digits. @throws NotVerified that names what it is */
+export function decodeNumber(text: string, what: string): number {
+  if (!/^(0|[1-9]\d*)$/.test(text)) throw new NotVerified(`${what} is not a number`);
+  const number = Number(text);
+  if (!Number.isSafeInteger(number)) throw new NotVerified(`${what} is too large`);
+  return number;
+}

@@ -1,0 +1,7 @@
+/**
+ * A text is malformed, is not signed by the expected key, or does not prove what it states. The message says
+ * which.
+ */
+export class NotVerified extends Error {
+  override readonly name = 'NotVerified';
+}

@@ -1,0 +1,107 @@
+import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
+import { decodeBase64 } from './encoding.ts';
+import { NotVerified } from './notVerified.ts';
+
+// Signed notes with Ed25519 signatures: https://c2sp.org/signed-note
+
+/** A public key by which notes are verified. `id` is eight hexadecimal digits. */
+export type VerifierKey = { name: string; id: string; publicKey: KeyObject };
+
+const ED25519 = 0x01;
+const MAX_NOTE_BYTES = 1_000_000;
+const MAX_SIGNATURES = 100;
+const KEY_ID_BYTES = 4;
+
+/** What a key name must be, for messages. */
+export const KEY_NAME_RULE = 'without spaces, plus signs and control characters';
+
+/** Whether a text can be the name of a key. */
+export function isKeyName(text: string): boolean {
+  return text !== '' && text.isWellFormed() && !/[\p{White_Space}\p{Cc}+]/u.test(text);
+}
+
+/** The verifier key of an Ed25519 key pair. */
+export function verifierKeyOf(name: string, key: KeyObject): VerifierKey {
+  const publicKey = key.type === 'private' ? createPublicKey(key) : key;
+  const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(publicKey)]);
+  return { name, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
+}
+
+/** The text of a verifier key (vkey), such as example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k. */
+export function formatVerifierKey({ name, id, publicKey }: VerifierKey): string {
+  return `${name}+${id}+${encodedKey(publicKey).toString('base64')}`;
+}
+
+/** Parses the text of a verifier key. @throws NotVerified */
+export function parseVerifierKey(text: string): VerifierKey {
+  const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text) ?? [];
+  if (!isKeyName(name)) throw new NotVerified('the key must be a verifier key: NAME+ID+KEY');
+  const encoded = decodeBase64(base64, 'the verifier key');
+  if (encoded[0] !== ED25519 || encoded.length !== 33)
+    throw new NotVerified('the verifier key is not an Ed25519 key');
+  const x = encoded.subarray(1).toString('base64url');
+  const key = verifierKeyOf(name, createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }));
+  if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
+  return key;
+}
+
+/** The signature type and the public key. */
+function encodedKey(publicKey: KeyObject): Buffer {
+  const { x } = publicKey.export({ format: 'jwk' });
+  return Buffer.concat([Buffer.of(ED25519), Buffer.from(x as string, 'base64url')]);
+}
+
+/** Signs a text, which ends with a line feed. Always the same note: Ed25519 is deterministic. */
+export function signNote(text: string, { name, key }: { name: string; key: KeyObject }): string {
+  if (!isNoteText(text) || !isKeyName(name)) throw new TypeError('the text or the key name is malformed');
+  const { id } = verifierKeyOf(name, key);
+  const signature = Buffer.concat([Buffer.from(id, 'hex'), sign(null, Buffer.from(text), key)]);
+  return `${text}\n— ${name} ${signature.toString('base64')}\n`;
+}
+
+/**
+ * The text of a note that at least one of these keys has signed. Signatures of other keys are ignored; each one
+ * of these keys must be valid. @throws NotVerified
+ */
+export function openNote(note: string, keys: readonly VerifierKey[]): string {
+  const { text, signatures } = splitNote(note);
+  let isSigned = false;
+  for (const { name, id, signature } of signatures) {
+    for (const key of keys) {
+      if (key.name !== name || key.id !== id) continue;
+      if (!verify(null, Buffer.from(text), key.publicKey, signature))
+        throw new NotVerified(`the signature of ${name} is invalid`);
+      isSigned = true;
+    }
+  }
+  if (!isSigned)
+    throw new NotVerified(`no signature is by ${keys.map(({ name, id }) => `${name}+${id}`).join()}`);
+  return text;
+}
+
+type Signature = { name: string; id: string; signature: Buffer };
+
+/** The text and the signatures of a note, none of them verified. @throws NotVerified if it is malformed */
+export function splitNote(note: string): { text: string; signatures: Signature[] } {
+  if (Buffer.byteLength(note) > MAX_NOTE_BYTES) throw new NotVerified('the note is too large');
+  const end = note.lastIndexOf('\n\n') + 1;
+  const [text, rest] = [note.slice(0, end), note.slice(end + 1)];
+  if (!isNoteText(text) || !rest.endsWith('\n')) throw new NotVerified('the text is not a signed note');
+  const lines = rest.slice(0, -1).split('\n');
+  if (lines.length > MAX_SIGNATURES) throw new NotVerified('the note has too many signatures');
+  return { text, signatures: lines.map(parseSignature) };
+}
+
+function parseSignature(line: string): Signature {
+  const [, name = '', base64 = ''] = /^— ([^ ]+) ([^ ]+)$/u.exec(line) ?? [];
+  if (!isKeyName(name)) throw new NotVerified('a line of the note is not a signature');
+  const bytes = decodeBase64(base64, 'a signature');
+  if (bytes.length <= KEY_ID_BYTES) throw new NotVerified('a signature is too short');
+  return { name, id: bytes.toString('hex', 0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) };
+}
+
+/** Whether a text can be that of a note: it ends with a line feed, and has no other control character of ASCII. */
+function isNoteText(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what notes must not have
+  return text.endsWith('\n') && text.isWellFormed() && !/[\0-\x09\x0b-\x1f]/.test(text);
+}

@@ -1,0 +1,41 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
+  const DATA_DIR = join(tempDir(), 'data');
+  const env = { DATA_DIR, LOG_ORIGIN: 'plants.example/log' };
+  const vkey = succeeded(await runCli(['log-key'], env));
+  expect(vkey).toMatch(/^plants\.example\/log\+[\da-f]{8}\+AQ?[\w+/]+=*\n$/);
+  expect(succeeded(await runCli(['log-key'], env))).toBe(vkey);
+  expect(readdirSync(DATA_DIR)).toEqual(['log-key.json']);
+  expect(statSync(join(DATA_DIR, 'log-key.json')).mode & 0o777).toBe(0o600);
+  const other = succeeded(await runCli(['log-key'], { ...env, LOG_ORIGIN: 'plants.example/log2' }));
+  expect(other.split('+')[2]).toBe(vkey.split('+')[2]); // the same key under another name has another ID
+  expect(other.split('+')[1]).not.toBe(vkey.split('+')[1]);
+});
+
+test('npm run log-key prints the key that the service has created at its start', async () => {
+  const { dir } = await startService();
+  const { x } = JSON.parse(readFileSync(join(dir, 'log-key.json'), 'utf8'));
+  const [origin, , key = ''] = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).split('+');
+  expect(origin).toBe('urn:plant-store');
+  expect(Buffer.from(key, 'base64')).toEqual(Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')]));
+  expect(readFileSync(join(dir, 'key.json'), 'utf8')).not.toContain(x);
+});
+
+test('npm run log-key refuses a file with another key, and leaves it unchanged', async () => {
+  const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const content = JSON.stringify(privateKey.export({ format: 'jwk' }));
+  writeFileSync(LOG_KEY_FILE, content, { mode: 0o600 });
+  expectRefused(
+    await runCli(['log-key'], { LOG_KEY_FILE }),
+    /cannot use the key file .*: its key type is not/,
+  );
+  expect(readFileSync(LOG_KEY_FILE, 'utf8')).toBe(content);
+});

@@ -1,0 +1,204 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { consistencyPath, inclusionPath, type Leaves } from '../../src/merkle/proofs.ts';
+import {
+  consistencyProofFromTiles,
+  inclusionProofFromTiles,
+  parseTilePath,
+  type ReadTile,
+  rootFromTiles,
+  rootOfTile,
+  tilePath,
+  tileWidth,
+} from '../../src/merkle/tiles.ts';
+import { MTH, PATH, PROOF } from './rfc9162.ts';
+
+const LARGEST = 256 ** 2 + 2 * 256 + 3;
+const LEAVES = Array.from({ length: LARGEST }, (_, i) => leafHash(`${i}`));
+/** All hashes of each level of tiles, by the definition: each is the root of 256 of the level below. */
+const LEVELS = [LEAVES, above(LEAVES), above(above(LEAVES))];
+
+/** Sizes around powers of 256 and their multiples, and any others. */
+const someSize = fc.oneof(
+  fc.constantFrom(1, 2, 255, 256, 257, 511, 512, 513, 65_280, 65_535, 65_536, 65_537, 65_792, LARGEST),
+  fc.integer({ min: 1, max: LARGEST }),
+);
+const twoSizes = fc.tuple(someSize, someSize).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
+
+describe('the path of a tile', () => {
+  test.each([
+    ['tile/0/000', 0, 0, 256],
+    ['tile/0/x001/x234/067', 0, 1_234_067, 256],
+    ['tile/0/x001/x234/067.p/5', 0, 1_234_067, 5],
+    ['tile/63/999.p/255', 63, 999, 255],
+    ['tile/entries/x001/000.p/1', 'entries', 1_000, 1],
+    ['tile/1/x009/x007/x199/x254/x740/991', 1, Number.MAX_SAFE_INTEGER, 256],
+  ] as const)('%s is that of C2SP', (path, level, index, width) => {
+    expect(tilePath(level, index, width)).toBe(path);
+    expect(parseTilePath(path)).toEqual({ level, index, width });
+  });
+
+  test.each([
+    ...[
+      '',
+      'tile',
+      'tile/0',
+      'tile/0/',
+      '/tile/0/000',
+      'tile/0/000/',
+      'tile/0/000\n',
+      'tile/0/000 ',
+      'TILE/0/000',
+    ],
+    ...[
+      'tile/00/000',
+      'tile/01/000',
+      'tile/64/000',
+      'tile/-1/000',
+      'tile/1.5/000',
+      'tile/data/000',
+      'tile/x0/000',
+    ],
+    ...['tile/0/0', 'tile/0/0000', 'tile/0/x000/000', 'tile/0/001/000', 'tile/0/x001', 'tile/0/x001/x000'],
+    ...['tile/0/x1/000', 'tile/0/００0', 'tile/0/../000', 'tile/0/x009/x007/x199/x254/x740/992'],
+    ...['tile/0/x001/x000/x000/x000/x000/x000/000', 'tile/0/000.p', 'tile/0/000.p/', 'tile/0/000.p/0'],
+    ...['tile/0/000.p/256', 'tile/0/000.p/01', 'tile/0/000.p/1.p/1', 'tile/0/000.P/1', 'tile/0/x001.p/5/000'],
+  ])('is not %j', (path) => {
+    expect(parseTilePath(path)).toBeUndefined();
+  });
+
+  test('can be parsed for every tile', () => {
+    const level = fc.oneof(fc.constant('entries' as const), fc.nat(63));
+    fc.assert(
+      fc.property(level, fc.maxSafeNat(), fc.integer({ min: 1, max: 256 }), (level, index, width) => {
+        expect(parseTilePath(tilePath(level, index, width))).toEqual({ level, index, width });
+      }),
+    );
+  });
+});
+
+test('a tree of 70 000 leaves has the tiles that C2SP names', () => {
+  const widths = [0, 1, 2].map((level) =>
+    Array.from({ length: 300 }, (_, index) => tileWidth(level, index, 70_000)).filter((width) => width > 0),
+  );
+  expect(widths).toEqual([[...Array(273).fill(256), 112], [256, 17], [1]]);
+  expect([0, 1, 2].map((level) => tileWidth(level, 0, 256))).toEqual([256, 1, 0]);
+});
+
+test('the root from tiles equals that of all leaves, for sizes around powers of 256', async () => {
+  const tree = new MerkleTree();
+  expect(await rootFromTiles(0, tilesOf(0))).toBe(tree.root());
+  for (const leaf of LEAVES) {
+    tree.append(leaf);
+    const isNear = [0, 1, 255].includes(tree.size % 256) && (tree.size < 1_000 || tree.size > 65_000);
+    if (isNear) expect(await rootFromTiles(tree.size, tilesOf(tree.size))).toBe(tree.root());
+  }
+  expect(tree.size).toBe(LARGEST);
+});
+
+describe('a proof from tiles', () => {
+  test('equals the definition, for every leaf of small trees', async () => {
+    const texts = Array.from({ length: 20 }, (_, i) => `${i}`);
+    for (let size = 1; size <= texts.length; size++) {
+      const first = texts.slice(0, size);
+      expect(await rootFromTiles(size, tilesOf(size))).toBe(MTH(first));
+      for (let index = 0; index < size; index++) {
+        expect(await inclusionProofFromTiles(index, size, tilesOf(size))).toEqual(PATH(index, first));
+        expect(await consistencyProofFromTiles(index + 1, size, tilesOf(size))).toEqual(
+          PROOF(index + 1, first),
+        );
+      }
+    }
+  });
+
+  test('of inclusion equals the one from all leaves', async () => {
+    const place = someSize.chain((size) => fc.tuple(fc.nat(size - 1), fc.constant(size)));
+    await fc.assert(
+      fc.asyncProperty(place, async ([index, size]) => {
+        const proof = await inclusionProofFromTiles(index, size, tilesOf(size));
+        expect(proof).toEqual(inclusionPath(index, size).map(rootOf));
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  test('of consistency equals the one from all leaves', async () => {
+    await fc.assert(
+      fc.asyncProperty(twoSizes, async ([from, to]) => {
+        const proof = await consistencyProofFromTiles(from, to, tilesOf(to));
+        expect(proof).toEqual(consistencyPath(from, to).map(rootOf));
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  test('reads each tile once, as wide as the tree has it, and at most two per level', async () => {
+    await fc.assert(
+      fc.asyncProperty(twoSizes, async ([from, to]) => {
+        for (const prove of [
+          (read: ReadTile) => consistencyProofFromTiles(from, to, read),
+          (read: ReadTile) => inclusionProofFromTiles(from - 1, to, read),
+        ]) {
+          const read: string[] = [];
+          await prove((tile) => {
+            read.push(tilePath(tile.level, tile.index, tile.width));
+            return tilesOf(to)(tile);
+          });
+          expect(new Set(read).size).toBe(read.length);
+          for (const level of [0, 1, 2])
+            expect(read.filter((path) => path.startsWith(`tile/${level}/`)).length).toBeLessThanOrEqual(2);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test('of a tree with 2^53 - 1 leaves needs no more than 14 tiles', async () => {
+    const size = Number.MAX_SAFE_INTEGER;
+    let tiles = 0;
+    const read: ReadTile = ({ width }) => {
+      tiles++;
+      return Buffer.alloc(32 * width);
+    };
+    const proof = await inclusionProofFromTiles(size - 2 ** 40, size, read);
+    expect(proof).toHaveLength(inclusionPath(size - 2 ** 40, size).length);
+    expect(tiles).toBeLessThanOrEqual(14);
+  });
+
+  test.each([0, 31, 32, 3 * 32])('fails if a tile of two hashes has %i bytes', async (bytes) => {
+    await expect(rootFromTiles(2, () => Buffer.alloc(bytes))).rejects.toThrow(
+      `tile/0/000.p/2 has ${bytes} bytes, not 64`,
+    );
+  });
+
+  test('fails if a tile cannot be read', async () => {
+    const unavailable = async () => {
+      throw new Error('unavailable');
+    };
+    await expect(rootFromTiles(300, unavailable)).rejects.toThrow('unavailable');
+  });
+});
+
+/** Reads the tiles of the tree of `size` leaves; fails for one that it does not have. */
+function tilesOf(size: number): ReadTile {
+  return ({ level, index, width }) => {
+    const hashes = (LEVELS[level] ?? []).slice(0, Math.floor(size / 256 ** level));
+    const tile = hashes.slice(index * 256, (index + 1) * 256);
+    if (width !== tile.length || width === 0)
+      throw new Error(`there is no tile ${level}/${index}.p/${width}`);
+    return Buffer.from(tile.join(''), 'hex');
+  };
+}
+
+function above(hashes: readonly string[]): string[] {
+  return Array.from({ length: Math.floor(hashes.length / 256) }, (_, i) =>
+    rootOfTile(Buffer.from(hashes.slice(256 * i, 256 * (i + 1)).join(''), 'hex')),
+  );
+}
+
+function rootOf({ start, end }: Leaves): string {
+  const tree = new MerkleTree();
+  for (const leaf of LEAVES.slice(start, end)) tree.append(leaf);
+  return tree.root();
+}
