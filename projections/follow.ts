@@ -1,6 +1,6 @@
 import type { BaseLogger } from 'pino';
 import {
-  type EventStore,
+  type EventLog,
   InvalidEvent,
   LogReplaced,
   NO_LOG_ID,
@@ -10,11 +10,7 @@ import {
 } from '../src/eventStore/eventStore.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../src/time/sleep.ts';
 import type { View } from './view.ts';
-
-/** The view has not reached a position in time, or has halted. The message is for clients. */
-export class ViewBehind extends Error {
-  override readonly name = 'ViewBehind';
-}
+import { ViewBehind, Waiting } from './waiting.ts';
 
 /**
  * How far a view has caught up: events applied since it started, its position, and that of the end of the
@@ -23,16 +19,16 @@ export class ViewBehind extends Error {
 export type Progress = { events: number; position: Position; end: Position };
 
 type Options = {
-  store: EventStore;
+  store: EventLog;
   view: View;
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
+  /** Applied events are saved after so many milliseconds. */
+  saveIntervalMs?: number;
   logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
 };
 
-/** How long `reached` waits, in milliseconds. */
-export const REACHED_TIMEOUT_MS = 5_000;
 /** Applied events are saved together: so many, or with so much JSON, or after so many milliseconds. */
 const SAVE_BATCH = 10_000;
 const SAVE_BATCH_CHARACTERS = 16 * 1024 * 1024;
@@ -66,13 +62,13 @@ export class Follower {
   #unavailable: string | undefined;
   /** Aborts to end the wait before another attempt. */
   #waking = new AbortController();
-  #waiting = new Set<() => void>();
+  readonly #waiting = new Waiting();
   readonly #running: Promise<void>;
 
   constructor(options: Options) {
     this.#options = options;
     this.view = options.view;
-    this.#saver = new Saver(options.view, options.logger);
+    this.#saver = new Saver(options.view, options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
     this.view.onDamage = () => {
       if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
       this.#damaged.abort();
@@ -102,22 +98,7 @@ export class Follower {
     };
     if (isReached()) return;
     if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
-    await new Promise<void>((resolve, reject) => {
-      const done = (): void => {
-        this.#waiting.delete(check);
-        clearTimeout(timer);
-      };
-      const check = (): void => {
-        if (!isReached()) return;
-        done();
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        done();
-        reject(new ViewBehind('The plant list is not up to date yet; retry.'));
-      }, REACHED_TIMEOUT_MS);
-      this.#waiting.add(check);
-    });
+    await this.#waiting.until(isReached, 'The plant list is not up to date yet; retry.');
   }
 
   /** To be called when the event store has stored an event: it is available, if it was not before. */
@@ -173,7 +154,7 @@ export class Follower {
         onProgress?.({ events: applied, position, end: caughtUp ? position : end });
         if (caughtUp) this.#goLive(from);
       }
-      for (const check of this.#waiting) check();
+      this.#waiting.check();
       await this.#saver.saveIfDue(signal);
     }
   }
@@ -181,17 +162,27 @@ export class Follower {
   /** A view of another log, or of a log that has lost events that the view has applied, is reset. */
   async #bind(): Promise<void> {
     const { store, view, logger } = this.#options;
-    const { logId, position, eventId } = view.applied;
+    const { logId, eventId } = view.applied;
     const current = await store.logId();
-    if (logId === current && (eventId === '' || (await store.readEvent(position))?.id === eventId)) return;
-    const mismatch =
-      logId === current ? 'the log has lost events, as after a restore' : 'it belongs to another log';
+    const mismatch = await this.#mismatch(current);
+    if (mismatch === undefined) return;
     const reason = eventId === '' ? view.replaced : mismatch;
     if (reason) logger.warn({ view: view.name, reason }, 'rebuilding view');
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;
     await view.reset(current);
+  }
+
+  /** Why the view does not fit the log with this ID; undefined if it does. */
+  async #mismatch(current: string): Promise<string | undefined> {
+    const { store, view } = this.#options;
+    const { logId, position, eventId } = view.applied;
+    if (logId !== current) return 'it belongs to another log';
+    if (eventId === '') return undefined;
+    if ((await store.readEvent(position))?.id !== eventId)
+      return 'the log has lost events, as after a restore';
+    return view.mismatch?.(store);
   }
 
   #apply(events: readonly RecordedEvent[]): void {
@@ -248,15 +239,17 @@ export class Follower {
 class Saver {
   readonly #view: View;
   readonly #logger: Options['logger'];
+  readonly #intervalMs: number;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   /** The save under way. */
   #saving: Promise<void> | undefined;
   #isStopped = false;
 
-  constructor(view: View, logger: Options['logger']) {
+  constructor(view: View, logger: Options['logger'], intervalMs: number) {
     this.#view = view;
     this.#logger = logger;
+    this.#intervalMs = intervalMs;
   }
 
   /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
@@ -284,7 +277,7 @@ class Saver {
   #schedule(): void {
     if (this.#saving || this.#view.unsaved === 0 || this.#isStopped) return;
     if (this.#batches >= 1 && this.#failures === 0) this.#save();
-    else this.#timer ??= setTimeout(() => this.#save(), SAVE_INTERVAL_MS).unref();
+    else this.#timer ??= setTimeout(() => this.#save(), this.#intervalMs).unref();
   }
 
   #save(): void {

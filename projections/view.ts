@@ -1,4 +1,4 @@
-import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+import type { EventLog, Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
 
 /** How far a view has come: the position and ID of an event, in the log with this ID. */
 export type Checkpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
@@ -28,6 +28,11 @@ export interface View {
    * before it applied
    */
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void;
+  /**
+   * What contradicts a log that has the event at the view's checkpoint; undefined if nothing does. Called
+   * before the view follows the log. @throws StoreUnavailable
+   */
+  mismatch?(log: EventLog): Promise<string | undefined>;
   /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
   save(): Promise<void>;
   /** Empties the view; from now on it belongs to the log with this ID. */

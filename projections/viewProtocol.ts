@@ -7,7 +7,7 @@ import type { ViewFormat } from './viewDatabase.ts';
 export const NO_CHECKPOINT: Checkpoint = { logId: '', position: START, eventId: '' };
 
 /** A row: the values of the format's `insert`. */
-export type Row = readonly (string | bigint)[];
+export type Row = readonly (string | bigint | Uint8Array | null)[];
 
 export type ThreadData = { file: string; format: ViewFormat };
 

@@ -13,6 +13,9 @@ export const VIEWS = {
   },
 };
 
+/** The Merkle tree's file. It is opened by its own thread, and `rebuild` rebuilds it, too. */
+export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
+
 /** The open views, by name. */
 export type Views = {
   readonly [Name in keyof typeof VIEWS]: Awaited<ReturnType<(typeof VIEWS)[Name]['open']>>;

@@ -53,6 +53,7 @@ const Settings = Type.Object(
     SKIP_EVENTS: Type.Optional(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
+    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
@@ -83,6 +84,8 @@ export type Config = Readonly<{
   /** The name of the log in its checkpoints, and of its key. */
   logOrigin: string;
   skipEvents: ReadonlySet<string>;
+  /** Whether the Merkle tree of the log is maintained. */
+  merkleTree: boolean;
   logLevel: Settings['LOG_LEVEL'];
 }>;
 
@@ -129,6 +132,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     logKeyFile,
     logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
+    merkleTree: settings.MERKLE_TREE === 'on',
     logLevel: settings.LOG_LEVEL,
   });
 }

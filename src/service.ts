@@ -2,8 +2,9 @@ import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import type { FastifyBaseLogger } from 'fastify';
 import { Follower, type Progress } from '../projections/follow.ts';
+import { LogTree } from '../projections/merkleTree/logTree.ts';
 import { ReadYourWrites } from '../projections/readYourWrites.ts';
-import { openViews } from '../projections/views.ts';
+import { merkleTreeFile, openViews } from '../projections/views.ts';
 import { buildApp } from './api/app.ts';
 import type { Config } from './config.ts';
 import { lockDataDir } from './disk/dataDir.ts';
@@ -68,12 +69,22 @@ export async function startService(
         }),
     );
     for (const follower of followers) resources.defer(() => follower.stop());
+    const tree = config.merkleTree
+      ? await LogTree.start({
+          file: merkleTreeFile(config.dataDir),
+          location: config,
+          logger,
+          onProgress: progressOf('merkleTree'),
+        })
+      : undefined;
+    if (tree) resources.defer(() => tree.close());
 
     const app = await buildApp({
       store,
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
+      tree,
       verifyToken,
       corsOrigins: config.corsOrigins,
       source: config.source,

@@ -41,16 +41,23 @@ export async function openStore(
       });
 }
 
+type OpenLogOptions = {
+  logger: Logger;
+  /** Whether EventStoreDB may be unavailable at first; false by default. */
+  mayBeUnavailable?: boolean;
+} & ReadOptions;
+
 /**
  * Opens the log for reading, beside a server that may be running. @throws Error with a message for the
  * operator
  */
 export async function openLog(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, ...options }: { logger: Logger } & ReadOptions,
+  { logger, mayBeUnavailable = false, ...options }: OpenLogOptions,
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });
+  if (mayBeUnavailable) return store;
   try {
     await store.lastPosition(); // a subscription would wait for the server for ever
     return store;

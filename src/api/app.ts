@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
+import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
 import { CloudEvent } from '../audit/cloudEvent.ts';
@@ -22,6 +23,8 @@ export type Dependencies = {
   readYourWrites: ReadYourWrites;
   /** Of every view: /health/ready depends on all of them. */
   followers: readonly Follower[];
+  /** The Merkle tree of the log; without it there are no routes for it. */
+  tree?: LogTree | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
   /** The URI of this store, `source` of its CloudEvents. */

@@ -1,5 +1,5 @@
-import { ViewBehind } from '../../projections/follow.ts';
 import { ViewDamaged } from '../../projections/viewFile.ts';
+import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';

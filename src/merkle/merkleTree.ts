@@ -20,17 +20,36 @@ export function nodeHash(left: string, right: string): string {
 /** 0x01, left, right; reused for each node. */
 const NODE = Buffer.alloc(65, 1);
 
+/** Gets the root of a perfect subtree of 2^height leaves. */
+type Completed = (root: string, height: number) => void;
+
 /** An append-only Merkle tree; with `size` leaves it holds at most log2(size) + 1 hashes. */
 export class MerkleTree {
-  size = 0;
+  size: number;
   /** The roots of the perfect subtrees, from the largest to the smallest. */
-  readonly #perfect: string[] = [];
+  readonly #perfect: string[];
 
-  append(leaf: string): void {
+  /** By default it is empty. */
+  constructor(size = 0, perfect: readonly string[] = []) {
+    this.size = size;
+    this.#perfect = [...perfect];
+  }
+
+  /** The roots of the perfect subtrees that the leaves consist of, from the largest to the smallest. */
+  get perfect(): readonly string[] {
+    return this.#perfect;
+  }
+
+  /** Calls `completed` for each perfect subtree that the leaf completes, first for the leaf itself. */
+  append(leaf: string, completed?: Completed): void {
     let node = leaf;
+    let height = 0;
+    completed?.(node, height);
     // Each trailing 1 bit of the size is a subtree as large as the one that is being completed.
-    for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2)
+    for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) {
       node = nodeHash(this.#perfect.pop() as string, node);
+      completed?.(node, ++height);
+    }
     this.#perfect.push(node);
     this.size++;
   }

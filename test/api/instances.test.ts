@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { REACHED_TIMEOUT_MS } from '../../projections/follow.ts';
+import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';

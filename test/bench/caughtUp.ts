@@ -1,4 +1,5 @@
-import { type Follower, ViewBehind } from '../../projections/follow.ts';
+import type { Follower } from '../../projections/follow.ts';
+import { ViewBehind } from '../../projections/waiting.ts';
 import type { Position } from '../../src/eventStore/eventStore.ts';
 
 /** Resolves when a view has reached a position, without a timeout. */

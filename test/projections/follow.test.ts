@@ -4,15 +4,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import {
-  Follower,
-  type Progress,
-  REACHED_TIMEOUT_MS,
-  SAVE_INTERVAL_MS,
-  ViewBehind,
-} from '../../projections/follow.ts';
+import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { ReadYourWrites } from '../../projections/readYourWrites.ts';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/waiting.ts';
 import {
   type Batch,
   type EventStore,

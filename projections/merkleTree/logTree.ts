@@ -1,0 +1,205 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { BaseLogger } from 'pino';
+import { type EventLog, type Position, START } from '../../src/eventStore/eventStore.ts';
+import { HASH_BYTES, type Tile } from '../../src/merkle/tiles.ts';
+import { type LogLocation, openLog } from '../../src/stores.ts';
+import { backOff, finishedWithin } from '../../src/time/sleep.ts';
+import type { Progress } from '../follow.ts';
+import { isDamage } from '../viewDatabase.ts';
+import { ViewBehind, Waiting } from '../waiting.ts';
+import { openTree } from './treeFile.ts';
+import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
+import type { SavedTree } from './treeView.ts';
+
+type Options = {
+  file: string;
+  location: LogLocation;
+  logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
+  onProgress: (progress: Progress) => void;
+};
+
+const MAX_RESTART_DELAY_MS = 30_000;
+/** `close` waits for the thread for so long, in milliseconds. */
+const CLOSE_TIMEOUT_MS = 3_000;
+
+/**
+ * The Merkle tree over all events of the log. A thread of its own follows the log and writes the tree's file;
+ * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
+ */
+export class LogTree {
+  /** The log as it is hashed, to read entries from: also of other writers each byte counts. */
+  readonly log: EventLog;
+  readonly #options: Options;
+  readonly #waiting = new Waiting();
+  #thread: Worker | undefined;
+  #saved: SavedTree | undefined;
+  /** The position at which the thread had caught up with the log; undefined until then. */
+  #caughtUpAt: Position | undefined;
+  #failure: string | undefined;
+  #failures = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #reader: ReturnType<typeof openTree> | undefined;
+  #isClosed = false;
+
+  /** Starts the thread, and does not wait for it. @throws Error with a message for the operator */
+  static async start(options: Options): Promise<LogTree> {
+    const { location, logger } = options;
+    return new LogTree(options, await openLog(location, { logger, exact: true, mayBeUnavailable: true }));
+  }
+
+  private constructor(options: Options, log: EventLog) {
+    this.#options = options;
+    this.log = log;
+    this.#startThread();
+  }
+
+  /** Why the tree cannot be read; undefined if it can. */
+  get notReady(): string | undefined {
+    if (this.#failure !== undefined) return `the Merkle tree has failed: ${this.#failure}`;
+    const position = this.#saved?.position ?? START;
+    return this.#caughtUpAt === undefined || position < this.#caughtUpAt
+      ? `the Merkle tree is catching up with the log, at position ${position}`
+      : undefined;
+  }
+
+  /** As of the last save. It only grows, unless the log is replaced. @throws ViewBehind until it has caught up */
+  get current(): SavedTree {
+    this.#assertReady();
+    return this.#saved as SavedTree;
+  }
+
+  /**
+   * Resolves once the saved tree has caught up with the log with this ID, and has the event at a position of it.
+   * @throws ViewBehind after five seconds
+   */
+  async reached(position: Position, logId?: string): Promise<void> {
+    const isReached = (): boolean =>
+      this.notReady === undefined &&
+      (logId === undefined || this.#saved?.logId === logId) &&
+      (this.#saved as SavedTree).position >= position;
+    if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE);
+  }
+
+  /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
+  readTile({ level, index, width }: Tile): Buffer | undefined {
+    const row = this.#read(({ tile }) => tile.get(level, index)) as { hashes: Uint8Array } | undefined;
+    if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
+    return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
+  }
+
+  /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
+  startOf(index: number): Position | undefined {
+    const row = this.#read(({ tile }) => tile.get(0, index)) as { startsAfter: Position } | undefined;
+    return row?.startsAfter;
+  }
+
+  /**
+   * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before
+   * its first event; undefined for START. @throws ViewBehind
+   */
+  tileOf(position: Position): { index: number; startsAfter: Position } | undefined {
+    type Row = { number: bigint; startsAfter: Position };
+    const row = this.#read(({ before }) => before.get(position)) as Row | undefined;
+    return row && { index: Number(row.number), startsAfter: row.startsAfter };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#restart);
+    this.#closeReader(); // first: the last one to close checkpoints
+    const thread = this.#thread;
+    if (thread) {
+      const exited = once(thread, 'exit');
+      this.#post({ close: true });
+      await finishedWithin(CLOSE_TIMEOUT_MS, exited);
+      await thread.terminate();
+    }
+    await this.log.close();
+  }
+
+  #startThread(): void {
+    const { file, location } = this.#options;
+    const { dataDir, eventStoreDb } = location;
+    const workerData: TreeThreadData = {
+      file,
+      location: eventStoreDb ? { dataDir, eventStoreDb } : { dataDir },
+    };
+    const thread = new Worker(new URL('./treeThread.ts', import.meta.url), { workerData });
+    this.#thread = thread;
+    thread.on('message', (message) => {
+      if (isTreeMessage(message)) this.#handle(message);
+    });
+    let reason = 'its thread has ended';
+    thread.on('error', (error: Error) => {
+      reason = error.message;
+    });
+    thread.on('exit', () => {
+      this.#thread = undefined;
+      if (!this.#isClosed) this.#handleFailure(reason);
+    });
+  }
+
+  #handleFailure(reason: string): void {
+    const delayMs = backOff(this.#failures++, MAX_RESTART_DELAY_MS);
+    this.#failure = reason;
+    this.#saved = undefined;
+    this.#caughtUpAt = undefined;
+    this.#closeReader();
+    this.#options.logger.error(
+      { view: 'merkleTree', reason, delayMs },
+      'the Merkle tree failed; restarting it',
+    );
+    this.#restart = setTimeout(() => this.#startThread(), delayMs).unref();
+  }
+
+  #handle(message: TreeMessage): void {
+    if ('log' in message) {
+      const { level, fields, message: text } = message.log;
+      this.#options.logger[level](fields, text);
+    } else if ('progress' in message) {
+      const { position, end } = message.progress;
+      if (position >= end) this.#caughtUpAt ??= position;
+      this.#options.onProgress(message.progress);
+    } else if ('reset' in message) {
+      this.#saved = message.reset;
+      this.#caughtUpAt = undefined;
+      this.#closeReader(); // its file may be gone
+    } else {
+      this.#saved = message.saved;
+    }
+    this.#failure = undefined;
+    if (this.notReady === undefined) this.#failures = 0;
+    this.#waiting.check();
+  }
+
+  #read<T>(query: (statements: ReturnType<typeof openTree>['statements']) => T): T {
+    this.#assertReady();
+    try {
+      this.#reader ??= openTree(this.#options.file);
+      return query(this.#reader.statements);
+    } catch (error) {
+      this.#closeReader();
+      if (!isDamage(error)) throw error;
+      this.#caughtUpAt = undefined;
+      this.#post({ discard: (error as Error).message });
+      throw new ViewBehind(NOT_UP_TO_DATE, { cause: error });
+    }
+  }
+
+  #assertReady(): void {
+    if (this.notReady !== undefined)
+      throw new ViewBehind(NOT_UP_TO_DATE, { cause: new Error(this.notReady) });
+  }
+
+  #closeReader(): void {
+    this.#reader?.db.close();
+    this.#reader = undefined;
+  }
+
+  #post(request: TreeRequest): void {
+    this.#thread?.postMessage(request);
+  }
+}
+
+const NOT_UP_TO_DATE = 'The Merkle tree is not up to date yet; retry.';

@@ -1,0 +1,162 @@
+import { leafText } from '../../src/audit/leaf.ts';
+import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { HASH_BYTES } from '../../src/merkle/tiles.ts';
+import type { Checkpoint, View } from '../view.ts';
+import { isDamage } from '../viewDatabase.ts';
+import { ViewDamaged } from '../viewFile.ts';
+import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
+import { ViewWriter } from '../viewWriter.ts';
+import { LogTiles } from './logTiles.ts';
+import { type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
+
+/** The saved tree: its size and root, up to a position of the log with this ID. */
+export type SavedTree = { logId: string; position: Position; size: number; root: string };
+
+/** Events per page when the last tile is compared with the log. */
+const PAGE_SIZE = 500;
+
+/**
+ * The view: the Merkle tree over all events of the log, also those that other views skip. It writes its file
+ * on the thread that uses it. Its root is never computed from bytes that are read later than at its start,
+ * when they are checked.
+ */
+export class MerkleTreeView implements View {
+  readonly name = 'merkleTree';
+  onDamage = () => {};
+  /** Called when the tree has been saved. */
+  onSaved = () => {};
+  /** Called when the tree has been emptied: it restarts from the beginning. */
+  onReset = () => {};
+  /** As of the last save. */
+  saved: SavedTree;
+  readonly unsavedCharacters = 0;
+  unsaved = 0;
+  replaced: string | undefined;
+  readonly #file: string;
+  readonly #writer: ViewWriter;
+  #tiles: LogTiles;
+  #logId: string;
+  #eventId: string;
+  #isClosed = false;
+
+  /** Opens the view in a file. @throws Error with a message for the operator */
+  static async open(file: string): Promise<MerkleTreeView> {
+    return new MerkleTreeView(file);
+  }
+
+  private constructor(file: string) {
+    this.#file = file;
+    this.#writer = new ViewWriter({ file, format: MERKLE_TREE });
+    this.replaced = this.#writer.replaced;
+    const { last, checkpoint } = this.#load();
+    this.#tiles = new LogTiles(last, checkpoint.position);
+    this.#logId = checkpoint.logId;
+    this.#eventId = checkpoint.eventId;
+    this.saved = this.#current;
+  }
+
+  get applied(): Checkpoint {
+    return { logId: this.#logId, position: this.#tiles.position, eventId: this.#eventId };
+  }
+
+  /** Every event is a leaf, so `skip` has no effect. */
+  apply(events: readonly RecordedEvent[]): void {
+    for (const event of events) {
+      this.#tiles.append(leafHash(leafText(event).text), event.position);
+      this.#eventId = event.id;
+    }
+    this.unsaved += events.length;
+  }
+
+  async save(): Promise<void> {
+    if (this.unsaved === 0) return;
+    this.#writer.add(this.#tiles.takeChanged().map(rowOf));
+    this.#done(this.#writer.handle({ save: this.applied }));
+    this.unsaved = 0;
+    this.saved = this.#current;
+    this.onSaved();
+  }
+
+  async reset(logId: string): Promise<void> {
+    this.#clear();
+    this.#done(this.#writer.handle({ reset: logId }));
+    this.#logId = logId;
+    this.saved = this.#current;
+    this.onReset();
+  }
+
+  /** Whether the events of the last tile are those of the log. @throws StoreUnavailable */
+  async mismatch(log: EventLog): Promise<string | undefined> {
+    const { hashes, startsAfter } = this.#tiles.lastTile;
+    const { position } = this.#tiles;
+    const leaves: string[] = [];
+    for (let [after, isEnd] = [startsAfter, false]; after < position && !isEnd; ) {
+      const page = await log.readAll({ after, limit: PAGE_SIZE });
+      for (const event of page.events)
+        if (event.position <= position) leaves.push(leafHash(leafText(event).text));
+      ({ position: after, isEnd } = page);
+    }
+    return leaves.join('') === hashes.toString('hex')
+      ? undefined
+      : `its last ${hashes.length / HASH_BYTES} leaves are not those of the log`;
+  }
+
+  /** Removes the file, which turned out to be damaged. */
+  discard(reason: string): void {
+    this.#writer.handle({ discard: true });
+    this.#forget(reason);
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      await this.save();
+    } finally {
+      this.#writer.close();
+    }
+  }
+
+  get #current(): SavedTree {
+    const { logId, position } = this.applied;
+    return { logId, position, size: this.#tiles.size, root: this.#tiles.root() };
+  }
+
+  /** The tree of the file; if its tiles contradict each other, the file is removed. */
+  #load(): LoadedTree {
+    try {
+      return loadTree(this.#file);
+    } catch (error) {
+      if (!isDamage(error) && !(error instanceof TilesDiffer)) {
+        this.#writer.close();
+        throw error;
+      }
+      this.replaced = (error as Error).message;
+      this.#writer.handle({ discard: true });
+      return { last: [], checkpoint: NO_CHECKPOINT };
+    }
+  }
+
+  /** @throws ViewDamaged, or why the file cannot be written */
+  #done(reply: Reply): void {
+    if ('damaged' in reply) throw this.#forget(reply.damaged);
+    if ('failed' in reply) throw reply.failed;
+  }
+
+  #forget(reason: string): ViewDamaged {
+    this.replaced = reason;
+    this.#clear();
+    this.saved = this.#current;
+    this.onReset();
+    this.onDamage();
+    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`);
+  }
+
+  #clear(): void {
+    this.#tiles = new LogTiles();
+    this.#logId = NO_CHECKPOINT.logId;
+    this.#eventId = NO_CHECKPOINT.eventId;
+    this.unsaved = 0;
+  }
+}

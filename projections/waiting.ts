@@ -1,0 +1,37 @@
+/** The view has not reached a position in time, or has halted. The message is for clients. */
+export class ViewBehind extends Error {
+  override readonly name = 'ViewBehind';
+}
+
+/** How long a reader waits for a view, in milliseconds. */
+export const REACHED_TIMEOUT_MS = 5_000;
+
+/** Readers that wait until a view has reached what they need. */
+export class Waiting {
+  readonly #checks = new Set<() => void>();
+
+  /** Resolves at the first `check` at which a condition is true. @throws ViewBehind with this message */
+  until(isReached: () => boolean, message: string): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const done = (): void => {
+        this.#checks.delete(check);
+        clearTimeout(timer);
+      };
+      const check = (): void => {
+        if (!isReached()) return;
+        done();
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        done();
+        reject(new ViewBehind(message));
+      }, REACHED_TIMEOUT_MS);
+      this.#checks.add(check);
+    });
+  }
+
+  /** To be called whenever the view has moved. */
+  check(): void {
+    for (const check of this.#checks) check();
+  }
+}
