@@ -13,7 +13,7 @@ export const VIEWS = {
   },
 };
 
-/** The Merkle tree's file. It is opened by its own thread, and `rebuild` rebuilds it, too. */
+/** The Merkle tree's file. */
 export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
 /** The open views, by name. */

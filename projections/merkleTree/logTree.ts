@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { BaseLogger } from 'pino';
 import { type EventLog, type Position, START } from '../../src/eventStore/eventStore.ts';
-import { HASH_BYTES, type Tile } from '../../src/merkle/tiles.ts';
+import type { Tile } from '../../src/merkle/tiles.ts';
 import { type LogLocation, openLog } from '../../src/stores.ts';
 import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
-import { openTree } from './treeFile.ts';
+import { openTree, readTile, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -82,10 +82,8 @@ export class LogTree {
   }
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
-  readTile({ level, index, width }: Tile): Buffer | undefined {
-    const row = this.#read(({ tile }) => tile.get(level, index)) as { hashes: Uint8Array } | undefined;
-    if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
-    return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
+  readTile(tile: Tile): Buffer | undefined {
+    return this.#read((statements) => readTile(statements, tile));
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
@@ -173,7 +171,7 @@ export class LogTree {
     this.#waiting.check();
   }
 
-  #read<T>(query: (statements: ReturnType<typeof openTree>['statements']) => T): T {
+  #read<T>(query: (statements: TreeStatements) => T): T {
     this.#assertReady();
     try {
       this.#reader ??= openTree(this.#options.file);

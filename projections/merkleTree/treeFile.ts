@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
-import { HASH_BYTES, rootOfTile, TILE_WIDTH } from '../../src/merkle/tiles.ts';
+import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
 import type { Checkpoint } from '../view.ts';
 import { openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
 import type { Row } from '../viewProtocol.ts';
@@ -65,7 +65,8 @@ export function loadTree(file: string): LoadedTree {
   }
 }
 
-type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
+/** A row of the table. */
+export type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
 type Level = { level: number; below: readonly string[] | undefined; last: StoredTile[] };
 
 /** Checks the tiles of a level against those below it, adds the last one, and returns the roots of the full ones. */
@@ -121,13 +122,30 @@ function assertFits(fits: boolean, problem: string): asserts fits {
 /** Opens the file of a tree for reading, also beside its writer. The caller closes `db`. */
 export function openTree(file: string) {
   return openViewReader(file, MERKLE_TREE, (db: DatabaseSync) => ({
-    tile: db.prepare('SELECT hashes, starts_after AS startsAfter FROM tiles WHERE level = ? AND number = ?'),
+    tile: db.prepare(
+      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? AND number = ?',
+    ),
     ofLevel: db.prepare(
       'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number',
+    ),
+    lastLeaves: db.prepare(
+      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number DESC LIMIT 1',
     ),
     levels: db.prepare('SELECT count(DISTINCT level) AS levels FROM tiles'),
     before: db.prepare(`
       SELECT number, starts_after AS startsAfter FROM tiles WHERE level = 0 AND starts_after < ?
       ORDER BY starts_after DESC LIMIT 1`),
   }));
+}
+
+export type TreeStatements = ReturnType<typeof openTree>['statements'];
+
+/**
+ * The hashes of a tile, `width` × 32 bytes; undefined if the file does not have so many. A narrower tile of an
+ * earlier tree is the beginning of the present one.
+ */
+export function readTile({ tile }: TreeStatements, { level, index, width }: Tile): Buffer | undefined {
+  const row = tile.get(level, index) as TileRow | undefined;
+  if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
+  return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
 }

@@ -1,20 +1,17 @@
 import { leafText } from '../../src/audit/leaf.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { HASH_BYTES } from '../../src/merkle/tiles.ts';
 import type { Checkpoint, View } from '../view.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewDamaged } from '../viewFile.ts';
 import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
+import { lastTileMismatch } from './lastTile.ts';
 import { LogTiles } from './logTiles.ts';
 import { type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
-
-/** Events per page when the last tile is compared with the log. */
-const PAGE_SIZE = 500;
 
 /**
  * The view: the Merkle tree over all events of the log, also those that other views skip. It writes its file
@@ -86,20 +83,8 @@ export class MerkleTreeView implements View {
     this.onReset();
   }
 
-  /** Whether the events of the last tile are those of the log. @throws StoreUnavailable */
-  async mismatch(log: EventLog): Promise<string | undefined> {
-    const { hashes, startsAfter } = this.#tiles.lastTile;
-    const { position } = this.#tiles;
-    const leaves: string[] = [];
-    for (let [after, isEnd] = [startsAfter, false]; after < position && !isEnd; ) {
-      const page = await log.readAll({ after, limit: PAGE_SIZE });
-      for (const event of page.events)
-        if (event.position <= position) leaves.push(leafHash(leafText(event).text));
-      ({ position: after, isEnd } = page);
-    }
-    return leaves.join('') === hashes.toString('hex')
-      ? undefined
-      : `its last ${hashes.length / HASH_BYTES} leaves are not those of the log`;
+  mismatch(log: EventLog): Promise<string | undefined> {
+    return lastTileMismatch(this.#tiles, log);
   }
 
   /** Removes the file, which turned out to be damaged. */

@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache';
+import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
+import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { readToEnd } from '../eventStore/readEvents.ts';
-import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import { leafHash } from '../merkle/merkleTree.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
@@ -15,6 +17,8 @@ export type Verification = Root & {
   position: Position;
   /** The position up to which the view was compared; undefined if there is no view. */
   view: Position | undefined;
+  /** The position up to which the file of the Merkle tree was compared; undefined if there is none. */
+  tree: Position | undefined;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
   /** Events in SKIP_EVENTS. */
@@ -29,6 +33,7 @@ type Options = {
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   view?: ViewComparison | undefined;
+  tree?: TreeComparison | undefined;
   skip: ReadonlySet<string>;
   expect?: Root | undefined;
   signal: AbortSignal;
@@ -49,19 +54,24 @@ export async function verifyLog({
   log,
   gapless,
   view,
+  tree: treeFile,
   skip,
   expect,
   signal,
   onProgress,
 }: Options): Promise<Verification> {
   const found = new Problems();
-  const tree = new MerkleTree();
+  const tree = new LogTiles();
   const streams = new StreamCheck(log);
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
-  const isSameLog = view === undefined || view.isNew || view.checkpoint.logId === (await log.logId());
-  if (!isSameLog) found.add('the view belongs to another log: the next start rebuilds it');
-  const compared = isSameLog ? view : undefined;
+  const logId = await log.logId();
+  const isSameLog = (file: ViewComparison | TreeComparison | undefined): boolean =>
+    file === undefined || file.isNew || file.checkpoint.logId === logId;
+  if (!isSameLog(view)) found.add('the view belongs to another log: the next start rebuilds it');
+  if (!isSameLog(treeFile)) found.add('the Merkle tree belongs to another log: the next start rebuilds it');
+  const compared = isSameLog(view) ? view : undefined;
+  const comparedTree = isSameLog(treeFile) ? treeFile : undefined;
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
@@ -73,7 +83,7 @@ export async function verifyLog({
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
-    tree.append(leafHash(text));
+    tree.append(leafHash(text), position);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
@@ -82,6 +92,7 @@ export async function verifyLog({
     else if (skip.has(id)) counts.skipped++;
     else found.add(plantEventProblem(event), position);
     compared?.add(event);
+    comparedTree?.add(event);
     checkExpectedRoot();
   }
 
@@ -103,6 +114,8 @@ export async function verifyLog({
       if (!streams.isFirst(event)) await checkStream(event);
     }
     found.addAll((await compared?.problems()) ?? []);
+    const tiles = tree.takeChanged();
+    found.addAll(comparedTree?.problems(tiles) ?? []);
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
@@ -110,11 +123,13 @@ export async function verifyLog({
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
   for await (const problem of compared?.remaining() ?? []) found.addAll([problem]);
+  found.addAll(comparedTree?.remaining() ?? []);
   return {
     size: tree.size,
     root: tree.root(),
     position: last,
     view: view?.checkpoint.position,
+    tree: treeFile?.checkpoint.position,
     ...counts,
     ...found.summary(),
   };

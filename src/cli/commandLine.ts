@@ -67,14 +67,16 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('verify')
-    .description('Read the whole log; print its size, its root, and all problems of the log and the view.')
+    .description(
+      'Read the whole log; print its size, its root, and all problems of the log, the view and the Merkle tree.',
+    )
     .usage('-- [options]')
     .option(
-      '--expect <size:root>',
-      'The result of an earlier verify: those events must be unchanged.',
+      '--expect <checkpoint>',
+      'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
       once('expect'),
     )
-    .option('--quick', "Leave out SQLite's integrity check of the log file.")
+    .option('--quick', 'Read the file of the Merkle tree only, and not the log.')
     .option('--json', 'Print JSON.')
     .action((options) =>
       run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),
@@ -88,7 +90,7 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('prove')
-    .description('Print a Merkle proof: that a plant is in the log, or that the log has only grown.')
+    .description('Print a proof signed by the log: that a plant is in it, or that it has only grown.')
     .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
@@ -100,12 +102,16 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage('< proof.json')
-    .action(() => run(async (context) => (await import('./checkProof.ts')).checkProofCommand(context)));
+    .usage('-- --key VKEY [--expect FILE] < FILE.tlog-proof')
+    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
+    .option('--expect <file>', 'The checkpoint that a consistency proof starts from.', once('expect'))
+    .action((options) =>
+      run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
+    );
 
   program
     .command('rebuild')
-    .description('Rebuild the view from the log (stop the server first).')
+    .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
     .usage('')
     .action(() => run(async (context) => (await import('./rebuild.ts')).rebuildCommand(context)));
 

@@ -1,31 +1,46 @@
 import { existsSync } from 'node:fs';
+import { MerkleTreeView } from '../../projections/merkleTree/treeView.ts';
 import { rebuildView } from '../../projections/rebuildView.ts';
-import { VIEWS } from '../../projections/views.ts';
+import type { View } from '../../projections/view.ts';
+import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
 import { lockDataDir, logFile } from '../disk/dataDir.ts';
+import type { EventLog } from '../eventStore/eventStore.ts';
 import { loggerTo, openStore } from '../stores.ts';
-import type { Context } from './context.ts';
+import { type Context, useLog } from './context.ts';
 import { commandProgress } from './progress.ts';
+
+type Rebuilt = { name: string; file: string; open: (file: string) => Promise<View> };
 
 /** Rebuilds every view from the log. @throws Error if a server is using it */
 export async function rebuildCommand(context: Context): Promise<void> {
-  const { config, print, onTerminal, onFatal, signal } = context;
-  const { dataDir, eventStoreDb, skipEvents: skip } = config;
+  const { config, print, onFatal } = context;
+  const { dataDir, eventStoreDb } = config;
   if (!eventStoreDb && !existsSync(logFile(dataDir))) throw new Error(`there is no log ${logFile(dataDir)}`);
   await using resources = new AsyncDisposableStack();
   resources.use(lockDataDir(dataDir));
   const store = await openStore(config, { logger: loggerTo(print), now: () => new Date(), onFatal });
   resources.defer(() => store.close());
-  for (const [name, { file, open }] of Object.entries(VIEWS)) {
-    using progress = commandProgress(print, onTerminal);
-    const { events } = await rebuildView({
-      log: store,
-      open,
-      file: file(dataDir),
-      skip,
-      signal,
-      onProgress: (done) => progress.show({ step: 'rebuilding', ...done }),
-    });
-    progress[Symbol.dispose]();
-    print(`rebuilt the view ${name} from ${events} events`);
-  }
+  for (const [name, { file, open }] of Object.entries(VIEWS))
+    await rebuild({ name, file: file(dataDir), open }, store, context);
+  if (!config.merkleTree) return;
+  const log = await useLog(resources, context, { exact: true }); // as it is hashed
+  await rebuild(
+    { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open },
+    log,
+    context,
+  );
+}
+
+async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {
+  const { config, print, onTerminal, signal } = context;
+  using progress = commandProgress(print, onTerminal);
+  const { events } = await rebuildView({
+    log,
+    ...view,
+    skip: config.skipEvents,
+    signal,
+    onProgress: (done) => progress.show({ step: 'rebuilding', ...done }),
+  });
+  progress[Symbol.dispose]();
+  print(`rebuilt the view ${name} from ${events} events`);
 }

@@ -1,9 +1,13 @@
-import { ViewComparison } from '../../projections/viewComparison.ts';
-import { VIEWS } from '../../projections/views.ts';
-import { type Root, type Verification, verifyLog } from '../audit/verify.ts';
+import { existsSync } from 'node:fs';
+import { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
+import { type Problem, ViewComparison } from '../../projections/viewComparison.ts';
+import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
+import { type Root, verifyLog } from '../audit/verify.ts';
+import { verifyTree } from '../audit/verifyTree.ts';
 import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
+import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
@@ -12,83 +16,130 @@ type Options = { expect?: string; quick?: true; json?: true };
 
 /** Prints the Merkle root of the log, and its problems. @throws Error if there are any */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
-  const { config, output, print, onTerminal, signal } = context;
-  const expect = options.expect === undefined ? undefined : parseRoot(options.expect);
+  const { config, output, print, signal } = context;
+  const expect = options.expect === undefined ? undefined : parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
-  const { view, viewProblem } = openView(log, context);
-  if (view) resources.defer(() => view.close());
-  const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
+  const quick = options.quick === true;
   const isFile = config.eventStoreDb === undefined;
-  const [verification, fileProblems] = await Promise.all([
-    verifyLog({
-      log,
-      gapless: isFile,
-      view,
-      skip: config.skipEvents,
-      expect,
-      signal,
-      onProgress: (done) => progress.show({ step: 'verifying', ...done }),
-    }),
-    isFile ? logFileProblems(logFile(config.dataDir), { quick: options.quick === true, signal }) : [],
+  const [[result, lines], fileProblems] = await Promise.all([
+    quick ? verifyQuickly(log, expect, context) : verifyFully(log, expect, context),
+    isFile ? logFileProblems(logFile(config.dataDir), { quick, signal }) : [],
   ]);
-  progress[Symbol.dispose]();
-  const others = viewProblem === undefined ? fileProblems : [viewProblem, ...fileProblems];
-  verification.problems.unshift(...others.map((problem) => ({ problem })));
-  verification.problemCount += others.length;
-  const isViewDamaged = viewProblem !== undefined;
-  await write(output, options.json ? `${toJson(verification)}\n` : toText(verification, isViewDamaged));
-  if (verification.problemCount > 0)
-    throw new Error(`verification failed: ${count(verification.problemCount, 'problem')}`);
+  result.problems.unshift(...fileProblems.map((problem) => ({ problem })));
+  result.problemCount += fileProblems.length;
+  await write(output, options.json ? `${toJson(result)}\n` : toText([...lines, ...problemLines(result)]));
+  if (result.problemCount > 0)
+    throw new Error(`verification failed: ${count(result.problemCount, 'problem')}`);
 }
 
-function parseRoot(text: string): Root {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  if (size === undefined)
-    throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits.');
-  return { size: Number(size), root };
+/** What is printed as JSON, and what is printed as text except for the problems. */
+type Result = Root & { position: bigint; problems: Problem[]; problemCount: number };
+type Line = [name: string, value: string];
+
+/** Reads the whole log. */
+async function verifyFully(
+  log: EventLog,
+  expect: Root | undefined,
+  { config, print, onTerminal, signal }: Context,
+): Promise<[Result, Line[]]> {
+  const { dataDir, eventStoreDb, skipEvents: skip } = config;
+  await using resources = new AsyncDisposableStack();
+  const view = open(
+    'view',
+    () => ViewComparison.open(log, VIEWS.plantsByUser.file(dataDir), skip),
+    resources,
+  );
+  const tree = open('Merkle tree', () => TreeComparison.open(merkleTreeFile(dataDir)), resources);
+  const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
+  const verification = await verifyLog({
+    log,
+    gapless: eventStoreDb === undefined,
+    view: view.opened,
+    tree: tree.opened,
+    skip,
+    expect,
+    signal,
+    onProgress: (done) => progress.show({ step: 'verifying', ...done }),
+  });
+  const unreadable = [view.problem, tree.problem].filter((problem) => problem !== undefined);
+  verification.problems.unshift(...unreadable.map((problem) => ({ problem })));
+  verification.problemCount += unreadable.length;
+  const { unknown, skipped } = verification;
+  const compared = (position: bigint | undefined, problem: string | undefined): string =>
+    position === undefined ? (problem ? 'not compared' : 'none') : `compared up to position ${position}`;
+  const lines: Line[] = [
+    ...rootLines(verification),
+    ['view', compared(verification.view, view.problem)],
+    ['tree', compared(verification.tree, tree.problem)],
+  ];
+  if (unknown > 0) lines.push(['unknown', `${count(unknown, 'event')} of unknown types`]);
+  if (skipped > 0) lines.push(['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`]);
+  return [verification, lines];
 }
 
-function openView(log: EventLog, { config }: Context): { view?: ViewComparison; viewProblem?: string } {
+/** Reads the file of the Merkle tree, and of the log only its last events. */
+async function verifyQuickly(
+  log: EventLog,
+  expect: Root | undefined,
+  { config }: Context,
+): Promise<[Result, Line[]]> {
+  const file = merkleTreeFile(config.dataDir);
+  if (!existsSync(file)) throw new Error(`there is no ${file}, which --quick reads; verify without it`);
+  const verification = await verifyTree({ log, file, expect }).catch((error) => {
+    throw new Error(`cannot verify the Merkle tree ${file}: ${error.message}`, { cause: error });
+  });
+  const { lastEvents } = verification;
+  const problems = verification.problems.map((problem) => ({ problem }));
+  const read =
+    lastEvents === 0 ? 'not read' : `not read, except for the last ${count(lastEvents, 'event')} of the tree`;
+  return [
+    { ...verification, problems, problemCount: problems.length },
+    [...rootLines(verification), ['log', read]],
+  ];
+}
+
+/** Opens what is compared, until `resources` are disposed of; or says why it cannot be. */
+function open<T extends { close(): void }>(
+  name: string,
+  opening: () => T | undefined,
+  resources: AsyncDisposableStack,
+): { opened?: T | undefined; problem?: string } {
   try {
-    const view = ViewComparison.open(log, VIEWS.plantsByUser.file(config.dataDir), config.skipEvents);
-    return view ? { view } : {};
+    const opened = opening();
+    if (opened) resources.defer(() => opened.close());
+    return { opened };
   } catch (error) {
-    return { viewProblem: `cannot read the view: ${(error as Error).message}` };
+    return { problem: `cannot read the ${name}: ${(error as Error).message}` };
   }
 }
 
-function toText(
-  { size, position, root, view, unknown, skipped, problems, problemCount }: Verification,
-  isViewDamaged: boolean,
-): string {
-  const notCompared = isViewDamaged ? 'not compared' : 'none';
-  const lines = [
+function rootLines({ size, position, root }: Root & { position: bigint }): Line[] {
+  return [
     ['size', String(size)],
     ['position', String(position)],
     ['root', root],
     ['expect', `${size}:${root}`],
-    ['view', view === undefined ? notCompared : `compared up to position ${view}`],
   ];
-  if (unknown > 0) lines.push(['unknown', `${count(unknown, 'event')} of unknown types`]);
-  if (skipped > 0) lines.push(['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`]);
-  lines.push(['problems', problemCount === 0 ? 'none' : String(problemCount)]);
+}
+
+function problemLines({ problems, problemCount }: Result): Line[] {
+  const lines: Line[] = [['problems', problemCount === 0 ? 'none' : String(problemCount)]];
   for (const { position: at, problem } of problems)
     lines.push(['', printable(at === undefined ? problem : `position ${at}: ${problem}`)]);
   if (problemCount > problems.length) lines.push(['', `and ${problemCount - problems.length} more`]);
-  return lines.map(([name = '', value]) => `${name.padEnd(8)}  ${value}\n`).join('');
+  return lines;
 }
 
-function toJson({ position, view, problems, ...rest }: Verification): string {
-  return JSON.stringify({
-    ...rest,
-    position: String(position),
-    view: view === undefined ? null : String(view),
-    problems: problems.map(({ position: at, problem }) => ({
-      position: at === undefined ? null : String(at),
-      problem,
-    })),
-  });
+const toText = (lines: readonly Line[]): string =>
+  lines.map(([name, value]) => `${name.padEnd(8)}  ${value}\n`).join('');
+
+/** Positions are strings, since few JSON parsers keep 64-bit integers; null stands for none. */
+function toJson({ problems, ...rest }: Result): string {
+  const listed = problems.map(({ position, problem }) => ({ position, problem }));
+  return JSON.stringify({ ...rest, problems: listed }, (_, value) =>
+    typeof value === 'bigint' ? String(value) : (value ?? null),
+  );
 }
 
 function count(number: number, thing: string): string {

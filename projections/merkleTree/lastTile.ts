@@ -1,0 +1,26 @@
+import { leafText } from '../../src/audit/leaf.ts';
+import type { EventLog } from '../../src/eventStore/eventStore.ts';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { HASH_BYTES } from '../../src/merkle/tiles.ts';
+import type { LogTiles } from './logTiles.ts';
+
+/** Events per page. */
+const PAGE_SIZE = 500;
+
+/**
+ * Compares the last tile of level 0 with the events of the log: why it is not theirs; undefined if it is.
+ * @throws StoreUnavailable
+ */
+export async function lastTileMismatch(tiles: LogTiles, log: EventLog): Promise<string | undefined> {
+  const { position, lastTile } = tiles;
+  const leaves: string[] = [];
+  for (let [after, isEnd] = [lastTile.startsAfter, false]; after < position && !isEnd; ) {
+    const page = await log.readAll({ after, limit: PAGE_SIZE });
+    for (const event of page.events)
+      if (event.position <= position) leaves.push(leafHash(leafText(event).text));
+    ({ position: after, isEnd } = page);
+  }
+  return leaves.join('') === lastTile.hashes.toString('hex')
+    ? undefined
+    : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
+}
