@@ -6,7 +6,7 @@ import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
-import { caughtUp } from '../audit/entries.ts';
+import { caughtUp } from '../audit/entryBundle.ts';
 import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';

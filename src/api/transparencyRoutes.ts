@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import { caughtUp, readEntries } from '../audit/entries.ts';
+import { caughtUp, readEntries } from '../audit/entryBundle.ts';
 import { receiptOf } from '../audit/receipt.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
@@ -122,6 +122,7 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
           200: response('Up to 256 entries, each after its length in two bytes.', Bytes, {
             ...CACHED_FOR_EVER,
             'Content-Encoding': Type.String({ description: 'gzip, if the client accepts it.' }),
+            Vary: Type.String({ description: 'Accept-Encoding.' }),
           }),
           ...TILE_ERRORS,
         },

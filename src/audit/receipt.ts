@@ -3,7 +3,7 @@ import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
 import { inclusionProofFromTiles, type Tile } from '../merkle/tiles.ts';
 import { plantStream } from '../plants/stream.ts';
-import { entryOf, indexOf, type TreeAndLog } from './entries.ts';
+import { entryOf, indexOf, type TreeAndLog } from './entryBundle.ts';
 
 /** The user has no plant with this ID. */
 export class UnknownPlant extends Error {
