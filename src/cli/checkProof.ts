@@ -1,44 +1,52 @@
 import { addAbortSignal } from 'node:stream';
-import { checkProof, NotProven } from '../audit/proof.ts';
+import { describeEntry } from '../audit/entry.ts';
+import { openCheckpoint, type SignedCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
+import { openConsistencyProof } from '../transparency/consistencyProof.ts';
+import { decodeUtf8 } from '../transparency/encoding.ts';
+import { isInclusionProof, openInclusionProof } from '../transparency/inclusionProof.ts';
+import { NotVerified } from '../transparency/notVerified.ts';
+import { parseVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
+import { readCheckpointFile } from './checkpointFile.ts';
 import { type Context, write } from './context.ts';
 import { printable } from './printable.ts';
 
-/** The largest event in a proof has 1 MiB. */
-const MAX_PROOF_BYTES = 16 * 1024 * 1024;
+type Options = { key: string; expect?: string };
 
-/** Reads a proof from standard input, and prints what it proves. @throws NotProven */
-export async function checkProofCommand({ input, output, signal }: Context): Promise<void> {
-  const result = checkProof(await readJson(addAbortSignal(signal, input)));
-  await write(output, `${printable(result)}\n`);
+/** The largest proof has an entry of 64 KiB in Base64, and a note. */
+const MAX_PROOF_BYTES = 2 * 1024 * 1024;
+
+/** Reads a proof from standard input, and prints what it proves. @throws NotVerified */
+export async function checkProofCommand({ key, expect }: Options, context: Context): Promise<void> {
+  const { input, output, signal } = context;
+  const verifierKey = parseVerifierKey(key);
+  const expected = expect === undefined ? undefined : openCheckpoint(readCheckpointFile(expect), verifierKey);
+  const proof = await readText(addAbortSignal(signal, input));
+  const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
+  await write(output, `${printable(check(proof, verifierKey, expected))}\n`);
 }
 
-async function readJson(input: AsyncIterable<Buffer>): Promise<unknown> {
+function checkInclusion(proof: string, key: VerifierKey, expected: SignedCheckpoint | undefined): string {
+  const { index, entry, checkpoint } = openInclusionProof(proof, key);
+  if (expected && head(expected) !== head(checkpoint))
+    throw new NotVerified(`the proof is for ${head(checkpoint)}, not for the expected ${head(expected)}`);
+  return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head(checkpoint)}`;
+}
+
+function checkConsistency(proof: string, key: VerifierKey, expected: SignedCheckpoint | undefined): string {
+  if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
+  const later = openConsistencyProof(proof, expected, key);
+  return `the log ${expected.origin} ${head(expected)} is the beginning of ${head(later)}`;
+}
+
+const head = ({ size, root }: TreeHead): string => `${size}:${root}`;
+
+async function readText(input: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of input) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > MAX_PROOF_BYTES) throw new NotProven('not a proof: it is too large');
+    if (length > MAX_PROOF_BYTES) throw new NotVerified('not a proof: it is too large');
   }
-  const text = Buffer.concat(chunks).toString();
-  let members = -1; // without the one that holds the whole
-  let value: unknown;
-  try {
-    value = JSON.parse(text, function (_key, part) {
-      if (!Array.isArray(this)) members++;
-      return part;
-    });
-  } catch {
-    throw new NotProven('not a proof: it is not JSON');
-  }
-  // JSON.parse keeps the last one, another reader may show the first.
-  if (members !== membersIn(text))
-    throw new NotProven('not a proof: an object in it has two members with the same name');
-  return value;
-}
-
-/** The number of members in the text of JSON, with duplicates: each has a colon outside strings. */
-function membersIn(text: string): number {
-  const withoutStrings = text.replace(/\\./g, '').replace(/"[^"]*"/g, '');
-  return withoutStrings.split(':').length - 1;
+  return decodeUtf8(Buffer.concat(chunks));
 }

@@ -72,8 +72,8 @@ export function commandLine({ serve, run }: Runners): Command {
     )
     .usage('-- [options]')
     .option(
-      '--expect <size:root>',
-      'The result of an earlier verify: those events must be unchanged.',
+      '--expect <checkpoint>',
+      'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
       once('expect'),
     )
     .option('--quick', 'Read the file of the Merkle tree only, and not the log.')
@@ -90,7 +90,7 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('prove')
-    .description('Print a Merkle proof: that a plant is in the log, or that the log has only grown.')
+    .description('Print a proof signed by the log: that a plant is in it, or that it has only grown.')
     .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
@@ -102,8 +102,12 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage('< proof.json')
-    .action(() => run(async (context) => (await import('./checkProof.ts')).checkProofCommand(context)));
+    .usage('-- --key VKEY [--expect FILE] < FILE.tlog-proof')
+    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
+    .option('--expect <file>', 'The checkpoint that a consistency proof starts from.', once('expect'))
+    .action((options) =>
+      run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
+    );
 
   program
     .command('rebuild')

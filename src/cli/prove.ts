@@ -1,19 +1,23 @@
-import { type Proof, proveConsistency, proveInclusion } from '../audit/proof.ts';
+import { proveConsistency, proveInclusion } from '../audit/proof.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
+import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
+import { formatInclusionProof } from '../transparency/inclusionProof.ts';
+import { type LogKey, loadExistingLogKey } from '../transparency/logKey.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user?: string; id?: string; size?: string; from?: string; to?: string };
 
-type Prove = (log: EventLog, signal: AbortSignal) => Promise<Proof>;
+/** Returns the text of a proof. */
+type Prove = (log: EventLog, context: { logKey: LogKey; signal: AbortSignal }) => Promise<string>;
 
-/** Prints a Merkle proof as JSON: that a plant's event is in the log, or that the log has only grown. */
+/** Prints a proof, signed by the log: that a plant's event is in it, or that it has only grown. */
 export async function proveCommand(options: Options, context: Context): Promise<void> {
+  const { config, output, signal } = context;
   const prove = proofOf(options);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
-  const proof = await prove(log, context.signal);
-  await write(context.output, `${JSON.stringify(proof)}\n`);
+  await write(output, await prove(log, { logKey: loadExistingLogKey(config), signal }));
 }
 
 function proofOf({ user, id, size, from, to }: Options): Prove {
@@ -22,13 +26,15 @@ function proofOf({ user, id, size, from, to }: Options): Prove {
   if (isInclusion) {
     parseEventOptions({ user, id });
     const events = parseSize('--size', size);
-    return (log, signal) => proveInclusion(log, { user, id, size: events }, signal);
+    return async (log, context) =>
+      formatInclusionProof(await proveInclusion(log, { user, id, size: events }, context));
   }
   if (!isConsistency) throw new Error('requires either --user and --id, or --from.');
   const [start = 0, end] = [parseSize('--from', from), parseSize('--to', to)];
   if (start < 1) throw new Error('--from must be at least 1.');
   if (end !== undefined && start > end) throw new Error('--from must not be greater than --to.');
-  return (log, signal) => proveConsistency(log, { from: start, to: end }, signal);
+  return async (log, context) =>
+    formatConsistencyProof(await proveConsistency(log, { from: start, to: end }, context));
 }
 
 function parseSize(option: string, text: string | undefined): number | undefined {

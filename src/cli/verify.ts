@@ -7,6 +7,7 @@ import { verifyTree } from '../audit/verifyTree.ts';
 import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
+import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
@@ -15,15 +16,15 @@ type Options = { expect?: string; quick?: true; json?: true };
 
 /** Prints the Merkle root of the log, and its problems. @throws Error if there are any */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
-  const { output, signal } = context;
-  const expect = options.expect === undefined ? undefined : parseRoot(options.expect);
+  const { config, output, print, signal } = context;
+  const expect = options.expect === undefined ? undefined : parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   const quick = options.quick === true;
-  const isFile = context.config.eventStoreDb === undefined;
+  const isFile = config.eventStoreDb === undefined;
   const [[result, lines], fileProblems] = await Promise.all([
     quick ? verifyQuickly(log, expect, context) : verifyFully(log, expect, context),
-    isFile ? logFileProblems(logFile(context.config.dataDir), { quick, signal }) : [],
+    isFile ? logFileProblems(logFile(config.dataDir), { quick, signal }) : [],
   ]);
   result.problems.unshift(...fileProblems.map((problem) => ({ problem })));
   result.problemCount += fileProblems.length;
@@ -111,13 +112,6 @@ function open<T extends { close(): void }>(
   } catch (error) {
     return { problem: `cannot read the ${name}: ${(error as Error).message}` };
   }
-}
-
-function parseRoot(text: string): Root {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  if (size === undefined)
-    throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits.');
-  return { size: Number(size), root };
 }
 
 function rootLines({ size, position, root }: Root & { position: bigint }): Line[] {

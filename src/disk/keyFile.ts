@@ -44,6 +44,15 @@ export function loadOrCreateKey(file: string): KeyPair {
   }
 }
 
+/** Reads the key pair of a file that exists. @throws UnusableKey */
+export function loadKey(file: string): KeyPair {
+  try {
+    return load(file);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
 function load(file: string): KeyPair {
   const stats = statSync(file);
   // Reading a fifo would wait for its writer.

@@ -2,11 +2,13 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { plantOf, writeTo } from '../support/logs.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { EXAMPLE } from '../transparency/vectors.ts';
 
 const COMMANDS = {
   token: ['--expires', '--scope'],
@@ -14,8 +16,9 @@ const COMMANDS = {
   replay: ['--after', '--user', '--id', '--type', '--since', '--until', '--limit', '--follow', '--table'],
   plants: ['--user', '--at'],
   verify: ['--expect', '--json'],
+  'log-key': [],
   prove: ['--user USER --id ID', '--size', '--from', '--to'],
-  'check-proof': ['< proof.json'],
+  'check-proof': ['--key', '--expect'],
   rebuild: [],
   backup: [],
 };
@@ -25,6 +28,7 @@ const NAMES = Object.keys(COMMANDS);
 const NEEDED: Record<string, string[]> = {
   plants: ['--user', 'alice'],
   prove: ['--user', 'alice', '--id', '1'],
+  'check-proof': ['--key', 'VKEY'],
   backup: ['copy.db'],
   token: ['alice'],
 };
@@ -132,7 +136,7 @@ describe('an invalid configuration', () => {
   );
 
   test('is ignored by check-proof', async () => {
-    expectRefused(await runCli(['check-proof'], BAD), /proof/);
+    expectRefused(await runCli(['check-proof', '--key', EXAMPLE.vkey], BAD), /not an inclusion proof/);
   });
 });
 
@@ -176,7 +180,9 @@ describe('a command that reads', () => {
   test('creates no data directory and writes nothing with EventStoreDB', async () => {
     const server = await startFakeServer();
     writeTo(server, plantOf('alice', 1, 'Fern'));
-    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
+    const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
+    loadOrCreateKey(LOG_KEY_FILE);
+    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url, LOG_KEY_FILE };
     for (const command of READING)
       expect(await runCli(command.split(' '), env)).toMatchObject({ code: 0, stderr: '' });
     expect(existsSync(env.DATA_DIR)).toBe(false);

@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
-import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -29,6 +29,9 @@ const EVENTS = PLANTS.map(([user, id, name], i) => ({
 
 /** A data directory with these plants, which no test changes. */
 let dir: string;
+const ORIGIN = 'plants.example/log';
+/** The verifier key of its log. */
+let vkey: string;
 /** The roots of its log at sizes 0 to 7. */
 const roots: string[] = [];
 
@@ -38,40 +41,57 @@ beforeAll(async () => {
   const { signal } = new AbortController();
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();
+  vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN })).trim();
   return () => rmSync(dir, { recursive: true });
 });
 
-const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir });
-/** Runs check-proof with these pieces on stdin. */
-const check = (...proof: (string | Buffer)[]) => runCli(['check-proof'], {}, proof);
+const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });
+/** Runs check-proof with these pieces on stdin, and these options. */
+const check = (proof: string | (string | Buffer)[], ...options: string[]) =>
+  runCli(['check-proof', '--key', vkey, ...options], {}, Array.isArray(proof) ? proof : [proof]);
 const ALICE_42 = ['--user', 'alice', '--id', '42'];
+
+/** A file with the checkpoint of the log when it had so many events. */
+async function checkpointAt(size: number): Promise<string> {
+  const file = join(tempDir(), 'checkpoint');
+  const proof = succeeded(await prove('--from', '1', '--to', `${size}`));
+  writeFileSync(file, proof.slice(proof.indexOf('\n\n') + 2));
+  return file;
+}
 
 describe('npm run prove, and npm run check-proof of what it prints', () => {
   test('prove that a plant is in the log, and that a log is append-only', async () => {
-    const proofs = [succeeded(await prove(...ALICE_42)), succeeded(await prove('--from', '5'))] as const;
-    for (const proof of proofs) expect(proof).toMatch(/^\{.*\}\n$/); // in one line
-    const { event } = JSON.parse(proofs[0]);
-    expect([succeeded(await check(proofs[0])), succeeded(await check(proofs[1]))]).toEqual([
-      `event "${event.id}" of "plant-alice/42" is number 5 of the log 7:${roots[7]}\n`,
-      `the log 5:${roots[5]} is the beginning of the log 7:${roots[7]}\n`,
-    ]);
+    const inclusion = succeeded(await prove(...ALICE_42));
+    const { id } = EVENTS[4] as { id: string };
+    expect(inclusion).toMatch(
+      /^c2sp\.org\/tlog-proof@v1\nextra [\w+/=]+\nindex 4\n([\w+/]{43}=\n){3}\nplants/,
+    );
+    expect(succeeded(await check(inclusion))).toBe(
+      `event "${id}" of "plant-alice/42" is number 5 of the log ${ORIGIN} 7:${roots[7]}\n`,
+    );
+    const consistency = succeeded(await prove('--from', '5'));
+    expect(consistency).toMatch(/^old 5\n([\w+/]{43}=\n)+\nplants/);
+    expect(succeeded(await check(consistency, '--expect', await checkpointAt(5)))).toBe(
+      `the log ${ORIGIN} 5:${roots[5]} is the beginning of 7:${roots[7]}\n`,
+    );
   });
 
   test('prove the log at an earlier size, too', async () => {
     const checked: string[] = [];
-    for (const args of [
-      ['--user', 'bob', '--id', '42', '--size', '3'],
-      ['--user', 'alice', '--id', '-9223372036854775808', '--size', '3'],
-      ['--from', '2', '--to', '3'],
-      ['--from', '3', '--to', '3'],
-    ])
-      checked.push(succeeded(await check(succeeded(await prove(...args)))));
-    const log = `the log 3:${roots[3]}\n`;
+    for (const [args, from] of [
+      [['--user', 'bob', '--id', '42', '--size', '3'], 3],
+      [['--user', 'alice', '--id', '-9223372036854775808', '--size', '3'], 3],
+      [['--from', '2', '--to', '3'], 2],
+      [['--from', '3', '--to', '3'], 3],
+    ] as const)
+      checked.push(
+        succeeded(await check(succeeded(await prove(...args)), '--expect', await checkpointAt(from))),
+      );
     expect(checked).toEqual([
-      expect.stringMatching(RegExp(` of "plant-bob/42" is number 2 of ${log}$`)),
-      expect.stringMatching(RegExp(` of "plant-alice/-9223372036854775808" is number 3 of ${log}$`)),
-      `the log 2:${roots[2]} is the beginning of ${log}`,
-      `the log 3:${roots[3]} is the beginning of ${log}`,
+      expect.stringMatching(RegExp(` of "plant-bob/42" is number 2 of the log ${ORIGIN} 3:${roots[3]}\n$`)),
+      expect.stringMatching(/ of "plant-alice\/-9223372036854775808" is number 3 of the log .* 3:/),
+      `the log ${ORIGIN} 2:${roots[2]} is the beginning of 3:${roots[3]}\n`,
+      `the log ${ORIGIN} 3:${roots[3]} is the beginning of 3:${roots[3]}\n`,
     ]);
   });
 
@@ -79,33 +99,26 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     const { as, dir: DATA_DIR } = await startService();
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
     const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
-    expect(JSON.parse(proof)).toMatchObject({ size: 2, index: 1, event: { data: { name: "bob's" } } });
-    await as('alice').create(43n, { name: 'Ivy' });
-    const later = succeeded(await runCli(['prove', '--from', '2'], { DATA_DIR }));
-    expect(JSON.parse(later)).toMatchObject({ from: { root: JSON.parse(proof).root }, to: { size: 3 } });
+    const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();
+    const checked = succeeded(await runCli(['check-proof', '--key', key], {}, [proof]));
+    expect(checked).toMatch(/of "plant-bob\/42" is number 2 of the log urn:plant-store 2:/);
   });
 
   test('print the same on EventStoreDB as on the embedded log', async () => {
     const server = await startFakeServer();
     writeTo(server, ...EVENTS);
+    const LOG_KEY_FILE = join(dir, 'log-key.json');
     for (const args of [ALICE_42, ['--from', '5', '--to', '6']]) {
-      const there = await runCli(['prove', ...args], { EVENTSTOREDB_URL: server.url });
+      const env = { EVENTSTOREDB_URL: server.url, LOG_ORIGIN: ORIGIN, LOG_KEY_FILE };
+      const there = await runCli(['prove', ...args], env);
       expect(succeeded(there)).toBe(succeeded(await prove(...args)));
     }
-  });
-
-  test('read a proof in any JSON form, also with colons and quotes in text', async () => {
-    const text = ':"\\:\\"::';
-    const DATA_DIR = appendTo(tempDir(), plantOf('alice', 1, text), plantOf('bob', 2, text));
-    const proof = succeeded(await runCli(['prove', '--user', 'alice', '--id', '1'], { DATA_DIR }));
-    expect(JSON.parse(proof).event.data.name).toBe(text);
-    expect(succeeded(await check(JSON.stringify(JSON.parse(proof), null, 2)))).toContain(' is number 1 of ');
   });
 
   test('read a proof in pieces of any size', async () => {
     const proof = Buffer.from(succeeded(await prove(...ALICE_42)));
     const bytes = Array.from(proof, (byte) => Buffer.of(byte));
-    expect(succeeded(await check(...bytes))).toBe(succeeded(await check(proof)));
+    expect(succeeded(await check(bytes))).toBe(succeeded(await check([proof])));
   });
 });
 
@@ -152,35 +165,110 @@ describe('only one line with the reason is printed', () => {
     expectRefused(await prove(...args), line);
   });
 
-  const NOT_JSON = 'not a proof: it is not JSON';
-  const NONE = 'not an inclusion or consistency proof, or it is damaged';
-  const DAMAGED = 'the proof is invalid: its event is not in a log with its size and root';
-  const TOO_LARGE = 'not a proof: it is too large';
-  const DUPLICATE = 'not a proof: an object in it has two members with the same name';
-  test.each<[string, (proof: string) => string | Buffer, string]>([
-    ['no input', () => '', NOT_JSON],
-    ['space', () => ' \n', NOT_JSON],
-    ['an incomplete proof', (proof) => proof.slice(0, proof.length / 2), NOT_JSON],
-    ['two proofs', (proof) => `${proof}${proof}`, NOT_JSON],
-    ['binary data', () => Buffer.of(0, 255), NOT_JSON],
-    ['a million brackets', () => '['.repeat(1_000_000), NOT_JSON],
-    ['null', () => 'null', NONE],
-    ['a million quotes', () => JSON.stringify('"'.repeat(1_000_000)), NONE],
-    ['a proof without its members', () => '{"proof":"inclusion"}', NONE],
-    ['a list of proofs', (proof) => `[${proof}]`, NONE],
-    ['a proof whose event has another name', (proof) => proof.replace('emoji', 'Emoji'), DAMAGED],
-    ['a proof whose event has another index', (proof) => proof.replace('"index":4', '"index":5'), DAMAGED],
-    ['a proof with two sizes', (proof) => proof.replace('{', '{"size":9,'), DUPLICATE],
-    ['a proof with the same size twice', (proof) => proof.replace(/"size":\d+,/, '$&$&'), DUPLICATE],
-    ['an event with two names', (proof) => proof.replace('"name":', '"name":"Fern",$&'), DUPLICATE],
+  test('for a log without a key, which is not created', async () => {
+    const DATA_DIR = appendTo(tempDir(), ...EVENTS);
+    const refused = await runCli(['prove', ...ALICE_42], { DATA_DIR });
+    expectRefused(refused, /cannot use the key file .*log-key\.json: ENOENT/);
+    expect(readdirSync(DATA_DIR)).not.toContain('log-key.json');
+  });
+
+  const consistency = () => prove('--from', '5').then(succeeded);
+  const inclusion = () => prove(...ALICE_42).then(succeeded);
+
+  test.each<[string, () => Promise<string | Buffer>, RegExp]>([
+    ['no input', async () => '', /not an inclusion proof; a consistency proof requires --expect/],
     [
-      'an event with two names, one escaped',
-      (proof) => proof.replace('"name":', '"n\\u0061me":"",$&'),
-      DUPLICATE,
+      'a consistency proof alone',
+      consistency,
+      /not an inclusion proof; a consistency proof requires --expect/,
     ],
-    ['an input that is too large', () => Buffer.alloc(17 * 1024 * 1024, ' '), TOO_LARGE],
-  ])('by check-proof, for %s', async (_, damage, message) => {
-    const proof = succeeded(await prove(...ALICE_42));
-    expect(await check(damage(proof))).toEqual(failure(message));
+    ['binary data', async () => Buffer.of(0, 255), /the text is not UTF-8/],
+    ['an incomplete proof', async () => (await inclusion()).slice(0, -20), /not a signed note|Base64/],
+    ['two proofs', async () => (await inclusion()).repeat(2), /./],
+    ['another index', async () => (await inclusion()).replace('index 4', 'index 3'), /the proof is invalid/],
+    [
+      'another size',
+      async () => (await inclusion()).replace('\n7\n', '\n8\n'),
+      /the signature of .* is invalid/,
+    ],
+    [
+      'an input that is too large',
+      async () => Buffer.alloc(3 * 1024 * 1024, ' '),
+      /not a proof: it is too large/,
+    ],
+  ])('by check-proof, for %s', async (_, proof, message) => {
+    expectRefused(await check([await proof()]), message);
+  });
+
+  test('by check-proof, for a proof of another log', async () => {
+    const other = await runCli(['prove', ...ALICE_42], { DATA_DIR: dir, LOG_ORIGIN: 'other.example' });
+    expectRefused(await check(succeeded(other)), /no signature is by plants\.example\/log\+/);
+  });
+
+  test('by check-proof, for another size than the expected one', async () => {
+    const file = await checkpointAt(6);
+    expectRefused(await check(await inclusion(), '--expect', file), /is for 7:.*, not for the expected 6:/);
+    expectRefused(await check(await consistency(), '--expect', file), /the proof is from 5 events, .* has 6/);
+  });
+
+  test('by check-proof, for an expected checkpoint that is not one', async () => {
+    const file = join(tempDir(), 'checkpoint');
+    const proof = await consistency();
+    expectRefused(await check(proof, '--expect', file), /cannot read the file of --expect: ENOENT/);
+    expectRefused(await check(proof, '--expect', tempDir()), /cannot read the file of --expect: it is not/);
+    writeFileSync(file, Buffer.alloc(1_000_001, ' '));
+    expectRefused(await check(proof, '--expect', file), /cannot read the file of --expect: it is not/);
+    writeFileSync(file, 'Fern\n');
+    expectRefused(await check(proof, '--expect', file), /the text is not a signed note/);
+  });
+
+  test('by check-proof, for a key that is not one', async () => {
+    expectRefused(await runCli(['check-proof', '--key', 'plants']), /must be a verifier key/);
+    expectRefused(await runCli(['check-proof']), /required option '--key <vkey>' not specified/);
+  });
+});
+
+describe('npm run verify --expect', () => {
+  const verify = (file: string, env = {}) =>
+    runCli(['verify', '--expect', file], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN, ...env });
+
+  test('takes a file with a checkpoint, and verifies its signature', async () => {
+    const file = await checkpointAt(5);
+    expect(succeeded(await verify(file))).toMatch(/^problems +none$/m);
+    const other = succeeded(
+      await runCli(['prove', '--from', '1'], {
+        DATA_DIR: appendTo(tempDir(), plantOf('alice', 1, 'Ivy'), plantOf('bob', 2, 'Elm')),
+        LOG_KEY_FILE: join(dir, 'log-key.json'),
+        LOG_ORIGIN: ORIGIN,
+      }),
+    );
+    writeFileSync(file, other.slice(other.indexOf('\n\n') + 2));
+    const { code, stdout } = await verify(file);
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: expect.stringContaining('the first 2 events are not'),
+    });
+  });
+
+  test('refuses a checkpoint whose signature is invalid', async () => {
+    const file = await checkpointAt(5);
+    writeFileSync(file, readFileSync(file, 'utf8').replace('\n5\n', '\n6\n'));
+    expectRefused(await verify(file), /the signature of plants\.example\/log is invalid/);
+  });
+
+  test('reports that it cannot verify the signature of another log, or without the key', async () => {
+    const file = await checkpointAt(5);
+    const renamed = await verify(file, { LOG_ORIGIN: 'other.example' });
+    expect(renamed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
+    expect(renamed.stderr).toBe(
+      `the signature of the checkpoint was not checked: it is of ${ORIGIN}, and LOG_ORIGIN is other.example\n`,
+    );
+    const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
+    const { code, stderr } = await verify(file, { LOG_KEY_FILE });
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: `the signature of the checkpoint was not checked: there is no ${LOG_KEY_FILE}\n`,
+    });
+    expect(existsSync(LOG_KEY_FILE)).toBe(false);
   });
 });

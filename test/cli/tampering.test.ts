@@ -579,7 +579,7 @@ describe('the expected root', () => {
     async (pattern) => {
       const refused = await verify(home(), pattern.replace('ROOT', EMPTY_ROOT));
       expect(refused).toEqual(
-        failure('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits.'),
+        failure('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.'),
       );
     },
   );

@@ -1,0 +1,41 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import type { Root } from '../audit/verify.ts';
+import type { Config } from '../config.ts';
+import { openCheckpoint, readUnverifiedCheckpoint } from '../transparency/checkpoint.ts';
+import { decodeUtf8 } from '../transparency/encoding.ts';
+import { loadExistingLogKey } from '../transparency/logKey.ts';
+
+const MAX_BYTES = 1_000_000;
+
+/** Reads a checkpoint for an option --expect, and verifies nothing. @throws Error */
+export function readCheckpointFile(file: string): string {
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error('it is not a checkpoint');
+    return decodeUtf8(readFileSync(file));
+  } catch (error) {
+    throw new Error(`cannot read the file of --expect: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
+ * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
+ * @throws Error, NotVerified
+ */
+export function parseExpectedRoot(text: string, config: Config, print: (line: string) => void): Root {
+  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
+  if (size !== undefined) return { size: Number(size), root };
+  if (!existsSync(text))
+    throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
+  const note = readCheckpointFile(text);
+  const checkpoint = readUnverifiedCheckpoint(note);
+  const unchecked = (reason: string): Root => {
+    print(`the signature of the checkpoint was not checked: ${reason}`);
+    return checkpoint;
+  };
+  if (checkpoint.origin !== config.logOrigin)
+    return unchecked(`it is of ${checkpoint.origin}, and LOG_ORIGIN is ${config.logOrigin}`);
+  if (!existsSync(config.logKeyFile)) return unchecked(`there is no ${config.logKeyFile}`);
+  return openCheckpoint(note, loadExistingLogKey(config).verifierKey);
+}
