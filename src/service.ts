@@ -70,7 +70,7 @@ export async function startService(
     );
     for (const follower of followers) resources.defer(() => follower.stop());
     const tree = config.merkleTree
-      ? await LogTree.start({
+      ? new LogTree({
           file: merkleTreeFile(config.dataDir),
           location: config,
           logger,
