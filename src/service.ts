@@ -52,7 +52,7 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
-    loadLogKey(config); // created at the first start
+    const logKey = loadLogKey(config); // created at the first start
     const store = await openStore(config, { logger, now, onFatal, appends: true });
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
@@ -70,7 +70,7 @@ export async function startService(
     );
     for (const follower of followers) resources.defer(() => follower.stop());
     const tree = config.merkleTree
-      ? await LogTree.start({
+      ? new LogTree({
           file: merkleTreeFile(config.dataDir),
           location: config,
           logger,
@@ -84,7 +84,7 @@ export async function startService(
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      tree,
+      transparency: tree && { tree, logKey },
       verifyToken,
       corsOrigins: config.corsOrigins,
       source: config.source,

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { BaseLogger } from 'pino';
-import { type EventLog, type Position, START } from '../../src/eventStore/eventStore.ts';
+import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import type { Tile } from '../../src/merkle/tiles.ts';
-import { type LogLocation, openLog } from '../../src/stores.ts';
+import type { LogLocation } from '../../src/stores.ts';
 import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
@@ -28,8 +28,6 @@ const CLOSE_TIMEOUT_MS = 3_000;
  * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
  */
 export class LogTree {
-  /** The log as it is hashed, to read entries from: also of other writers each byte counts. */
-  readonly log: EventLog;
   readonly #options: Options;
   readonly #waiting = new Waiting();
   #thread: Worker | undefined;
@@ -42,15 +40,9 @@ export class LogTree {
   #reader: ReturnType<typeof openTree> | undefined;
   #isClosed = false;
 
-  /** Starts the thread, and does not wait for it. @throws Error with a message for the operator */
-  static async start(options: Options): Promise<LogTree> {
-    const { location, logger } = options;
-    return new LogTree(options, await openLog(location, { logger, exact: true, mayBeUnavailable: true }));
-  }
-
-  private constructor(options: Options, log: EventLog) {
+  /** Starts the thread, and does not wait for it. */
+  constructor(options: Options) {
     this.#options = options;
-    this.log = log;
     this.#startThread();
   }
 
@@ -113,7 +105,6 @@ export class LogTree {
       await finishedWithin(CLOSE_TIMEOUT_MS, exited);
       await thread.terminate();
     }
-    await this.log.close();
   }
 
   #startThread(): void {

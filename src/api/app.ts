@@ -10,12 +10,14 @@ import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
 import { httpServer } from '../http/server.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
+import type { LogKey } from '../transparency/logKey.ts';
 import { authenticate } from './auth.ts';
 import { errorTable } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
 import { openapi } from './openapi.ts';
 import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
+import { transparencyRoutes } from './transparencyRoutes.ts';
 
 export type Dependencies = {
   store: EventStore;
@@ -23,8 +25,8 @@ export type Dependencies = {
   readYourWrites: ReadYourWrites;
   /** Of every view: /health/ready depends on all of them. */
   followers: readonly Follower[];
-  /** The Merkle tree of the log; without it there are no routes for it. */
-  tree?: LogTree | undefined;
+  /** The Merkle tree of the log, and the key that signs it; without them there are no routes for it. */
+  transparency?: { tree: LogTree; logKey: LogKey } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
   /** The URI of this store, `source` of its CloudEvents. */
@@ -36,7 +38,8 @@ export type Dependencies = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, verifyToken, corsOrigins, source, logger, now } = deps;
+  const { store, followers, transparency, verifyToken, corsOrigins, source, logger, now } = deps;
+  const log = store.exact ?? store;
   const app = await httpServer({ logger, corsOrigins, errorTable });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
@@ -45,7 +48,8 @@ export async function buildApp(deps: Dependencies) {
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     await secured.register(plantRoutes, deps);
-    await secured.register(eventRoutes, { log: store, source, now });
+    await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now });
+    if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });
   });
   return app;
 }

@@ -33,6 +33,9 @@ export async function authenticate(app: FastifyInstance, verifyToken: VerifyToke
   app.addHook('onRequest', app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>);
 }
 
+/** The scope of tokens that may read every user's events. */
+export const AUDIT_SCOPE = 'audit';
+
 /** @throws InsufficientScope */
 export function assertScope({ scopes }: Claims, scope: string): void {
   if (!scopes.includes(scope)) throw new InsufficientScope(scope);

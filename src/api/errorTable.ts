@@ -1,6 +1,7 @@
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
+import { UnknownPlant } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
@@ -16,6 +17,7 @@ export const API_ERRORS = {
   noToken: 40101,
   invalidToken: 40102,
   insufficientScope: 40301,
+  unknownPlant: 40402,
   tooManyLists: 42901,
   storeUnavailable: 50301,
   viewBehind: 50302,
@@ -48,6 +50,8 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const challenge = `${REALM}, error="insufficient_scope", scope="${error.scope}"`;
     return errorResponse(API_ERRORS.insufficientScope, error.message, { 'www-authenticate': challenge });
   }
+  if (error instanceof UnknownPlant)
+    return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
   if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =

@@ -3,18 +3,20 @@ import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
+import { caughtUp } from '../audit/entryBundle.ts';
 import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { errorResponses, response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
-import { assertScope } from './auth.ts';
+import { encodeHash } from '../transparency/encoding.ts';
+import { AUDIT_SCOPE, assertScope } from './auth.ts';
+import { formatLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
-
-/** The scope of tokens that may read every user's events. */
-const AUDIT_SCOPE = 'audit';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';
@@ -32,10 +34,13 @@ const QUERY_ERRORS = {
   },
 };
 
-type Dependencies = { log: EventLog; source: string; now: () => Date };
+type Dependencies = { log: EventLog; tree: LogTree | undefined; source: string; now: () => Date };
 
 /** The events of the whole log, for auditors. */
-export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, { log, source, now }) => {
+export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
+  app,
+  { log, tree, source, now },
+) => {
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
   await app.register(accepts);
@@ -59,6 +64,13 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             'The events in log order, one per line, or each as a message whose id is its position.',
             { [NDJSON]: CloudEvent, [EVENT_STREAM]: Type.String() },
             {
+              'Log-Position': Type.String({
+                description: 'For NDJSON: the position of the last event of the log when it was read.',
+              }),
+              Checkpoint: Type.String({
+                description:
+                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind.',
+              }),
               'X-Accel-Buffering': Type.String({
                 description: 'For event streams: no, so that proxies do not buffer them.',
               }),
@@ -85,7 +97,9 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const signals = live
         ? [disconnected.signal, closing.signal, tokenExpiry(request, disconnected.signal)]
         : [disconnected.signal];
-      const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after });
+      const head = live ? undefined : await currentHead();
+      const end = head?.position;
+      const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
       const disconnect = (): void => {
         disconnected.abort();
         void batches.return(undefined);
@@ -100,11 +114,27 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       for (; isPending(first); first = await batches.next()) keepOpen();
       reply.type(live ? EVENT_STREAM : NDJSON);
       if (live) reply.header('x-accel-buffering', 'no');
+      if (head)
+        reply
+          .header('log-position', formatLogPosition(head.logId, head.position))
+          .header('checkpoint', `${head.size} ${encodeHash(head.root)}`);
       if (method === 'HEAD') return reply.send(Readable.from([]));
       const body = live ? messages(first, batches) : lines(first, batches, keepOpen);
       return reply.send(Readable.from(body, { highWaterMark: 1 }));
     },
   );
+
+  /** The tree over every event that the log has now; undefined if it is off, or behind. */
+  async function currentHead(): Promise<LogTree['current'] | undefined> {
+    if (!tree || tree.notReady !== undefined) return undefined;
+    try {
+      await caughtUp({ tree, log });
+      return tree.current;
+    } catch (error) {
+      if (error instanceof ViewBehind) return undefined;
+      throw error;
+    }
+  }
 
   type Batches = AsyncGenerator<Batch>;
   type FirstBatch = IteratorResult<Batch>;

@@ -11,6 +11,7 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   400: { description: 'The request is invalid; the message names the field and the rule.' },
   401: { description: 'The bearer token is missing (40101) or invalid (40102).', headers: CHALLENGE },
   403: { description: 'The scope of the token does not contain audit (40301).', headers: CHALLENGE },
+  404: { description: 'Not found.' },
   406: { description: 'The client accepts none of the media types.' },
   408: { description: 'The request was not received in time.' },
   413: { description: 'The body is larger than 60 KiB.' },
@@ -29,6 +30,11 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   },
 };
 
+/** The rest of a path, which OpenAPI cannot describe: it has slashes. */
+const Tile = Type.Object({
+  tile: Type.String({ description: 'As in the path of C2SP tlog-tiles, such as 0/x001/x234/067.p/5.' }),
+});
+
 /** /openapi.json, generated from the schemas that validate. */
 export const openapi: FastifyDynamicSwaggerOptions = {
   openapi: {
@@ -43,5 +49,8 @@ export const openapi: FastifyDynamicSwaggerOptions = {
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
   },
   refResolver: { buildLocalReference: ({ $id }) => String($id) },
-  transform: ({ schema, url }) => ({ schema: { security: [{ bearer: [] }], ...publish(schema) }, url }),
+  transform: ({ schema, url }) => ({
+    schema: { security: [{ bearer: [] }], ...(url.endsWith('*') && { params: Tile }), ...publish(schema) },
+    url: url.replace('*', ':tile'),
+  }),
 };

@@ -2,39 +2,34 @@ import { type Static, Type } from 'typebox';
 import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { parsePosition } from '../eventStore/position.ts';
 import { limitSchema } from '../http/limit.ts';
-import { isInt64Text, parsePlantStream } from '../plants/stream.ts';
+import { textSchema } from '../http/textSchema.ts';
+import { INT64_RULE, isInt64Text, parsePlantStream } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
 import { occurredAt } from './cloudEvent.ts';
 
-const text = (isValid: (text: string) => boolean, rule: string, options: { description: string }) =>
-  Type.Refine(
-    Type.Unsafe<string>({ type: 'string', ...options }),
-    (value) => typeof value === 'string' && isValid(value),
-    () => `must be ${rule}`,
-  );
 const time = (description: string) =>
-  text((value) => parseRfc3339(value) !== undefined, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {
+  textSchema((value) => parseRfc3339(value) !== undefined, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {
     description,
   });
 
 /** The filters of a replay, as text. All of them can be combined. */
 export const EventQuery = Type.Object({
   after: Type.Optional(
-    text(() => true, 'a log position', { description: 'Only events after this log position.' }),
+    textSchema(() => true, 'a log position', { description: 'Only events after this log position.' }),
   ),
   user: Type.Optional(
-    text(isUser, USER_RULE, {
+    textSchema(isUser, USER_RULE, {
       description: 'Only events of this user’s plants. Without after, the log must have one.',
     }),
   ),
   id: Type.Optional(
-    text(isInt64Text, 'a 64-bit integer in decimal digits', {
+    textSchema(isInt64Text, INT64_RULE, {
       description: 'Only events of plants with this ID.',
     }),
   ),
   type: Type.Optional(
-    text((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
+    textSchema((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
   ),
   since: Type.Optional(
     time(

@@ -1,4 +1,4 @@
-import { type Batch, type EventLog, START } from '../eventStore/eventStore.ts';
+import { type Batch, type EventLog, type Position, START } from '../eventStore/eventStore.ts';
 import { assertInLog, BadPosition } from '../eventStore/position.ts';
 import { readLive, readToEnd } from '../eventStore/readEvents.ts';
 import { parsePlantStream } from '../plants/stream.ts';
@@ -16,6 +16,8 @@ type Options = {
   signal: AbortSignal;
   /** Whether to continue with each new event instead of ending at the current end of the log. */
   live?: boolean;
+  /** Where to end if it is not live: at the position of an event, or START; by default, the current end. */
+  end?: Position | undefined;
   /** The name of `after` in messages. */
   after?: string;
 };
@@ -27,10 +29,11 @@ type Options = {
 export async function* replay(
   log: EventLog,
   filter: EventFilter,
-  { signal, live = false, after = 'after' }: Options,
+  { signal, live = false, after = 'after', ...options }: Options,
 ): AsyncGenerator<Batch> {
-  const end = await log.lastPosition();
-  assertInLog(filter.after, end, after);
+  const last = await log.lastPosition();
+  const end = options.end ?? last;
+  assertInLog(filter.after, last, after);
   // EventStoreDB reads from the position of an event only.
   if (filter.after > START && !(await log.readEvent(filter.after)))
     throw new BadPosition(`${after} is not the position of an event.`);

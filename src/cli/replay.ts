@@ -16,7 +16,7 @@ export async function replayCommand(options: Options, context: Context): Promise
     ? tableRow
     : (event: RecordedEvent) => JSON.stringify(toCloudEvent(event, config.source));
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context);
+  const log = await useLog(resources, context, { exact: true });
   const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
   let header = options.table ? TABLE_HEADER : '';
   for await (const { events } of batches) {

@@ -86,6 +86,12 @@ export type EventStore = EventLog & {
   readonly appendsRefused?: string | undefined;
 
   /**
+   * The same log, read such that no byte of an event can change without another result, as it is hashed.
+   * Undefined if every read is like that. It is closed with the store.
+   */
+  readonly exact?: EventLog;
+
+  /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
    * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now;

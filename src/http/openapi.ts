@@ -18,7 +18,7 @@ export function jsonResponse(description: string, schema: TSchema, headers: Head
 /** A response in one of several media types. */
 export function response(description: string, schemas: Record<string, TSchema>, headers: Headers = {}) {
   const content = Object.fromEntries(Object.entries(schemas).map(([type, schema]) => [type, { schema }]));
-  return { description, headers: { ...headers, ...COMMON_HEADERS }, content };
+  return { description, headers: { ...COMMON_HEADERS, ...headers }, content };
 }
 
 /** The error responses of a route, by status. */

@@ -33,7 +33,14 @@ const KEEP_ALIVE_TIMEOUT_MS = 65_000;
  */
 const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
-const EXPOSED_HEADERS = ['Link', 'Log-Position', 'Request-Id', 'Retry-After'];
+const EXPOSED_HEADERS = [
+  'Checkpoint',
+  'Content-Disposition',
+  'Link',
+  'Log-Position',
+  'Request-Id',
+  'Retry-After',
+];
 /** Parameters in paths are limited by the size of a request's head only. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
@@ -162,10 +169,13 @@ function routePath(url: string): string {
   }
 }
 
-/** The paths of a route such as /plants/:id. */
+/** The paths of a route such as /plants/:id or /tile/*. */
 function routePattern(route: string): RegExp {
-  const fixed = route.split(/:\w+/).map((text) => RegExp.escape(text));
-  return new RegExp(`^${fixed.join('[^/]*')}$`);
+  const parts = route.split(/(:\w+|\*)/).map((part) => {
+    if (part === '*') return '.*';
+    return part.startsWith(':') ? '[^/]*' : RegExp.escape(part);
+  });
+  return new RegExp(`^${parts.join('')}$`);
 }
 
 /** https://fetch.spec.whatwg.org/#cors-preflight-request */

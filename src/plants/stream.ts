@@ -16,6 +16,9 @@ export function parsePlantStream(stream: string): { user: string; id: string } |
   return isUser(user) && isInt64Text(id) ? { user, id } : undefined;
 }
 
+/** What the text of an ID must be, for messages. */
+export const INT64_RULE = 'a 64-bit integer in decimal digits';
+
 /** Whether a text is a 64-bit integer in canonical decimal form. */
 export function isInt64Text(text: string): boolean {
   return /^(0|-?[1-9]\d{0,18})$/.test(text) && isInt64(BigInt(text));

@@ -31,6 +31,9 @@ const REFUSED: [number, string, RequestInit?][] = [
   [401, '/plants', { method: 'POST', body: '{}' }],
   [401, '/plants', { headers: { authorization: 'Bearer nonsense' } }],
   [401, '/events'],
+  [401, '/checkpoint'],
+  [401, '/tile/0/000'],
+  [405, '/tile/0/000', { method: 'DELETE' }],
   [404, '/nothing'],
   [400, '/%zz'],
   [405, '/plants', { method: 'DELETE' }],
@@ -74,6 +77,8 @@ describe('with CORS_ORIGINS', () => {
         expect(one.headers.get('access-control-allow-origin')).toBe(origin);
         expect(listed(one, 'vary')).toContain('origin');
         expect(listed(one, 'access-control-expose-headers')).toEqual([
+          'checkpoint',
+          'content-disposition',
           'link',
           'log-position',
           'request-id',
@@ -124,7 +129,7 @@ describe('with CORS_ORIGINS', () => {
       expect(response.headers.get('access-control-allow-origin')).toBe(APP);
   });
 
-  test.each(['/events', '/health/live', '/openapi.json'])(
+  test.each(['/events', '/health/live', '/openapi.json', '/tile/0/000', '/proofs/plants'])(
     'a preflight of %s returns the allowed origin',
     async (path) => {
       const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);

@@ -7,8 +7,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CloudEvent } from 'cloudevents';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { rootOfLog } from '../../src/audit/proof.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {
+  type EventLog,
   type EventStore,
   type Position,
   type RecordedEvent,
@@ -16,16 +19,19 @@ import {
   StoreUnavailable,
 } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { untilSettled } from '../support/clock.ts';
+import { auditorToken, listen } from '../support/eventStream.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { untilAvailable } from '../support/load.ts';
 import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
 import { client, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { slowClock } from '../support/slowClock.ts';
-import { startFakeServer } from '../support/stores.ts';
+import { overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NDJSON = 'application/x-ndjson';
@@ -545,6 +551,53 @@ test('binary data is sent as base64', async () => {
   expect(event).toMatchObject({ datacontenttype: 'application/octet-stream', data_base64: 'AAH+/w==' });
   expect(event).not.toHaveProperty('data');
   expect(others).toEqual([]);
+});
+
+describe('the leaves of a log', () => {
+  /** The sizes and roots computed from an exact reader of the log, and from the lines of a replay. */
+  const rootsOf = async (log: EventLog, lines: Line[]) => {
+    const tree = new MerkleTree();
+    for (const line of lines) tree.append(leafHash(leafOfCloudEvent(line as never)));
+    return [await rootOfLog(log, new AbortController().signal), { size: tree.size, root: tree.root() }];
+  };
+
+  test('can be rebuilt from /events over the embedded log, whoever wrote the events', async () => {
+    const dir = tempDir();
+    const data = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];
+    const written = data.map((text, i) => ({
+      stream: 'plant-alice/3',
+      revision: BigInt(i),
+      id: uuid(100 + i),
+      type: 'PlantSketched',
+      data: text,
+      metadata: text,
+    }));
+    fillLog(dir, [...LOG.slice(4), ...written], POSITIONS.concat(POSITIONS.map((p) => p + 2n ** 60n)));
+    const service = await startService({ DATA_DIR: dir });
+    await service.as('alice').create(2, { name: 'Fern' });
+    const reader = openLogReader(join(dir, 'log.db'), { exact: true });
+    onTestFinished(() => reader.close());
+    const lines = await linesIn(await auditor(service)());
+    const [expected, found] = await rootsOf(reader, lines);
+    expect(found).toEqual(expected);
+    expect(found?.size).toBe(11);
+    const live = listen(service.url, { token: await auditorToken(dir) });
+    const messages = await live.first(lines.length);
+    expect(messages.map(({ data }) => JSON.parse(data))).toEqual(lines);
+  });
+
+  test('can be rebuilt from /events over EventStoreDB, whoever wrote the events', async () => {
+    const fake = await startFakeServer();
+    fillFake(fake, LOG);
+    fake.write('plant-alice/1', { contentType: 'application/octet-stream', data: Uint8Array.of(1, 255) });
+    fake.write('plant-alice/1', { data: '{"litres":1e999, "a": 1.0}' });
+    const service = await startService({ EVENTSTOREDB_URL: fake.url });
+    const lines = await linesIn(await auditor(service)());
+    const log = await overFakeServer(fake.url);
+    const [expected, found] = await rootsOf(log, lines);
+    expect(found).toEqual(expected);
+    expect(found?.size).toBe(9);
+  });
 });
 
 describe('a log longer than one batch', () => {

@@ -6,6 +6,7 @@ import type { RequestOpts } from '@oazapfts/runtime';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { untilAvailable } from '../support/load.ts';
 import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 
@@ -42,26 +43,39 @@ describe('the document', () => {
     expect(document.servers).toEqual([{ url: '/' }]);
   });
 
-  test('has the three operations, without health checks and itself', () => {
+  test('has all operations, without health checks and itself', () => {
     expect(
       Object.entries(document.paths).map(([path, of]) => [path, Object.keys(of as object).toSorted()]),
     ).toEqual([
       ['/plants', ['get', 'post']],
       ['/events', ['get']],
+      ['/log-key', ['get']],
+      ['/checkpoint', ['get']],
+      ['/tile/{tile}', ['get']],
+      ['/tile/entries/{tile}', ['get']],
+      ['/proofs/plants', ['get']],
     ]);
     expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual([
       'createPlant',
+      'getCheckpoint',
+      'getEntries',
+      'getLogKey',
+      'getTile',
       'listPlants',
+      'provePlant',
       'replayEvents',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
   });
 
-  test('requires a bearer token for every operation, and the scope audit for /events', () => {
+  test('requires a bearer token for every operation, and the scope audit for those of auditors', () => {
     const [[name, scheme] = []] = Object.entries(document.components.securitySchemes);
     expect(scheme).toMatchObject({ type: 'http', scheme: 'bearer' });
     for (const { security } of [get, post]) expect(security).toEqual([{ [String(name)]: [] }]);
-    expect(replay.security).toEqual([{ [String(name)]: ['audit'] }]);
+    for (const path of ['/log-key', '/proofs/plants'])
+      expect(document.paths[path].get.security).toEqual([{ [String(name)]: [] }]);
+    for (const path of ['/events', '/checkpoint', '/tile/{tile}', '/tile/entries/{tile}'])
+      expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
   test('defines the schemas Plant, NewPlant, CloudEvent and Error', () => {
@@ -207,12 +221,39 @@ describe('a response has only headers that the document lists:', () => {
     expectListed(response, '/events', 'get');
     leaving.abort();
   });
+
+  test.each<[number, string, string, string]>([
+    [200, '/checkpoint', '', 'audit'],
+    [200, '/log-key', '', 'read'],
+    [200, '/tile/{tile}', '0/000.p/1', 'audit'],
+    [200, '/tile/entries/{tile}', '000.p/1', 'audit'],
+    [200, '/proofs/plants', '?id=1&user=alice', 'audit'],
+    [401, '/checkpoint', '', 'none'],
+    [403, '/tile/{tile}', '0/000', 'read'],
+    [404, '/tile/{tile}', 'x', 'audit'],
+    [404, '/tile/entries/{tile}', '999', 'audit'],
+    [400, '/proofs/plants', '?id=x', 'read'],
+    [403, '/proofs/plants', '?id=1&user=alice', 'read'],
+    [404, '/proofs/plants', '?id=1', 'read'],
+  ])('%i to get %s, %j, with the scope %j', async (status, path, rest, scope) => {
+    await as('alice').create(1, { name: 'Fern' });
+    const authorization = scope === 'none' ? '' : await bearer('carol', scope);
+    const given = path.includes('{tile}') ? path.replace('{tile}', rest) : `${path}${rest}`;
+    const response = await untilAvailable(() => fetch(`${url}${given}`, { headers: { authorization } }));
+    expect(response.status).toBe(status);
+    const { content } = document.paths[path].get.responses[status];
+    expect(Object.keys(content)).toContain(response.headers.get('content-type')?.split(';')[0]);
+    if (status !== 200) await refusalIn(response);
+    expectListed(response, path, 'get');
+  });
 });
 
 type ClientResponse = Promise<{ status: number; data: unknown }>;
 type Client = {
   createPlant: (plant: { id: number; name: string; tag?: string }, options: RequestOpts) => ClientResponse;
   listPlants: (query: { limit?: number }, options: RequestOpts) => ClientResponse;
+  getTile: (tile: string, options: RequestOpts) => ClientResponse;
+  provePlant: (id: string, query: { user?: string }, options: RequestOpts) => ClientResponse;
   replayEvents: (
     query: { user?: string; limit?: number; after?: string },
     options: RequestOpts,
@@ -277,4 +318,15 @@ test('a client generated from the document replays events, one at a time', async
   });
   const dave = { baseUrl: url, headers: { authorization: await bearer('dave', 'read') } };
   expect(await replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
+});
+
+test('a client generated from the document gets tiles and receipts', async () => {
+  const { getTile, provePlant } = await generatedClient();
+  await as('grace').create(1, { name: 'Fern' });
+  const grace = { baseUrl: url, headers: { authorization: await bearer('grace') } };
+  const receipt = { status: 200, data: expect.stringMatching(/^c2sp\.org\/tlog-proof@v1\n/) };
+  expect(await provePlant('1', {}, grace)).toMatchObject(receipt);
+  const carol = { baseUrl: url, headers: { authorization: await bearer('carol', 'audit') } };
+  for (const tile of ['0/000.p/1', '1/000'])
+    expect((await getTile(tile, carol)).status).toBe(tile === '1/000' ? 404 : 200);
 });

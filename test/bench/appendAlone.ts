@@ -1,17 +1,26 @@
 import { randomUUID } from 'node:crypto';
-import { EventStoreDBClient, jsonEvent, NO_STREAM, WrongExpectedVersionError } from '@eventstore/db-client';
+import {
+  NO_STREAM as CLIENT_NO_STREAM,
+  EventStoreDBClient,
+  jsonEvent,
+  WrongExpectedVersionError,
+} from '@eventstore/db-client';
+import pino from 'pino';
 import { newEventId } from '../../src/eventStore/eventId.ts';
-import { plantStream } from '../../src/plants/stream.ts';
+import { type NewEvent, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import { PLANT_STREAM_PREFIX, plantStream } from '../../src/plants/stream.ts';
 
-// EventStoreDB's client alone: appends the events of the service, 64 in flight, and prints the rate.
-// Usage: node appendAlone.ts URL USERS COUNT (that many plants) | node appendAlone.ts URL USERS COUNT SECONDS
-// (that long)
+// Appends the events of the service, 64 in flight, and prints the rate: by EventStoreDB's client alone, or by
+// the adapter, which has the client on a thread of its own.
+// Usage: node appendAlone.ts URL USERS COUNT (that many plants)
+//      | node appendAlone.ts URL USERS 0 SECONDS [adapter] (that long)
 
 const IN_FLIGHT = 64;
 const WARM_UP = 1_000;
 
-const [url = '', users = '', count = '', seconds = ''] = process.argv.slice(2);
-const client = EventStoreDBClient.connectionString(url);
+const [url = '', users = '', count = '', seconds = '', through = 'client'] = process.argv.slice(2);
+const appendEvent = through === 'adapter' ? await byAdapter() : byClient();
 const run = randomUUID().slice(0, 8);
 let next = 0;
 
@@ -21,12 +30,33 @@ async function append(): Promise<void> {
   const user = seconds === '' ? `user-${i % Number(users)}` : `${run}-${i % Number(users)}`;
   const data = { id: String(i), user, name: `Fern number ${i}`, tag: 'indoor' };
   const metadata = { $correlationId: randomUUID(), schemaVersion: 1, occurredAt: now.toISOString() };
-  const event = jsonEvent({ id: newEventId(now), type: 'PlantCreated', data, metadata });
-  try {
-    await client.appendToStream(plantStream(user, BigInt(i)), event, { expectedRevision: NO_STREAM });
-  } catch (error) {
-    if (!(error instanceof WrongExpectedVersionError)) throw error; // appended by an earlier run
-  }
+  await appendEvent(plantStream(user, BigInt(i)), {
+    id: newEventId(now),
+    type: 'PlantCreated',
+    data,
+    metadata,
+  });
+}
+
+type Append = (stream: string, event: NewEvent) => Promise<void>;
+
+function byClient(): Append {
+  const client = EventStoreDBClient.connectionString(url);
+  return async (stream, event) => {
+    try {
+      await client.appendToStream(stream, jsonEvent(event), { expectedRevision: CLIENT_NO_STREAM });
+    } catch (error) {
+      if (!(error instanceof WrongExpectedVersionError)) throw error; // appended by an earlier run
+    }
+  };
+}
+
+async function byAdapter(): Promise<Append> {
+  const logger = pino({ level: 'warn' });
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: PLANT_STREAM_PREFIX, logger });
+  return async (stream, event) => {
+    await store.append(stream, event, NO_STREAM);
+  };
 }
 
 async function appendWhile(shouldContinue: () => boolean): Promise<void> {

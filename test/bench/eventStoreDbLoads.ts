@@ -5,7 +5,7 @@ import { issueToken } from '../../src/tokens/issueToken.ts';
 import { ROOT } from './checkout.ts';
 import { startService } from './contender.ts';
 import type { Rate } from './load.ts';
-import { CLIENT_ALONE, ON_EVENTSTOREDB } from './names.ts';
+import { ADAPTER_ALONE, CLIENT_ALONE, ON_EVENTSTOREDB } from './names.ts';
 import type { Job } from './rounds.ts';
 import { named, type Server } from './servers.ts';
 import type { Bench } from './setUp.ts';
@@ -23,15 +23,19 @@ export function startOnEventStoreDb(
   return named(ON_EVENTSTOREDB, startService(env), resources);
 }
 
-/** Appends by the client alone, in its own process. */
-export function appendAlone({ options }: Bench, url: string, users: number): Job {
-  const args = ['test/bench/appendAlone.ts', url, `${users}`, '0', `${options.seconds}`];
-  const measure = async (): Promise<Rate> => {
-    const { stdout } = await run(process.execPath, args, { cwd: ROOT });
-    const [p50, p99, max] = [Number.NaN, Number.NaN, Number.NaN];
-    return { p50, p99, loopDelay: { p99, max }, ...JSON.parse(stdout) };
+/** Appends by the client alone, and by the adapter alone, each in its own process. */
+export function appendAlone(bench: Bench, url: string, users: number): Job[] {
+  const appends = (name: string, through: string): Job => {
+    const args = ['test/bench/appendAlone.ts', url, `${users}`, '0', `${bench.options.seconds}`, through];
+    return { name, measure: () => measureAppends(args) };
   };
-  return { name: CLIENT_ALONE, measure };
+  return [appends(CLIENT_ALONE, 'client'), appends(ADAPTER_ALONE, 'adapter')];
+}
+
+async function measureAppends(args: string[]): Promise<Rate> {
+  const { stdout } = await run(process.execPath, args, { cwd: ROOT });
+  const [p50, p99, max] = [Number.NaN, Number.NaN, Number.NaN];
+  return { p50, p99, loopDelay: { p99, max }, ...JSON.parse(stdout) };
 }
 
 /** Measures the time from the response to a POST on one instance until a GET on another returns the plant. */

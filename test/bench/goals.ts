@@ -1,4 +1,5 @@
 import {
+  ADAPTER_ALONE,
   BARE,
   CLIENT_ALONE,
   CRUD,
@@ -33,6 +34,7 @@ const changes = (service: string, before: string): Ratio[] => [
 ];
 
 const onEventStoreDb = (service: string): Ratio[] => [
+  ['EventStoreDB: appends by the adapter / by the client alone', '≥ 0.85', ADAPTER_ALONE, CLIENT_ALONE],
   ['EventStoreDB: POST / appends by the client alone', '≥ 0.85', postName(ON_EVENTSTOREDB), CLIENT_ALONE],
   ['EventStoreDB: GET / GET on the embedded log', '≥ 0.9', getName(ON_EVENTSTOREDB), getName(service)],
 ];

@@ -32,7 +32,7 @@ export async function measureLoads(bench: Bench, eventStoreDb: string | undefine
     if (only.has('get')) jobs.push(get(bare), ...services.flatMap((server) => [get(server), get(server, 1)]));
   }
   const onServer = eventStoreDb && (await startOnEventStoreDb(bench, resources, eventStoreDb));
-  if (onServer) jobs.push(appendAlone(bench, eventStoreDb, POSTING_USERS), post(onServer), get(onServer));
+  if (onServer) jobs.push(...appendAlone(bench, eventStoreDb, POSTING_USERS), post(onServer), get(onServer));
   await runRounds(jobs, rounds, bench.results);
   if (onServer) await measureVisibility(bench, eventStoreDb, onServer);
 }

@@ -5,6 +5,7 @@ export const BARE = 'bare Fastify';
 export const CRUD = 'CRUD';
 export const ON_EVENTSTOREDB = 'service on EventStoreDB';
 export const CLIENT_ALONE = "appends by EventStoreDB's client alone";
+export const ADAPTER_ALONE = 'appends by the adapter alone';
 
 /** The main number of connections. */
 export const MAIN_CONNECTIONS = 64;

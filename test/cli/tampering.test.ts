@@ -38,12 +38,12 @@ beforeAll(async () => {
   expectedRoot = /^expect +(\S+)$/m.exec(stdout)?.[1] as string;
 });
 
-type Home = { dir: string; log: string; view: string };
+type Home = { dir: string; log: string; view: string; tree: string };
 
 /** A copy of the data directory, to be tampered with. */
 function home(): Home {
   const dir = untouched.copy();
-  return { dir, log: join(dir, 'log.db'), view: join(dir, 'view.db') };
+  return { dir, log: join(dir, 'log.db'), view: join(dir, 'view.db'), tree: join(dir, 'merkleTree.db') };
 }
 
 const verify = ({ dir }: Home, expect?: string) =>
@@ -65,6 +65,11 @@ const RENUMBER = `UPDATE plants SET number = (
 function inView({ view }: Home, ...statements: string[]): void {
   using db = new DatabaseSync(view);
   for (const sql of statements) db.exec(sql);
+}
+
+function inTree({ tree }: Home, sql: string): void {
+  using db = new DatabaseSync(tree);
+  db.exec(sql);
 }
 
 /** Removes the constraints of the table: types and uniqueness. */
@@ -364,7 +369,7 @@ describe('verify reports in the view:', () => {
   });
 });
 
-describe('verify reports only with the expected root:', () => {
+describe('verify reports only by the Merkle tree or with the expected root:', () => {
   test.for<[what: string, tampering: Tampering]>([
     [
       'a plant with another name in the log and in the view',
@@ -418,6 +423,8 @@ describe('verify reports only with the expected root:', () => {
     ],
   ])('%s', async ([, tampering]) => {
     const home = tampered(tampering);
+    for (const problem of await problemsOf(home)) expect(problem).toContain('Merkle tree');
+    rmSync(home.tree);
     expect(await verify(home)).toMatchObject({ code: 0, stderr: '' });
     expect(await problemsOf(home, expectedRoot)).toEqual([rootIsAnother]);
   });
@@ -459,6 +466,7 @@ describe('verify reports, although the root of the first events is the same:', (
         inLog(home, `UPDATE events SET position = 20 WHERE position = ${SIZE}`);
         inView(home, `UPDATE plants SET position = 20 WHERE position = ${SIZE}`);
         inView(home, 'UPDATE checkpoint SET position = 20');
+        inTree(home, 'UPDATE checkpoint SET position = 20');
       },
       'position 20: positions 12 to 19 are missing before it',
     ],
@@ -477,6 +485,54 @@ describe('verify reports, although the root of the first events is the same:', (
     const home = tampered(tampering);
     for (const expected of [undefined, expectedRoot])
       expect(await problemsOf(home, expected)).toEqual([problem]);
+  });
+});
+
+const hashOf = (level: number, at: number, byte: number): string =>
+  `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${at}) || x'${byte.toString(16).padStart(2, '0')}' || substr(hashes, ${at + 2}) AS BLOB)
+   WHERE level = ${level}`;
+
+const anotherLeaf = (position: number): string =>
+  `position ${position}: the Merkle tree has another leaf for it, or none`;
+const UNKNOWN_CHECKPOINT =
+  'the checkpoint of the Merkle tree names an event that is not the last of its leaves';
+
+describe('verify reports in the Merkle tree:', () => {
+  test.for<[what: string, tampering: Tampering, ...problems: string[]]>([
+    ['a byte of a leaf changed', (home) => inTree(home, hashOf(0, 32, 0)), anotherLeaf(2)],
+    [
+      'its last leaves removed',
+      (home) => inTree(home, 'UPDATE tiles SET hashes = substr(hashes, 1, 320)'),
+      UNKNOWN_CHECKPOINT,
+    ],
+    [
+      'a leaf added',
+      (home) => inTree(home, 'UPDATE tiles SET hashes = CAST(hashes || zeroblob(32) AS BLOB)'),
+      'the Merkle tree has 13 leaves, the log only 12 events',
+    ],
+    ['all its tiles removed', (home) => inTree(home, 'DELETE FROM tiles'), UNKNOWN_CHECKPOINT],
+    [
+      'a tile at another position',
+      (home) => inTree(home, 'UPDATE tiles SET starts_after = 1'),
+      'position 1: the Merkle tree has its tile at another position',
+    ],
+    [
+      'the ID of another event at its checkpoint',
+      (home) => inTree(home, "UPDATE checkpoint SET event_id = 'x'"),
+      UNKNOWN_CHECKPOINT,
+    ],
+    [
+      'another log ID',
+      (home) => inTree(home, "UPDATE checkpoint SET log_id = 's1'"),
+      'the Merkle tree belongs to another log: the next start rebuilds it',
+    ],
+    [
+      'a file that is no database',
+      ({ tree }) => writeFileSync(tree, Buffer.alloc(5_000, 'garbage')),
+      'cannot read the Merkle tree: file is not a database',
+    ],
+  ])('%s', async ([, tampering, ...problems]) => {
+    expect(await problemsOf(tampered(tampering))).toEqual(problems);
   });
 });
 

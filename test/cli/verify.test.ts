@@ -47,6 +47,7 @@ describe('npm run verify', () => {
       position: '3',
       root: expect.stringMatching(/^[\da-f]{64}$/),
       view: '3',
+      tree: '3',
       unknown: 0,
       skipped: 0,
       problemCount: 0,
@@ -57,6 +58,7 @@ position  3
 root      ${facts.root}
 expect    3:${facts.root}
 view      compared up to position 3
+tree      compared up to position 3
 problems  none
 `);
     const after = contentsOf(dir);
@@ -78,12 +80,12 @@ problems  none
     expect(await again.as('bob').list()).toEqual([{ name: 'Fern' }]);
   });
 
-  test('reports a missing view, and prints the root of an empty log', async () => {
+  test('reports a missing view and a missing tree, and prints the root of an empty log', async () => {
     const [dir, { dir: empty, close }] = [used.copy(), await startService()];
     await close();
-    rmSync(join(dir, 'view.db'));
-    const { view, problems } = JSON.parse(succeeded(await verify({ DATA_DIR: dir }, '--json')));
-    expect({ view, problems }).toEqual({ view: null, problems: [] });
+    for (const name of ['view.db', 'merkleTree.db']) rmSync(join(dir, name));
+    const { view, tree, problems } = JSON.parse(succeeded(await verify({ DATA_DIR: dir }, '--json')));
+    expect({ view, tree, problems }).toEqual({ view: null, tree: null, problems: [] });
     const ofEmpty = succeeded(await verify({ DATA_DIR: empty }, '--expect', `0:${EMPTY_ROOT}`));
     expect(ofEmpty).toMatch(new RegExp(`^size +0\nposition +0\nroot +${EMPTY_ROOT}$`, 'm'));
     expect(existsSync(join(dir, 'view.db'))).toBe(false);
@@ -112,7 +114,7 @@ problems  none
       position: `${i + 1}`,
       problem: 'its data is not that of a PlantCreated',
     }));
-    expect(words.stdout.split('\n').slice(5)).toEqual([
+    expect(words.stdout.split('\n').slice(6)).toEqual([
       'problems  150',
       ...listed.map(({ position, problem }) => `          position ${position}: ${problem}`),
       '          and 50 more',
@@ -135,7 +137,7 @@ problems  none
     for (const one of [words, json]) expect(one).toMatchObject({ code: 1, stderr });
     expect(words.stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
     expect(json.stdout).not.toContain('\x1b');
-    expect(words.stdout.split('\n')).toHaveLength(9);
+    expect(words.stdout.split('\n')).toHaveLength(10);
     const escaped = evil.replace(
       /[^\]0;mallory[2J31]/gu,
       (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`,

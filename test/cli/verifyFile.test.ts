@@ -18,6 +18,10 @@ function damageIndex(dir: string, index: string, entry: string): void {
   writeFileSync(fileIn(dir), bytes);
 }
 
+const buildTree = async (DATA_DIR: string): Promise<void> => {
+  expect((await runCli(['rebuild'], { DATA_DIR })).code).toBe(0);
+};
+
 type Case = [what: string, damage: (dir: string) => void, ...problems: string[]];
 
 const problemsIn = (stdout: string): string[] =>
@@ -37,7 +41,8 @@ describe('verify reports in the log file', () => {
     ],
   ])('%s, unless it is --quick', async ([, damage, expected]) => {
     const DATA_DIR = logWith({ events: 12 });
-    const sound = succeeded(await runCli(['verify', '--json'], { DATA_DIR }));
+    await buildTree(DATA_DIR);
+    const sound = succeeded(await runCli(['verify', '--quick', '--json'], { DATA_DIR }));
     damage(DATA_DIR);
     const { code, stdout } = await runCli(['verify', '--json'], { DATA_DIR });
     expect(code).toBe(1);
@@ -65,6 +70,7 @@ describe('verify reports in the log file', () => {
     ],
   ])('%s, also if it is --quick', async ([, sql, ...expected]) => {
     const DATA_DIR = logWith({ events: 12 });
+    await buildTree(DATA_DIR);
     using db = new DatabaseSync(fileIn(DATA_DIR));
     db.exec(sql);
     for (const quick of [[], ['--quick']]) {

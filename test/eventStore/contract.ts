@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { test as base, describe, expect, onTestFinished } from 'vitest';
 import {
+  type EventLog,
   type EventStore,
   type NewEvent,
   NO_STREAM,
@@ -243,7 +244,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
 }
 
 /** The events of the log after a position, until the subscription has caught up. */
-export async function everything(store: EventStore, after: Position = START): Promise<RecordedEvent[]> {
+export async function everything(store: EventLog, after: Position = START): Promise<RecordedEvent[]> {
   const found: RecordedEvent[] = [];
   const stop = new AbortController();
   for await (const { events, caughtUp } of store.subscribe({ after, signal: stop.signal })) {

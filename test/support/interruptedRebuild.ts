@@ -16,7 +16,7 @@ export const REBUILD = [NODE, MAIN, 'rebuild'];
 export const rebuilt = (events: number) => ({
   code: 0,
   stdout: '',
-  stderr: Object.keys(VIEWS)
+  stderr: [...Object.keys(VIEWS), 'merkleTree']
     .map((name) => `rebuilt the view ${name} from ${events} events\n`)
     .join(''),
 });

@@ -15,11 +15,15 @@ const RETRY_AFTER_MS = 100;
 const ENOUGH = 40;
 
 /** Two ready instances over one log, with separate data directories and one key. */
-export async function twoInstances(url: string, urlOfSecond = url): Promise<Instances> {
+export async function twoInstances(
+  url: string,
+  urlOfSecond = url,
+  env: Record<string, string> = {},
+): Promise<Instances> {
   const keys = tempDir();
   const started: Instance[] = [];
   for (const EVENTSTOREDB_URL of [url, urlOfSecond]) {
-    const service = await startService({ KEY_FILE: join(keys, 'key.json'), EVENTSTOREDB_URL });
+    const service = await startService({ ...env, KEY_FILE: join(keys, 'key.json'), EVENTSTOREDB_URL });
     await ready(service);
     started.push({ ...service, keys, as: client(service.url, keys) });
   }

@@ -1,5 +1,6 @@
 import { cpSync } from 'node:fs';
 import { beforeAll } from 'vitest';
+import { treeSaved } from './merkleTreeFile.ts';
 import { createPlants, type PlantOfUser } from './plants.ts';
 import { serviceOfFile } from './serviceOfFile.ts';
 import { tempDir } from './tempDir.ts';
@@ -15,6 +16,7 @@ export async function usedDirectory(
   beforeAll(async () => {
     await createPlants(service, plants);
     for (const user of new Set(plants.map(([user]) => user))) await service.as(user).list(); // the view has caught up
+    await treeSaved(service.dir, plants.length);
     await service.close();
   });
   return {

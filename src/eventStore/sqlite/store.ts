@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   assertWellFormed,
   type Batch,
+  type EventLog,
   type EventStore,
   type LogDamaged,
   type Position,
@@ -41,8 +42,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
   const queries = openQueries(db, file, { ...readOptions, onDamage: handleDamage });
-  const { logId, lastPosition, readEvent, readStream, readAll } = queries;
-  const newest = new NewestEvents(lastPosition);
+  const newest = new NewestEvents(queries.lastPosition);
   const queue = await AppendQueue.start({
     file,
     now,
@@ -62,7 +62,11 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
   };
 
-  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+  type Subscription = { after: Position; signal: AbortSignal };
+  async function* subscribe(
+    { readAll }: Pick<Queries, 'readAll'>,
+    options: Subscription,
+  ): AsyncGenerator<Batch> {
     const signal = AbortSignal.any([options.signal, closing.signal]);
     let position = options.after;
     for (let isFirst = true; !signal.aborted; isFirst = false) {
@@ -83,35 +87,42 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     await queue.close();
   }
 
-  return {
-    get appendsRefused() {
-      return damaged.signal.reason?.message;
-    },
+  const logOver = (read: Queries): EventLog => ({
     async logId() {
       assertOpen();
-      return logId;
+      return read.logId;
     },
     async lastPosition() {
       assertOpen();
       return newest.position;
     },
-    readEvent: async (position) => readEvent(position),
-    readStream: async (stream, limit) => readStream(stream, limit),
-    readAll: async (range) => readAll(range),
+    readEvent: async (position) => read.readEvent(position),
+    readStream: async (stream, limit) => read.readStream(stream, limit),
+    readAll: async (range) => read.readAll(range),
+    subscribe: (range) => subscribe(read, range),
+    close: () => (closed ??= close()),
+  });
+
+  return {
+    ...logOver(queries.given),
+    exact: logOver(queries.exact),
+    get appendsRefused() {
+      return damaged.signal.reason?.message;
+    },
     async append(stream, event, expectedRevision) {
       assertWellFormed(stream);
       return queue.append(stream, event, expectedRevision);
     },
-    subscribe,
-    close: () => (closed ??= close()),
   };
 }
+
+type Queries = ReturnType<typeof logQueries>;
 
 /** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
 function openQueries(db: DatabaseSync, file: string, options: QueryOptions) {
   try {
-    const queries = logQueries(db, options);
-    return { ...queries, lastPosition: queries.lastPosition() };
+    const given = logQueries(db, options);
+    return { given, exact: logQueries(db, { ...options, exact: true }), lastPosition: given.lastPosition() };
   } catch (error) {
     db.close();
     throw unusable(file, error);

@@ -1,0 +1,79 @@
+import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import {
+  type EventLog,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../eventStore/eventStore.ts';
+import { TILE_WIDTH } from '../merkle/tiles.ts';
+import { leafText } from './leaf.ts';
+
+/** The tree and the log that it is over, read exactly. */
+export type TreeAndLog = Readonly<{
+  tree: Pick<LogTree, 'current' | 'reached' | 'readTile' | 'startOf' | 'tileOf'>;
+  log: EventLog;
+}>;
+
+/** Events per page. */
+const PAGE_SIZE = TILE_WIDTH;
+
+/**
+ * Resolves once the tree has every event that the log has now. The last position of the log may be that of an
+ * event that is not in the tree, so the events after the tree's are read. @throws ViewBehind, StoreUnavailable
+ */
+export async function caughtUp({ tree, log }: TreeAndLog): Promise<void> {
+  const end = await log.lastPosition();
+  let last = tree.current.position;
+  for (let [after, isEnd] = [last, false]; after < end && !isEnd; ) {
+    const page = await log.readAll({ after, limit: PAGE_SIZE });
+    last = page.events.at(-1)?.position ?? last;
+    ({ position: after, isEnd } = page);
+  }
+  await tree.reached(last);
+}
+
+/** The entry of an event: the bytes that are hashed. */
+export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
+
+/**
+ * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
+ * (https://c2sp.org/tlog-tiles), page by page. They are read from the log: whoever hashes them compares the log
+ * with the tree. @throws StoreUnavailable, ViewBehind
+ */
+export async function* readEntries(
+  { tree, log }: TreeAndLog,
+  { index, width }: { index: number; width: number },
+): AsyncGenerator<Buffer> {
+  let after = tree.startOf(index) as Position;
+  for (let missing = width; missing > 0; ) {
+    const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
+    const wanted = events.slice(0, missing);
+    if (wanted.length > 0) yield bundle(wanted.map(entryOf));
+    missing -= wanted.length;
+    if (isEnd && missing > 0) throw new StoreUnavailable('the log has fewer events than its Merkle tree');
+    after = position;
+  }
+}
+
+function bundle(entries: readonly Buffer[]): Buffer {
+  const prefixed = entries.map((entry) => {
+    const length = Buffer.alloc(2);
+    length.writeUInt16BE(entry.length);
+    return [length, entry];
+  });
+  return Buffer.concat(prefixed.flat());
+}
+
+/** The index, from 0, of the event at a position that the tree has reached. @throws StoreUnavailable, ViewBehind */
+export async function indexOf({ tree, log }: TreeAndLog, position: Position): Promise<number> {
+  const { index, startsAfter } = tree.tileOf(position) as { index: number; startsAfter: Position };
+  let before = index * TILE_WIDTH;
+  for (let after = startsAfter; ; ) {
+    const page = await log.readAll({ after, limit: PAGE_SIZE });
+    const at = page.events.findIndex((event) => event.position >= position);
+    if (at !== -1) return before + at;
+    if (page.isEnd) throw new StoreUnavailable(`the log has no event at position ${position} any more`);
+    before += page.events.length;
+    after = page.position;
+  }
+}

@@ -1,0 +1,524 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, describe, expect, test } from 'vitest';
+import { ViewBehind } from '../../projections/waiting.ts';
+import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { loadLogKey } from '../../src/transparency/logKey.ts';
+import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
+import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import { AUDITORS, appOver } from '../support/appOver.ts';
+import { auditorToken } from '../support/eventStream.ts';
+import { twoInstances, untilAvailable } from '../support/load.ts';
+import { fixedParts, refusedWith } from '../support/refusal.ts';
+import { client, startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { appendMany, openIn, openLogOf, openOver, startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
+
+/** More than a full tile. */
+const EVENTS = 300;
+
+function dirOfFile(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function overEmbedded() {
+  const DATA_DIR = dirOfFile();
+  const log = await openLogOf(DATA_DIR);
+  await appendMany(log, EVENTS);
+  await log.close();
+  const { url } = await serviceOfFile({ DATA_DIR, EVENT_SOURCE: 'https://plants.example/log' });
+  return { url, dir: DATA_DIR, origin: 'plants.example/log' };
+}
+
+/** Its positions have gaps, and other services write to it. */
+async function overEventStoreDb() {
+  const DATA_DIR = dirOfFile();
+  const fake = await FakeEventStoreDb.start();
+  afterAll(() => fake.stop());
+  fake.write('garden-alice/1', { type: 'PlantCreated' });
+  const log = await openOver(fake.url);
+  await appendMany(log, EVENTS / 2);
+  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  for (let i = 0; i < EVENTS / 2; i++) {
+    fake.write(`plant-others/${i}`, { data: `{"spaced": ${i}}` });
+    if (i % 50 === 0) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  }
+  await log.close();
+  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  const { url } = await serviceOfFile({ DATA_DIR, EVENTSTOREDB_URL: fake.url, LOG_ORIGIN: 'log.example' });
+  return { url, dir: DATA_DIR, origin: 'log.example' };
+}
+
+const BOTH = [
+  ['the embedded log', await overEmbedded()],
+  ['EventStoreDB', await overEventStoreDb()],
+] as const;
+const embedded = BOTH[0][1];
+
+function clients({ url, dir }: { url: string; dir: string }) {
+  const as = client(url, dir);
+  const carol = as('carol', 'audit');
+  const audit = (path: string, init?: RequestInit) => untilAvailable(() => carol.request(path, init));
+  const bytes = async (path: string): Promise<Buffer> => {
+    const response = await audit(path);
+    expect(response.status, path).toBe(200);
+    return Buffer.from(await response.arrayBuffer());
+  };
+  const text = async (path: string) => (await bytes(path)).toString();
+  const checkpoint = async () => verifyCheckpoint(await text('/checkpoint'), await text('/log-key'));
+  return { as, audit, bytes, text, checkpoint };
+}
+
+describe.each(BOTH)('over %s', (_, server) => {
+  const { as, audit, bytes, text, checkpoint } = clients(server);
+
+  test('the checkpoint is a note that the key of the log has signed', async () => {
+    const response = await audit('/checkpoint');
+    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    const { origin, size } = verifyCheckpoint(await response.text(), await text('/log-key'));
+    expect(origin).toBe(server.origin);
+    expect(size).toBeGreaterThanOrEqual(EVENTS);
+  });
+
+  test('a verifier recomputes its root, and every tile, from the entries alone', async () => {
+    const { size, root } = await checkpoint();
+    const tiles = tilesOf(size);
+    const entries: Buffer[] = [];
+    for (const { path, hashes } of tiles.filter(({ level }) => level === 0)) {
+      const bundle = entriesIn(await bytes(`/tile/entries/${path.slice('0/'.length)}`));
+      expect(bundle).toHaveLength(hashes.length);
+      entries.push(...bundle);
+    }
+    expect(rootOf(entries)).toBe(root);
+    expect(tiles.map(({ level }) => level)).toEqual([0, 0, 1]);
+    for (const { path, hashes } of tiles) {
+      const expected = hashes.map(([start, end]) => rootOf(entries.slice(start, end)));
+      expect((await bytes(`/tile/${path}`)).toString('hex'), path).toBe(expected.join(''));
+    }
+  });
+
+  test('/events has the leaves of the entries, and names size and root of the log', async () => {
+    await as('alice of replays').create(1, { name: 'Fern' });
+    const response = await audit('/events');
+    const lines = (await response.text()).trimEnd().split('\n');
+    const events = lines.map((line) => JSON.parse(line));
+    const [size, root = ''] = response.headers.get('checkpoint')?.split(' ') ?? [];
+    expect(Number(size)).toBe(events.length);
+    expect(events.at(-1).subject).toBe('plant-alice of replays/1');
+    const leaves = events.map((event) => Buffer.from(leafOfCloudEvent(event)));
+    expect(rootOf(leaves)).toBe(Buffer.from(root, 'base64').toString('hex'));
+    const position = response.headers.get('log-position') ?? '';
+    expect(position.split('.')[1]).toBe(events.at(-1).position);
+    const list = await as('alice of replays').get('', { 'log-position': position });
+    expect(await list.json()).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('filters and limits change neither size nor root of a replay', async () => {
+    const named = async (query: string) => {
+      const { headers } = await audit(`/events${query}`);
+      return [headers.get('log-position'), headers.get('checkpoint')];
+    };
+    const whole = await named('');
+    expect(whole[1]).toMatch(/^\d+ [\w+/]{43}=$/);
+    for (const query of ['?limit=0', '?limit=1', '?id=1', '?until=1970-01-01T00:00:00Z'])
+      expect(await named(query), query).toEqual(whole);
+  });
+
+  test('an event stream has no size', async () => {
+    const leaving = new AbortController();
+    const headers = { accept: 'text/event-stream' };
+    const response = await audit('/events', { headers, signal: leaving.signal });
+    expect([response.headers.get('checkpoint'), response.headers.get('log-position')]).toEqual([null, null]);
+    leaving.abort();
+  });
+
+  test('a tile of an earlier size is the beginning of a later one', async () => {
+    const full = await bytes('/tile/0/000');
+    expect(full).toHaveLength(256 * 32);
+    for (const width of [1, 2, 255]) {
+      expect(await bytes(`/tile/0/000.p/${width}`)).toEqual(full.subarray(0, width * 32));
+      const entries = entriesIn(await bytes(`/tile/entries/000.p/${width}`));
+      expect(entries).toEqual(entriesIn(await bytes('/tile/entries/000')).slice(0, width));
+    }
+  });
+
+  test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1', '/tile/entries/000'])(
+    'a client may keep %s for ever, and a shared cache may not',
+    async (path) => {
+      const { headers } = await audit(path);
+      expect(headers.get('content-type')).toBe('application/octet-stream');
+      expect(headers.get('cache-control')).toBe('private, max-age=31536000, immutable');
+    },
+  );
+
+  test('the owner of a new plant gets a receipt for it at once', async () => {
+    const alice = as('alice of receipts');
+    await alice.create(42, { name: 'Fern', tag: 'indoor' });
+    const response = await alice.request('/proofs/plants?id=42');
+    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(response.headers.get('content-disposition')).toBe('attachment; filename="plant-42.tlog-proof"');
+    const vkey = await (await alice.request('/log-key')).text();
+    const proof = await response.text();
+    const { entry, index, checkpoint } = verifyTlogProof(proof, vkey);
+    expect(entry).toMatchObject({
+      stream: 'plant-alice of receipts/42',
+      data: { id: '42', user: 'alice of receipts', name: 'Fern', tag: 'indoor' },
+    });
+    expect(checkpoint.origin).toBe(server.origin);
+    expect(index).toBeLessThan(checkpoint.size);
+    const [tile, width] = [Math.floor(index / 256), (index % 256) + 1];
+    const path = `00${tile}${width < 256 ? `.p/${width}` : ''}`;
+    expect(JSON.parse(`${entriesIn(await bytes(`/tile/entries/${path}`)).at(-1)}`)).toEqual(entry);
+    expect(() => verifyTlogProof(proof.replace(/index .*/, `index ${index - 1}`), vkey)).toThrow();
+  });
+
+  test('the receipt of a plant at the edge of a tile names its index', async () => {
+    const vkey = await text('/log-key');
+    const paths = ['000', `001.p/${EVENTS - 256}`].map((path) => bytes(`/tile/entries/${path}`));
+    const entries = (await Promise.all(paths)).flatMap(entriesIn).map((entry) => JSON.parse(`${entry}`));
+    for (const index of [0, 1, 254, 255, 256, 257, EVENTS - 1]) {
+      const [, user, id] = /^plant-(.*)\/(.*)$/.exec(entries[index].stream) ?? [];
+      const proof = verifyTlogProof(await text(`/proofs/plants?id=${id}&user=${user}`), vkey);
+      expect(proof).toMatchObject({ index, entry: entries[index] });
+    }
+  });
+
+  test('a plant that does not exist, or is of another user, has no receipt: 40402', async () => {
+    await as('alice of secrets').create(7, { name: 'Fern' });
+    const messages = [
+      await refusedWith(40402, await as('bob of secrets').request('/proofs/plants?id=7')),
+      await refusedWith(40402, await as('bob of secrets').request('/proofs/plants?id=8')),
+      await refusedWith(40402, await audit('/proofs/plants?id=8&user=alice%20of%20secrets')),
+      await refusedWith(40402, await audit('/proofs/plants?id=7&user=nobody')),
+    ];
+    expect(new Set(messages).size).toBe(1);
+    const others = as('bob of secrets').request('/proofs/plants?id=7&user=alice%20of%20secrets');
+    await refusedWith(40301, await others);
+    expect((await audit('/proofs/plants?id=7&user=alice%20of%20secrets')).status).toBe(200);
+  });
+
+  test('a tile beyond the tree is 40401', async () => {
+    const { size } = await checkpoint();
+    for (const path of ['0/999', '0/x999/999', '1/000', '2/000', '63/000.p/1', 'entries/999', 'entries/001'])
+      expect(await refusedWith(40401, await audit(`/tile/${path}`)), path).toMatch(/^The tree of \d+ events/);
+    const width = (size % 256) + 200;
+    await refusedWith(40401, await audit(`/tile/0/001.p/${Math.min(width, 255)}`));
+  });
+
+  test('responds to HEAD as to GET, without the body', async () => {
+    const paths = ['/checkpoint', '/log-key', '/tile/0/000', '/tile/entries/000', '/tile/9/000', '/tile/x'];
+    for (const path of [...paths, '/proofs/plants?id=0&user=u0', '/proofs/plants?id=x']) {
+      const [given, head] = [await audit(path), await audit(path, { method: 'HEAD' })];
+      expect(await head.text()).toBe('');
+      expect(fixedParts(head, 'content-length'), path).toEqual(fixedParts(given, 'content-length'));
+      await given.arrayBuffer();
+    }
+  });
+});
+
+describe('a request is refused', () => {
+  const { as, audit } = clients(embedded);
+  const FOR_AUDITORS = ['/checkpoint', '/tile/0/000', '/tile/entries/000', '/tile/x', '/tile/9/000'];
+
+  test.each([...FOR_AUDITORS, '/proofs/plants?id=1&user=u1', '/proofs/plants?id=x&user=u1'])(
+    'without the scope audit, before anything else: %s',
+    async (path) => {
+      await refusedWith(40301, await as('alice').request(path));
+      await refusedWith(40301, await as('alice', 'read').request(path));
+    },
+  );
+
+  test.each([...FOR_AUDITORS, '/log-key', '/proofs/plants?id=1'])('without a token: %s', async (path) => {
+    await refusedWith(40101, await fetch(`${embedded.url}${path}`));
+  });
+
+  test.each([
+    ...[
+      '',
+      '0',
+      '0/',
+      '0/0',
+      '0/00',
+      '0/0000',
+      '00/000',
+      '64/000',
+      '-1/000',
+      '+1/000',
+      '0/-01',
+      '0/1e2',
+      'x/000',
+    ],
+    ...[
+      '0/000.p',
+      '0/000.p/',
+      '0/000.p/0',
+      '0/000.p/256',
+      '0/000.p/01',
+      '0/000.p/-1',
+      '0/000.p/1/',
+      '0/000.p/1.p/1',
+    ],
+    ...[
+      '0/001/000',
+      '0/x000/001',
+      '0/x001',
+      '0/X001/000',
+      '0/000/',
+      '0//000',
+      '0/000%00',
+      '0/٠٠٠',
+      '0/000%0a',
+      '0/000%20',
+    ],
+    ...[
+      'entries',
+      'entries/',
+      'entries/0',
+      'entries/0/000',
+      'entries/000.p/0',
+      'entries/000.p/256',
+      'Entries/000',
+    ],
+    ...[
+      '0/x999/x999/x999/x999/x999/x999/999',
+      `0/${'x000/'.repeat(1_000)}000`,
+      '__proto__',
+      'constructor/000',
+    ],
+    ...['0/%2e%2e/000', '%2F0/000', 'data/000', '0.5/000', '1e1/000'],
+  ])('with 40401 for what is not the path of a tile: /tile/%s', async (path) => {
+    await refusedWith(40401, await audit(`/tile/${path}`));
+  });
+
+  test('not for escapes in the path of a tile, as generated clients send them', async () => {
+    expect((await audit('/tile/0%2F000.p%2F5')).status).toBe(200);
+    expect((await audit('/tile/entries/000.p%2F5')).status).toBe(200);
+  });
+
+  test('not for unknown parameters', async () => {
+    expect((await audit('/tile/0/000?x=1&x=2&__proto__=3')).status).toBe(200);
+    expect((await audit('/checkpoint?user=bob')).status).toBe(200);
+  });
+
+  test.each([
+    ['', 'id'],
+    ['?id', 'id'],
+    ['?id=', 'id'],
+    ['?id=x', 'id'],
+    ['?id=01', 'id'],
+    ['?id=1.0', 'id'],
+    ['?id=9223372036854775808', 'id'],
+    ['?id=1&id=1', 'id'],
+    ['?id=1%0d%0aX:1', 'id'],
+    ['?id=1&user=', 'user'],
+    ['?id=1&user=%00', 'user'],
+    ['?id=1&user=a&user=b', 'user'],
+    [`?id=1&user=${'x'.repeat(256)}`, 'user'],
+  ])('with 40004 for an invalid query: /proofs/plants%s', async (query, name) => {
+    expect(await refusedWith(40004, await audit(`/proofs/plants${query}`))).toMatch(RegExp(`^${name} `));
+  });
+
+  test.each(['/checkpoint', '/log-key', '/tile/0/000', '/tile/entries/000', '/tile/x', '/proofs/plants'])(
+    'with 40501 for another method: %s',
+    async (path) => {
+      for (const method of ['POST', 'PUT', 'DELETE']) {
+        const response = await audit(path, { method });
+        expect(response.headers.get('allow')).toBe('GET, HEAD');
+        await refusedWith(40501, response);
+      }
+    },
+  );
+});
+
+describe('entries', () => {
+  /** A response as it is sent: fetch would decompress it. */
+  async function entries(accept?: string) {
+    const authorization = `Bearer ${await auditorToken(embedded.dir)}`;
+    const headers = { authorization, ...(accept !== undefined && { 'accept-encoding': accept }) };
+    const sent = request(`${embedded.url}/tile/entries/000`, { headers, agent: false }).end();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    const { 'content-encoding': encoding, vary } = response.headers;
+    return { encoding, vary, body: Buffer.concat(await response.toArray()) };
+  }
+
+  test.each(['gzip', 'gzip, deflate, br', 'GZIP', '*', 'identity;q=0.5, gzip', 'gzip;q=0.1, identity;q=0'])(
+    'are compressed for a client that accepts %s',
+    async (accept) => {
+      const plain = await entries();
+      const { encoding, vary, body } = await entries(accept);
+      expect([encoding, vary]).toEqual(['gzip', 'Accept-Encoding']);
+      expect(body.length).toBeLessThan(plain.body.length / 2);
+      expect(gunzipSync(body)).toEqual(plain.body);
+    },
+  );
+
+  test.each([undefined, '', 'identity', 'br', 'gzip;q=0', 'gzip;q=0.5, identity', 'identity;q=0, br'])(
+    'are not compressed for a client that accepts %s',
+    async (accept) => {
+      const { encoding, vary, body } = await entries(accept);
+      expect([encoding, vary]).toEqual([undefined, 'Accept-Encoding']);
+      expect(entriesIn(body)).toHaveLength(256);
+    },
+  );
+});
+
+test('an empty log has a checkpoint, no tiles, and a root in its replay', async () => {
+  const service = await startService();
+  const { audit, checkpoint } = clients(service);
+  const root = rootOf([]);
+  expect(await checkpoint()).toEqual({ origin: 'urn:plant-store', size: 0, root });
+  for (const path of ['0/000', '0/000.p/1', 'entries/000.p/1'])
+    await refusedWith(40401, await audit(`/tile/${path}`));
+  const { headers } = await audit('/events');
+  expect(headers.get('checkpoint')).toBe(`0 ${Buffer.from(root, 'hex').toString('base64')}`);
+  await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
+});
+
+test('a checkpoint is signed again after a second at the earliest', async () => {
+  const tree = { logId: 'm', position: 1n, size: 1, root: 'a'.repeat(64) };
+  let now = 0;
+  const { get, vkey } = await serve({ tree: { current: () => ({ ...tree }) }, now: () => now });
+  const size = async () => verifyCheckpoint(await (await get('/checkpoint')).text(), vkey).size;
+  expect(await size()).toBe(1);
+  Object.assign(tree, { size: 2, root: 'b'.repeat(64) });
+  now = 999;
+  expect(await size()).toBe(1);
+  now = 1_000;
+  expect(await size()).toBe(2);
+  Object.assign(tree, { logId: 'other', size: 1, root: 'c'.repeat(64) });
+  expect(await size()).toBe(1);
+});
+
+/** The API over a log with one plant of alice, and a fake tree. */
+async function serve(given: { tree: { current?: () => object; reached?: () => void }; now?: () => number }) {
+  const logKey = loadLogKey({ logKeyFile: join(tempDir(), 'key.json'), logOrigin: 'log.example' });
+  const event = { position: 1n, stream: 'plant-alice/1', revision: 0n, id: 'e', type: 'Written', data: 1 };
+  const tree = {
+    notReady: undefined,
+    get current() {
+      return given.tree.current?.();
+    },
+    reached: async () => given.tree.reached?.(),
+    readTile: () => void tree.current,
+  };
+  const { url, log } = await appOver(
+    {
+      lastPosition: async () => 1n,
+      readStream: async () => [{ ...event, metadata: {} }],
+      readAll: async () => ({ events: [{ ...event, metadata: {} }], position: 1n, isEnd: true }),
+    },
+    {
+      ...AUDITORS,
+      transparency: { tree: tree as never, logKey },
+      now: () => new Date(given.now?.() ?? 0),
+    },
+  );
+  const headers = { authorization: 'Bearer carol' };
+  const vkey = formatVerifierKey(logKey.verifierKey);
+  return { get: (path: string) => fetch(`${url}${path}`, { headers }), log, vkey };
+}
+
+describe('while the tree is behind', () => {
+  const behind = () => {
+    throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
+  };
+
+  test.each(['/checkpoint', '/tile/0/000', '/tile/entries/000', '/proofs/plants?id=1&user=alice'])(
+    '%s is 50302',
+    async (path) => {
+      const { get } = await serve({ tree: { current: behind, reached: behind } });
+      const response = await get(path);
+      expect(response.headers.get('retry-after')).toBe('1');
+      expect(await refusedWith(50302, response)).toMatch(/Merkle tree/);
+    },
+  );
+
+  test('a replay does not name its size', async () => {
+    const { get } = await serve({ tree: { current: behind, reached: behind } });
+    const response = await get('/events');
+    expect(response.headers.get('checkpoint')).toBeNull();
+    expect((await response.text()).split('\n')).toHaveLength(2);
+  });
+});
+
+test('a receipt is not given for an event that is not the one in the tree', async () => {
+  const service = await startService();
+  const { as, audit } = clients(service);
+  for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
+  expect((await audit('/proofs/plants?id=1&user=alice')).status).toBe(200);
+  using db = new DatabaseSync(join(service.dir, 'log.db'));
+  db.exec('DROP TRIGGER events_are_never_updated');
+  db.exec(`UPDATE events SET data = replace(data, 'Fern', 'Oak') WHERE position = 1`);
+  await refusedWith(50001, await as('alice').request('/proofs/plants?id=1'));
+  expect((await as('alice').request('/proofs/plants?id=2')).status).toBe(200);
+  const failure = service.log().find(({ msg }) => msg === 'request failed');
+  expect(failure.err.message).toBe('the event at position 1 is not the one in the Merkle tree');
+});
+
+test('an event that is larger than an entry has its hash as its entry', async () => {
+  const DATA_DIR = tempDir();
+  const log = await openIn(DATA_DIR);
+  const data = { name: 'x'.repeat(70_000) };
+  await log.append('plant-alice/1', { id: randomUUID(), type: 'Written', data, metadata: {} }, -1n);
+  await log.close();
+  const { bytes, text, checkpoint } = clients(await startService({ DATA_DIR }));
+  const { root } = await checkpoint();
+  const entries = entriesIn(await bytes('/tile/entries/000.p/1'));
+  expect(`${entries}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
+  expect(rootOf(entries)).toBe(root);
+  const proof = verifyTlogProof(await text('/proofs/plants?id=1&user=alice'), await text('/log-key'));
+  expect(proof.entry).toEqual(JSON.parse(`${entries}`));
+});
+
+test('without the tree there are no routes for it', async () => {
+  const service = await startService({ MERKLE_TREE: 'off' });
+  await service.as('alice').create(1, { name: 'Fern' });
+  const carol = service.as('carol', 'audit');
+  for (const path of [
+    '/checkpoint',
+    '/log-key',
+    '/tile/0/000.p/1',
+    '/tile/entries/000.p/1',
+    '/proofs/plants?id=1',
+  ])
+    await refusedWith(40401, await carol.request(path));
+  const replay = await carol.request('/events');
+  expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+});
+
+describe('two instances of one log', () => {
+  test('sign the same checkpoint, and each has the tiles of a checkpoint of the other', async () => {
+    const node = await startFakeServer();
+    const other = await startFakeServer({ log: node.log });
+    const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
+    const [here, there] = await twoInstances(node.url, other.url, { LOG_KEY_FILE });
+    const clientsOf = ({ url, keys }: typeof here) => clients({ url, dir: keys });
+    const [first, second] = [clientsOf(here), clientsOf(there)];
+    for (let id = 1; id <= 5; id++) {
+      await first.as('alice').create(id, { name: 'Fern' });
+      const proof = await (await first.as('alice').request(`/proofs/plants?id=${id}`)).text();
+      const { index, checkpoint } = verifyTlogProof(proof, await second.text('/log-key'));
+      expect(index).toBe(id - 1);
+      const path = `000.p/${checkpoint.size}`;
+      const [tile, entries] = [
+        await second.bytes(`/tile/0/${path}`),
+        await second.bytes(`/tile/entries/${path}`),
+      ];
+      expect(tile).toHaveLength(checkpoint.size * 32);
+      expect(rootOf(entriesIn(entries))).toBe(checkpoint.root);
+      expect(await (await second.as('alice').request(`/proofs/plants?id=${id}`)).text()).toBe(proof);
+    }
+  });
+});
