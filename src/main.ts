@@ -9,8 +9,8 @@ const program = commandLine({
   serve: async () => (await import('./cli/serve.ts')).serve(process),
   run: (command) => runCommand(command, process),
 });
-program.parseAsync().catch((error: Error) => {
+program.parseAsync().catch((error: Error & { exitCode?: number }) => {
   // Commander has printed its own.
   if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
-  process.exit(error instanceof CommanderError ? error.exitCode : 1);
+  process.exit(error.exitCode ?? 1);
 });

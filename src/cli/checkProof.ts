@@ -19,7 +19,8 @@ const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 export async function checkProofCommand({ key, expect }: Options, context: Context): Promise<void> {
   const { input, output, signal } = context;
   const verifierKey = parseVerifierKey(key);
-  const expected = expect === undefined ? undefined : openCheckpoint(readCheckpointFile(expect), verifierKey);
+  const expected =
+    expect === undefined ? undefined : openCheckpoint(readCheckpointFile(expect, '--expect'), verifierKey);
   const proof = await readText(addAbortSignal(signal, input));
   const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
   await write(output, `${printable(check(proof, verifierKey, expected))}\n`);

@@ -7,14 +7,14 @@ import { loadExistingLogKey } from '../transparency/logKey.ts';
 
 const MAX_BYTES = 1_000_000;
 
-/** Reads a checkpoint for an option --expect, and verifies nothing. @throws Error */
-export function readCheckpointFile(file: string): string {
+/** Reads the file of an option, which is to have a checkpoint, and verifies nothing. @throws Error */
+export function readCheckpointFile(file: string, option: string): string {
   try {
     const stats = statSync(file);
     if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error('it is not a checkpoint');
     return decodeUtf8(readFileSync(file));
   } catch (error) {
-    throw new Error(`cannot read the file of --expect: ${(error as Error).message}`, { cause: error });
+    throw new Error(`cannot read the file of ${option}: ${(error as Error).message}`, { cause: error });
   }
 }
 
@@ -28,7 +28,7 @@ export function parseExpectedRoot(text: string, config: Config, print: (line: st
   if (size !== undefined) return { size: Number(size), root };
   if (!existsSync(text))
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
-  const note = readCheckpointFile(text);
+  const note = readCheckpointFile(text, '--expect');
   const checkpoint = readUnverifiedCheckpoint(note);
   const unchecked = (reason: string): Root => {
     print(`the signature of the checkpoint was not checked: ${reason}`);

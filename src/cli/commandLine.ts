@@ -110,6 +110,23 @@ export function commandLine({ serve, run }: Runners): Command {
     );
 
   program
+    .command('monitor')
+    .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
+    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS]')
+    .requiredOption('--url <url>', 'The URL of the service.', once('url'))
+    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
+    .requiredOption('--state <file>', 'Keeps the last checkpoint.', once('state'))
+    .option(
+      '--once',
+      'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
+    )
+    .option('--interval <seconds>', 'Time between two checks.', '60')
+    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
+    .action((options) =>
+      run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),
+    );
+
+  program
     .command('rebuild')
     .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
     .usage('')

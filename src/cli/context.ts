@@ -7,6 +7,7 @@ import { loggerTo, openLog } from '../stores.ts';
 /** What a command gets of its process. */
 export type Context = {
   config: Config;
+  env: NodeJS.ProcessEnv;
   /** For data, and nothing else. */
   output: Writable;
   input: Readable;
@@ -19,6 +20,16 @@ export type Context = {
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
 };
+
+/** A command has failed with this exit code instead of 1. */
+export class ExitError extends Error {
+  override readonly name = 'ExitError';
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 /**
  * Opens the configured log for reading, until `resources` are disposed of. @throws Error with a message for

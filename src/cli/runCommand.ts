@@ -36,6 +36,7 @@ export async function runCommand(
       config ??= readConfig(process.env);
       return config;
     },
+    env: process.env,
     input: process.stdin,
     output: process.stdout,
     print,

@@ -85,6 +85,16 @@ export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
  * message; undefined if it is one. Stricter than `parsePlantEvent`, which skips what does not concern plants.
  */
 export function plantEventProblem(event: RecordedEvent): string | undefined {
+  const problem = plantContentProblem(event);
+  if (problem !== undefined || !isKnownType(event.type)) return problem;
+  const { data, metadata } = event as { data: object; metadata: object };
+  if (isInOrder(data, EVENTS[event.type].schema.properties) && isInOrder(metadata, Metadata.properties))
+    return undefined;
+  return 'its members are not in the order in which this service writes them';
+}
+
+/** The same for an event whose members are in another order, as in its leaf. */
+export function plantContentProblem(event: Omit<RecordedEvent, 'position'>): string | undefined {
   const { id, type, stream, revision, data, metadata } = event;
   if (!isKnownType(type)) return undefined;
   const { schema, isData, isFirst } = EVENTS[type];
@@ -98,8 +108,6 @@ export function plantEventProblem(event: RecordedEvent): string | undefined {
   if (unknown !== undefined) return `its data has the unknown member ${JSON.stringify(unknown)}`;
   const added = unknownMember(metadata, Metadata.properties);
   if (added !== undefined) return `its metadata has the unknown member ${JSON.stringify(added)}`;
-  if (!isInOrder(data, schema.properties) || !isInOrder(metadata, Metadata.properties))
-    return 'its members are not in the order in which this service writes them';
   if (!UUID.test(id)) return 'its ID is not a UUID';
   return undefined;
 }

@@ -19,6 +19,7 @@ const COMMANDS = {
   'log-key': [],
   prove: ['--user USER --id ID', '--size', '--from', '--to'],
   'check-proof': ['--key', '--expect'],
+  monitor: ['--url', '--key', '--state', '--once', '--interval'],
   rebuild: [],
   backup: [],
 };
@@ -29,6 +30,7 @@ const NEEDED: Record<string, string[]> = {
   plants: ['--user', 'alice'],
   prove: ['--user', 'alice', '--id', '1'],
   'check-proof': ['--key', 'VKEY'],
+  monitor: ['--url', 'URL', '--key', 'VKEY', '--state', 'FILE'],
   backup: ['copy.db'],
   token: ['alice'],
 };

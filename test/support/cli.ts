@@ -56,6 +56,7 @@ export function startCli(
         get config() {
           return configOf(settings);
         },
+        env: settings,
         input: Readable.from(input.map((piece) => Buffer.from(piece))),
         output,
         print,
@@ -81,7 +82,7 @@ export function startCli(
     } catch (error) {
       if (error instanceof CommanderError) return { code: error.exitCode, stdout, stderr };
       if (!stopping.signal.aborted) print((error as Error).message);
-      code = 1;
+      code = (error as { exitCode?: number }).exitCode ?? 1;
     }
     return { code: stopping.signal.aborted ? null : code, stdout, stderr };
   })();

@@ -1,0 +1,81 @@
+import { TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+
+/** The log could not be read now. It proves nothing: the next attempt may succeed. */
+export class LogUnavailable extends Error {
+  override readonly name = 'LogUnavailable';
+}
+
+const TIMEOUT_MS = 30_000;
+const MAX_CHECKPOINT_BYTES = 1_000_000;
+const MAX_TILE_BYTES = TILE_WIDTH * 32;
+const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + 65_535);
+
+/** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws LogUnavailable. */
+export class LogClient {
+  readonly #url: string;
+  readonly #token: string;
+  readonly #signal: AbortSignal;
+
+  /** The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. */
+  constructor({ url, token, signal }: { url: string; token: string; signal: AbortSignal }) {
+    this.#url = url.replace(/\/+$/, '');
+    this.#token = token;
+    this.#signal = signal;
+  }
+
+  checkpoint(): Promise<Buffer> {
+    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
+  }
+
+  tile({ level, index, width }: Tile): Promise<Buffer> {
+    return this.#get(tilePath(level, index, width), 'application/octet-stream', MAX_TILE_BYTES);
+  }
+
+  /** A bundle of entries. */
+  entries(index: number, width: number): Promise<Buffer> {
+    return this.#get(tilePath('entries', index, width), 'application/octet-stream', MAX_BUNDLE_BYTES);
+  }
+
+  async #get(path: string, type: string, maxBytes: number): Promise<Buffer> {
+    const url = `${this.#url}/${path}`;
+    const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
+    try {
+      const response = await fetch(url, {
+        headers: { authorization: `Bearer ${this.#token}`, accept: type },
+        redirect: 'error', // to where the token has no business
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      });
+      const body = await readAtMost(maxBytes, response);
+      if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
+      // The page of a proxy is not an answer of the log.
+      const contentType = response.headers.get('content-type') ?? 'none';
+      if (!contentType.startsWith(type)) throw unavailable(`its content type is ${contentType}, not ${type}`);
+      return body;
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (error instanceof LogUnavailable) throw error;
+      const { message, cause } = error as Error;
+      throw unavailable((cause as NodeJS.ErrnoException | undefined)?.code ?? message);
+    }
+  }
+}
+
+async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > maxBytes) throw new Error(`the response is larger than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The message of the service's error, if it is one. */
+function messageOf(body: Buffer): string {
+  try {
+    return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);
+  } catch {
+    return '';
+  }
+}

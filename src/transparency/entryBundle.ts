@@ -1,0 +1,28 @@
+import { NotVerified } from './notVerified.ts';
+
+// Entry bundles of https://c2sp.org/tlog-tiles: each entry after its length in two bytes, big-endian.
+
+const LENGTH_BYTES = 2;
+
+/** The bundle of entries of up to 65 535 bytes each. */
+export function formatEntryBundle(entries: readonly Buffer[]): Buffer {
+  const parts = entries.flatMap((entry) => {
+    const length = Buffer.alloc(LENGTH_BYTES);
+    length.writeUInt16BE(entry.length);
+    return [length, entry];
+  });
+  return Buffer.concat(parts);
+}
+
+/** The entries of a bundle. @throws NotVerified if it ends within one */
+export function parseEntryBundle(bundle: Buffer): Buffer[] {
+  const entries: Buffer[] = [];
+  for (let at = 0; at < bundle.length; ) {
+    const start = at + LENGTH_BYTES;
+    const end = start <= bundle.length ? start + bundle.readUInt16BE(at) : Number.POSITIVE_INFINITY;
+    if (end > bundle.length) throw new NotVerified('a bundle of entries ends within an entry');
+    entries.push(bundle.subarray(start, end));
+    at = end;
+  }
+  return entries;
+}
