@@ -5,9 +5,11 @@ import { fsyncPath } from '../src/disk/fsyncPath.ts';
 import {
   assertWritable,
   fileSize,
+  hasSqliteCode,
   isDamage as isDamagedFile,
   openReadOnly,
   readHeader,
+  SQLITE,
 } from '../src/disk/sqlite.ts';
 import type { Checkpoint } from './view.ts';
 
@@ -36,9 +38,12 @@ export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, 
 /** The file is not one of this view, or of another version. */
 class WrongFormat extends Error {}
 
-/** Whether a new file is the remedy. For a failing disk or a lock it is not. */
+/**
+ * Whether a new file is the remedy. For a failing disk or a lock it is not. SQLite calls it an error of SQL if
+ * its format or a table is not the one that was written.
+ */
 export function isDamage(error: unknown): boolean {
-  return error instanceof WrongFormat || isDamagedFile(error);
+  return error instanceof WrongFormat || isDamagedFile(error) || hasSqliteCode(error, SQLITE.ERROR);
 }
 
 /** The saved checkpoint. */

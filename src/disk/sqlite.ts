@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 
 /** SQLite's result codes (https://sqlite.org/rescode.html), as far as they are handled. */
 export const SQLITE = {
+  ERROR: 1,
   BUSY: 5,
   READONLY: 8,
   CORRUPT: 11,

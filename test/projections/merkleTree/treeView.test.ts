@@ -108,6 +108,13 @@ describe('the Merkle tree of a log', () => {
     ['without its last tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 3')],
     ['without a level', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 1')],
     ['with a level too many', (dir) => inTree(dir, 'INSERT INTO tiles VALUES (7, 0, zeroblob(32), NULL)')],
+    ['with an altered leaf', (dir) => inTree(dir, zeroAt(0, 1, 100))],
+    ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],
+    [
+      'with tiles in another order',
+      (dir) => inTree(dir, 'UPDATE tiles SET starts_after = 700 - starts_after'),
+    ],
+    ['with another table', (dir) => inTree(dir, 'ALTER TABLE tiles RENAME COLUMN number TO n')],
     [
       'with consistent leaves that are not those of the log',
       (dir) =>
@@ -118,6 +125,7 @@ describe('the Merkle tree of a log', () => {
     damage(dir);
     const { saved } = await follow(dir);
     expect(saved.at(-1)).toMatchObject(complete());
+    expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
     expect((await follow(dir)).saved).toMatchObject([complete()]);
   });
 
@@ -126,7 +134,10 @@ describe('the Merkle tree of a log', () => {
     const dir = copy();
     const roots = new Map<number, string>();
     const log = openLog(dir);
-    const change = fc.record({ at: fc.nat(bytes.length - 1), mask: fc.integer({ min: 1, max: 255 }) });
+    // Bytes of the file, and as often those of level 1, which are few.
+    const start = bytes.indexOf(Buffer.from(tilesIn(original.dir).at(-1)?.hashes as Uint8Array));
+    const at = fc.oneof(fc.nat(bytes.length - 1), fc.integer({ min: start, max: start + 95 }));
+    const change = fc.record({ at, mask: fc.integer({ min: 1, max: 255 }) });
     await fc.assert(
       fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 3 }), async (changes) => {
         const changed = Buffer.from(bytes);
@@ -134,6 +145,7 @@ describe('the Merkle tree of a log', () => {
         writeFileSync(treeIn(dir), changed);
         const { saved } = await follow(dir);
         expect(saved.at(-1)).toMatchObject(complete());
+        expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
         for (const { size, root } of saved) {
           if (!roots.has(size)) roots.set(size, await rootOf(log, size));
           expect(root).toBe(roots.get(size));
@@ -191,6 +203,16 @@ function inTree(dir: string, sql: string): void {
   using db = new DatabaseSync(treeIn(dir));
   db.exec(sql);
 }
+
+const tilesIn = (dir: string) => {
+  using db = new DatabaseSync(treeIn(dir), { readOnly: true });
+  return db.prepare('SELECT level, number, hashes FROM tiles ORDER BY level, number').all();
+};
+
+/** Sets a byte of a tile to 0. */
+const zeroAt = (level: number, number: number, at: number): string =>
+  `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${at}) || x'00' || substr(hashes, ${at + 2}) AS BLOB)
+   WHERE level = ${level} AND number = ${number}`;
 
 function inLog(dir: string, sql: string): void {
   using db = new DatabaseSync(join(dir, 'log.db'));
