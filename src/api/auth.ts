@@ -1,5 +1,5 @@
 import bearerAuth from '@fastify/bearer-auth';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { fieldCount } from '../http/fieldCount.ts';
 import { isUser } from '../plants/user.ts';
 import { type Claims, InvalidToken, type VerifyToken } from '../tokens/tokenVerifier.ts';
@@ -35,6 +35,11 @@ export async function authenticate(app: FastifyInstance, verifyToken: VerifyToke
 
 /** The scope of tokens that may read every user's events. */
 export const AUDIT_SCOPE = 'audit';
+
+/** A hook before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
+export async function requireAuditScope(request: FastifyRequest): Promise<void> {
+  assertScope(await request.verifyToken(), AUDIT_SCOPE);
+}
 
 /** @throws InsufficientScope */
 export function assertScope({ scopes }: Claims, scope: string): void {

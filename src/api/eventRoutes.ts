@@ -6,15 +6,15 @@ import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
-import { caughtUp } from '../audit/entryBundle.ts';
 import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
+import { TreeEnd } from '../audit/treeEnd.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { errorResponses, response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
 import { encodeHash } from '../transparency/encoding.ts';
-import { AUDIT_SCOPE, assertScope } from './auth.ts';
+import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import { formatLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -42,14 +42,14 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   { log, tree, source, now },
 ) => {
   const closing = new AbortController();
+  const treeEnd = tree && new TreeEnd({ tree, log });
   app.addHook('preClose', async () => closing.abort());
   await app.register(accepts);
 
   app.get(
     '/events',
     {
-      // Before validation: callers without the scope learn nothing.
-      onRequest: async (request) => assertScope(await request.verifyToken(), AUDIT_SCOPE),
+      onRequest: requireAuditScope,
       schema: {
         operationId: 'replayEvents',
         summary: 'Replay the log; an event stream continues with each new event',
@@ -128,7 +128,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   async function currentHead(): Promise<LogTree['current'] | undefined> {
     if (!tree || tree.notReady !== undefined) return undefined;
     try {
-      await caughtUp({ tree, log });
+      await treeEnd?.reached();
       return tree.current;
     } catch (error) {
       if (error instanceof ViewBehind) return undefined;

@@ -1,17 +1,19 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
-import { type ErrorDescriptions, publish } from '../http/openapi.ts';
+import { type ErrorDescriptions, errorResponses, publish } from '../http/openapi.ts';
 import { MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
 
 const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
 const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
 
+/** What 403 means. */
+export const NO_AUDIT_SCOPE = 'The scope of the token does not contain audit (40301).';
+
 /** What the statuses mean in this API. */
 export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   400: { description: 'The request is invalid; the message names the field and the rule.' },
   401: { description: 'The bearer token is missing (40101) or invalid (40102).', headers: CHALLENGE },
-  403: { description: 'The scope of the token does not contain audit (40301).', headers: CHALLENGE },
-  404: { description: 'Not found.' },
+  403: { description: NO_AUDIT_SCOPE, headers: CHALLENGE },
   406: { description: 'The client accepts none of the media types.' },
   408: { description: 'The request was not received in time.' },
   413: { description: 'The body is larger than 60 KiB.' },
@@ -29,6 +31,16 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
     headers: RETRY_AFTER,
   },
 };
+
+/** The error responses of a route: those of every route, and these, by status. */
+export function errorsOf(descriptions: Record<number, string>) {
+  const own = Object.entries(descriptions).map(([status, description]) => {
+    return [status, { ...ERROR_DESCRIPTIONS[Number(status)], description }];
+  });
+  const all = { ...ERROR_DESCRIPTIONS, ...Object.fromEntries(own) };
+  const statuses = Object.keys(descriptions).map(Number);
+  return errorResponses(all, {}, 400, 401, ...statuses, 408, 417, 431, 500, 503);
+}
 
 /** The rest of a path, which OpenAPI cannot describe: it has slashes. */
 const Tile = Type.Object({

@@ -17,21 +17,6 @@ export type TreeAndLog = Readonly<{
 /** Events per page. */
 const PAGE_SIZE = TILE_WIDTH;
 
-/**
- * Resolves once the tree has every event that the log has now. The last position of the log may be that of an
- * event that is not in the tree, so the events after the tree's are read. @throws ViewBehind, StoreUnavailable
- */
-export async function caughtUp({ tree, log }: TreeAndLog): Promise<void> {
-  const end = await log.lastPosition();
-  let last = tree.current.position;
-  for (let [after, isEnd] = [last, false]; after < end && !isEnd; ) {
-    const page = await log.readAll({ after, limit: PAGE_SIZE });
-    last = page.events.at(-1)?.position ?? last;
-    ({ position: after, isEnd } = page);
-  }
-  await tree.reached(last);
-}
-
 /** The entry of an event: the bytes that are hashed. */
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 

@@ -20,6 +20,8 @@ export function errorHandler(errorTable: ErrorTable): ErrorHandler {
     if (status === 503)
       logRefusal({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
     else if (status >= 500) request.log.error({ err: error }, 'request failed');
+    // Of a response that has failed before it was sent.
+    reply.removeHeader('content-encoding').header('cache-control', 'no-store');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
   };
 }

@@ -9,6 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { type Page, type RecordedEvent, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
 import { loadLogKey } from '../../src/transparency/logKey.ts';
 import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
@@ -374,6 +375,14 @@ describe('entries', () => {
   );
 });
 
+test('a cache distinguishes origins and encodings', async () => {
+  const { audit, as } = clients(await startService({ CORS_ORIGINS: 'https://app.example' }));
+  await as('alice').create(1, { name: 'Fern' });
+  const { headers } = await audit('/tile/entries/000.p/1', { headers: { origin: 'https://app.example' } });
+  expect(headers.get('vary')?.split(', ').toSorted()).toEqual(['Accept-Encoding', 'Origin']);
+  expect(headers.get('access-control-allow-origin')).toBe('https://app.example');
+});
+
 test('an empty log has a checkpoint, no tiles, and a root in its replay', async () => {
   const service = await startService();
   const { audit, checkpoint } = clients(service);
@@ -401,23 +410,37 @@ test('a checkpoint is signed again after a second at the earliest', async () => 
   expect(await size()).toBe(1);
 });
 
+const EVENT: RecordedEvent = {
+  position: 1n,
+  stream: 'plant-alice/1',
+  revision: 0n,
+  id: 'e',
+  type: 'Written',
+  data: 1,
+  metadata: {},
+};
+
 /** The API over a log with one plant of alice, and a fake tree. */
-async function serve(given: { tree: { current?: () => object; reached?: () => void }; now?: () => number }) {
+async function serve(given: {
+  tree: { current?: () => object; reached?: () => void; hashes?: Buffer };
+  pages?: (() => Promise<Page>)[];
+  now?: () => number;
+}) {
   const logKey = loadLogKey({ logKeyFile: join(tempDir(), 'key.json'), logOrigin: 'log.example' });
-  const event = { position: 1n, stream: 'plant-alice/1', revision: 0n, id: 'e', type: 'Written', data: 1 };
   const tree = {
     notReady: undefined,
     get current() {
       return given.tree.current?.();
     },
     reached: async () => given.tree.reached?.(),
-    readTile: () => void tree.current,
+    readTile: () => given.tree.hashes ?? void tree.current,
+    startOf: () => 0n,
   };
   const { url, log } = await appOver(
     {
       lastPosition: async () => 1n,
-      readStream: async () => [{ ...event, metadata: {} }],
-      readAll: async () => ({ events: [{ ...event, metadata: {} }], position: 1n, isEnd: true }),
+      readStream: async () => [EVENT],
+      readAll: async () => given.pages?.shift()?.() ?? { events: [EVENT], position: 1n, isEnd: true },
     },
     {
       ...AUDITORS,
@@ -427,8 +450,36 @@ async function serve(given: { tree: { current?: () => object; reached?: () => vo
   );
   const headers = { authorization: 'Bearer carol' };
   const vkey = formatVerifierKey(logKey.verifierKey);
-  return { get: (path: string) => fetch(`${url}${path}`, { headers }), log, vkey };
+  const get = (path: string, given = {}) => fetch(`${url}${path}`, { headers: { ...headers, ...given } });
+  return { get, log, vkey };
 }
+
+describe('entries of a log that cannot be read', () => {
+  const fail = async () => {
+    throw new StoreUnavailable('the disk is gone');
+  };
+  const page = async () => ({ events: [EVENT], position: 1n, isEnd: false });
+
+  test('are 50301', async () => {
+    const { get } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [fail] });
+    await refusedWith(50301, await get('/tile/entries/000.p/2'));
+  });
+
+  test('any more are aborted', async () => {
+    const { get, log } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });
+    const response = await get('/tile/entries/000.p/2', { 'accept-encoding': 'identity' });
+    expect(response.status).toBe(200);
+    await expect(response.arrayBuffer()).rejects.toThrow();
+    await expect.poll(log).toMatch(/the disk is gone.*response aborted/);
+  });
+
+  test('any more are 50301 that no one caches, as long as nothing is compressed', async () => {
+    const { get } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });
+    const response = await get('/tile/entries/000.p/2', { 'accept-encoding': 'gzip' });
+    expect(response.headers.get('content-encoding')).toBeNull();
+    await refusedWith(50301, response);
+  });
+});
 
 describe('while the tree is behind', () => {
   const behind = () => {

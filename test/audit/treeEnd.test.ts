@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { TreeEnd } from '../../src/audit/treeEnd.ts';
+import { type EventLog, LogReplaced, type Position, START } from '../../src/eventStore/eventStore.ts';
+
+/** A log of which every tenth position is that of an event in the tree, and a tree that has the first of them. */
+function logAndTree(end: Position) {
+  const state = { end, logId: 'm', position: START, reads: [] as Position[], gone: -1n };
+  const log = {
+    lastPosition: async () => state.end,
+    readAll: async ({ after, limit }: { after: Position; limit: number }) => {
+      state.reads.push(after);
+      if (after === state.gone) throw new LogReplaced(`there is no event at position ${after}`);
+      const last = after + BigInt(limit) < state.end ? after + BigInt(limit) : state.end;
+      const events = [];
+      for (let position = after + 1n; position <= last; position++)
+        if (position % 10n === 0n) events.push({ position });
+      return { events, position: last, isEnd: last === state.end };
+    },
+  } as unknown as EventLog;
+  const tree = {
+    get current() {
+      const { logId, position } = state;
+      return { logId, position, size: 0, root: '' };
+    },
+    reached: async (position: Position) => {
+      if (position > state.position) state.position = position;
+    },
+  };
+  return { state, end: new TreeEnd({ log, tree }) };
+}
+
+describe('the end of the tree', () => {
+  test('is reached when it has the last event, whatever follows in the log', async () => {
+    const { state, end } = logAndTree(1_234n);
+    await end.reached();
+    expect(state.position).toBe(1_230n);
+  });
+
+  test('is reached at once in an empty log, and if nothing was added', async () => {
+    const empty = logAndTree(START);
+    await empty.end.reached();
+    expect(empty.state.reads).toEqual([]);
+    const { state, end } = logAndTree(7n);
+    await end.reached();
+    await end.reached();
+    expect([state.position, state.reads]).toEqual([START, [START]]);
+  });
+
+  test('is found without reading twice what is not in the tree', async () => {
+    const { state, end } = logAndTree(1_009n);
+    await end.reached();
+    expect(state.reads).toEqual([0n, 500n, 1_000n]);
+    state.end = 1_011n;
+    await end.reached();
+    expect([state.position, state.reads.slice(3)]).toEqual([1_010n, [1_009n]]);
+  });
+
+  test('is found again in another log', async () => {
+    const { state, end } = logAndTree(1_009n);
+    await end.reached();
+    Object.assign(state, { end: 20n, logId: 'other', position: 10n });
+    await end.reached();
+    expect(state.position).toBe(20n);
+  });
+
+  test('is found again after a restore from an older backup, in which another event is there', async () => {
+    const { state, end } = logAndTree(1_009n);
+    await end.reached();
+    Object.assign(state, { end: 2_000n, position: 10n, gone: 1_009n });
+    await expect(end.reached()).rejects.toThrow(LogReplaced);
+    await end.reached();
+    expect(state.position).toBe(2_000n);
+  });
+});
