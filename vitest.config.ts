@@ -27,7 +27,7 @@ const test = (name: string, patterns: string[], more = {}): TestProjectInlineCon
 /** The HTTP API over sockets, and EventStoreDB's client and an identity provider with fake servers. */
 const INTEGRATION = [
   'test/api/*.test.ts',
-  'test/cli/{copy,replay}.test.ts',
+  'test/cli/{copy,monitor,replay}.test.ts',
   'test/copy/copyLog.test.ts',
   'test/eventStore/eventStoreDb/*.test.ts',
   'test/tokens/identityProvider.test.ts',

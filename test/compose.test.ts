@@ -22,7 +22,9 @@ describe('docker-compose.yml', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
       ([, name = '']) => !name.startsWith('EVENTSTORE_'),
     );
-    expect(new Set(given.map(([, name]) => name))).toEqual(new Set(['EVENTSTOREDB_URL', 'KEY_FILE']));
+    expect(new Set(given.map(([, name]) => name))).toEqual(
+      new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']),
+    );
     for (const [, name = '', value = ''] of given) {
       expect(SETTINGS).toContain(name);
       expect(() => readConfig({ [name]: value })).not.toThrow();

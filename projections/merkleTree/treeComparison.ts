@@ -35,7 +35,7 @@ export class TreeComparison {
     const { db, statements } = this.#file;
     db.exec('BEGIN');
     this.checkpoint = readCheckpoint(db);
-    const last = statements.lastLeaves.get() as TileRow | undefined;
+    const last = statements.lastOfLevel.get(0) as TileRow | undefined;
     this.#size = last ? Number(last.number) * TILE_WIDTH + last.hashes.length / HASH_BYTES : 0;
     db.exec('ROLLBACK');
     this.#checkpointFound = this.checkpoint.position === START;

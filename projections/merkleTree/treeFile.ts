@@ -40,25 +40,26 @@ export class TilesDiffer extends Error {
 }
 
 /**
- * Reads the whole tree of a file in one snapshot, and checks its tiles against each other.
+ * Reads a tree from its file in one snapshot, and checks its tiles against each other: each hash of a tile must
+ * be the root of a full tile below it. That is checked for all tiles, or only for the last one of each level,
+ * from which the root is computed.
  * @throws TilesDiffer, or SQLite's error if the file is damaged
  */
-export function loadTree(file: string): LoadedTree {
+export function loadTree(file: string, checked: 'all' | 'last'): LoadedTree {
   const { db, statements } = openTree(file);
   try {
     db.exec('BEGIN');
     const checkpoint = readCheckpoint(db);
-    const last: StoredTile[] = [];
-    let below: readonly string[] | undefined;
-    for (let level = 0; !below || below.length > 0; level++) {
-      const tiles = (statements.ofLevel.iterate(level) as Iterable<TileRow>)[Symbol.iterator]();
-      below = checkLevel(tiles, { level, below, last });
-    }
-    const { levels } = statements.levels.get() as { levels: bigint };
-    assertFits(Number(levels) === last.length, 'it has tiles of other levels');
+    const last = lastTiles(statements);
+    for (const { level, index } of last.slice(1))
+      for (let i = checked === 'all' ? 0 : index; i <= index; i++) checkTile(statements, level, i);
+    if (checked === 'all') checkPositions(statements);
     const start = last[0]?.startsAfter ?? null;
-    assertFits((start === null) === (checkpoint.position === START), 'its checkpoint does not fit its tiles');
-    assertFits(start === null || start < checkpoint.position, 'its checkpoint is before its last tile');
+    assertFits(
+      (start === null) === (checkpoint.position === START),
+      'the checkpoint is not that of the tiles',
+    );
+    assertFits(start === null || start < checkpoint.position, 'the checkpoint is before the last tile');
     return { last, checkpoint };
   } finally {
     db.close();
@@ -67,41 +68,62 @@ export function loadTree(file: string): LoadedTree {
 
 /** A row of the table. */
 export type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
-type Level = { level: number; below: readonly string[] | undefined; last: StoredTile[] };
 
-/** Checks the tiles of a level against those below it, adds the last one, and returns the roots of the full ones. */
-function checkLevel(rows: Iterator<TileRow>, { level, below, last }: Level): string[] {
-  const roots: string[] = [];
-  let count = 0;
-  let previous: StoredTile | undefined;
-  for (const row of Iterator.from(rows)) {
+/** The last tile of each level, which must be that of one tree. */
+function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
+  const last: StoredTile[] = [];
+  for (let [level, size] = [0, 0]; level === 0 || size >= TILE_WIDTH ** level; level++) {
+    const row = lastOfLevel.get(level) as TileRow | undefined;
+    if (!row && level === 0) break;
+    assertFits(row !== undefined, `level ${level} is missing`);
     const tile = toTile(level, row);
-    const { index, width, hashes, startsAfter } = tile;
-    const path = `tile ${index} of level ${level}`;
-    assertFits(index === (previous ? previous.index + 1 : 0), `${path} is not the next one`);
-    assertFits(!previous || previous.width === TILE_WIDTH, `${path} follows a partial one`);
+    const { index, width, hashes } = tile;
     assertFits(
       hashes.length === width * HASH_BYTES && width > 0 && width <= TILE_WIDTH,
-      `${path} has a wrong size`,
+      `${nameOf(tile)} has a wrong size`,
     );
-    if (level === 0) assertFits(startsAfter !== null && startsAfter >= START, `${path} has no position`);
-    if (level === 0 && previous)
-      assertFits(
-        (startsAfter as Position) > (previous.startsAfter as Position),
-        `${path} has a wrong position`,
-      );
-    if (below)
-      assertFits(
-        hashes.toString('hex') === below.slice(count, count + width).join(''),
-        `${path} is not that of the tiles below it`,
-      );
-    if (width === TILE_WIDTH) roots.push(rootOfTile(hashes));
-    count += width;
-    previous = tile;
+    if (level === 0) size = index * TILE_WIDTH + width;
+    const count = Math.floor(size / TILE_WIDTH ** level);
+    assertFits(
+      index * TILE_WIDTH + width === count,
+      `${nameOf(tile)} is not the last of a tree of ${size} leaves`,
+    );
+    last.push(tile);
   }
-  assertFits(!below || count === below.length, `level ${level} lacks tiles`);
-  if (previous) last.push(previous);
-  return roots;
+  assertFits(Number((levels.get() as { levels: bigint }).levels) === last.length, 'there are other levels');
+  return last;
+}
+
+/** Checks the hashes of a tile against the tiles below it. */
+function checkTile(statements: TreeStatements, level: number, index: number): void {
+  const tile = tileAt(statements, level, index);
+  for (let i = 0; i < tile.width; i++) {
+    const below = tileAt(statements, level - 1, index * TILE_WIDTH + i);
+    assertFits(below.width === TILE_WIDTH, `${nameOf(below)} is not full`);
+    const hash = tile.hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES);
+    assertFits(
+      rootOfTile(below.hashes) === hash,
+      `${nameOf(tile)} does not have the root of ${nameOf(below)}`,
+    );
+  }
+}
+
+/** The positions of the tiles of level 0 start at the beginning of the log, and increase. */
+function checkPositions({ positions }: TreeStatements): void {
+  let previous: Position | undefined;
+  for (const row of positions.iterate()) {
+    const { startsAfter } = row as Pick<TileRow, 'startsAfter'>;
+    const follows =
+      previous === undefined ? startsAfter === START : startsAfter !== null && startsAfter > previous;
+    assertFits(follows, 'the positions do not increase');
+    previous = startsAfter as Position;
+  }
+}
+
+function tileAt({ tile }: TreeStatements, level: number, index: number): StoredTile {
+  const row = tile.get(level, index) as TileRow | undefined;
+  assertFits(row !== undefined, `tile ${index} of level ${level} is missing`);
+  return toTile(level, row);
 }
 
 function toTile(level: number, { number, hashes, startsAfter }: TileRow): StoredTile {
@@ -115,6 +137,8 @@ function toTile(level: number, { number, hashes, startsAfter }: TileRow): Stored
   };
 }
 
+const nameOf = ({ level, index }: Tile): string => `tile ${index} of level ${level}`;
+
 function assertFits(fits: boolean, problem: string): asserts fits {
   if (!fits) throw new TilesDiffer(`its tiles contradict each other: ${problem}`);
 }
@@ -125,13 +149,11 @@ export function openTree(file: string) {
     tile: db.prepare(
       'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? AND number = ?',
     ),
-    ofLevel: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number',
+    lastOfLevel: db.prepare(
+      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number DESC LIMIT 1',
     ),
-    lastLeaves: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number DESC LIMIT 1',
-    ),
-    levels: db.prepare('SELECT count(DISTINCT level) AS levels FROM tiles'),
+    levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
+    positions: db.prepare('SELECT starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number'),
     before: db.prepare(`
       SELECT number, starts_after AS startsAfter FROM tiles WHERE level = 0 AND starts_after < ?
       ORDER BY starts_after DESC LIMIT 1`),

@@ -111,7 +111,7 @@ export class MerkleTreeView implements View {
   /** The tree of the file; if its tiles contradict each other, the file is removed. */
   #load(): LoadedTree {
     try {
-      return loadTree(this.#file);
+      return loadTree(this.#file, 'all');
     } catch (error) {
       if (!isDamage(error) && !(error instanceof TilesDiffer)) {
         this.#writer.close();

@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
+import { sleep } from '../../src/time/sleep.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { ROOT } from './checkout.ts';
 import { startService, stopContender } from './contender.ts';
@@ -29,10 +32,18 @@ export async function measureAudit({ options, keyFile, results, fullLog }: Bench
   beside('npm run replay', '≥ 0.5', 'replay');
   beside('npm run verify', '≥ 0.25', 'verify');
   beside('npm run rebuild', '', 'rebuild');
+  beside('npm run monitor, from the first event', '≥ 0.5', 'monitor');
 }
 
 /** The duration of each for the whole log, in milliseconds. */
-type AuditTimes = { bare: number; rebuild: number; verify: number; replay: number; http: number };
+type AuditTimes = {
+  bare: number;
+  rebuild: number;
+  verify: number;
+  replay: number;
+  http: number;
+  monitor: number;
+};
 
 /** Each is a process, over the same log. */
 async function auditOnce(data: string, keyFile: string, events: number): Promise<AuditTimes> {
@@ -43,9 +54,10 @@ async function auditOnce(data: string, keyFile: string, events: number): Promise
   const verify = await command('verify');
   const replay = await command('replay');
   const http = await timedReplay(env, keyFile);
+  const monitor = await timedMonitor(env, keyFile, events);
   for (const [name, { lines }] of Object.entries({ replay, http }))
     if (lines !== events) throw new Error(`${name} gave ${lines} of ${events} events`);
-  return { bare: bare.ms, rebuild: rebuild.ms, verify: verify.ms, replay: replay.ms, http: http.ms };
+  return { bare: bare.ms, rebuild: rebuild.ms, verify: verify.ms, replay: replay.ms, http: http.ms, monitor };
 }
 
 type Timed = { ms: number; lines: number };
@@ -75,6 +87,23 @@ async function timedReplay(env: Record<string, string>, keyFile: string): Promis
   const ms = performance.now() - started;
   await stopContender(server);
   return { ms, lines };
+}
+
+/** The first check of a log whose Merkle tree is complete, in milliseconds. */
+async function timedMonitor(env: Record<string, string>, keyFile: string, events: number): Promise<number> {
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const token = await issueToken(privateKey, { subject: 'carol', lifetime: '1d', scope: 'audit' });
+  const server = await startService(env);
+  const headers = { authorization: `Bearer ${token}` };
+  const get = async (path: string) => (await fetch(`${server.url}${path}`, { headers })).text();
+  while (!(await get('/checkpoint')).includes(`\n${events}\n`)) await sleep(100);
+  const key = (await get('/log-key')).trim();
+  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+  const args = ['--url', server.url, '--key', key, '--state', join(dir, 'checkpoint'), '--once'];
+  const { ms } = await timed(['src/main.ts', 'monitor', ...args], { TOKEN: token });
+  rmSync(dir, { recursive: true });
+  await stopContender(server);
+  return ms;
 }
 
 async function linesIn(stream: AsyncIterable<Uint8Array>): Promise<number> {

@@ -22,7 +22,8 @@ test('npm run log-key prints the same verifier key each time, and creates the pr
 test('npm run log-key prints the key that the service has created at its start', async () => {
   const { dir } = await startService();
   const { x } = JSON.parse(readFileSync(join(dir, 'log-key.json'), 'utf8'));
-  const [origin, , key = ''] = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).split('+');
+  const vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir }));
+  const [, origin, key = ''] = /^(.*?)\+[\da-f]{8}\+(.*)$/m.exec(vkey) ?? []; // Base64 may have a plus, too
   expect(origin).toBe('urn:plant-store');
   expect(Buffer.from(key, 'base64')).toEqual(Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')]));
   expect(readFileSync(join(dir, 'key.json'), 'utf8')).not.toContain(x);

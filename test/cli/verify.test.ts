@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import type { Verification } from '../../src/audit/verify.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -69,8 +70,9 @@ problems  none
     const [running, dir] = [await startService(), tempDir()];
     for (const user of ['alice', 'bob'])
       expect((await running.as(user).create(1, { name: 'Fern' })).status).toBe(200);
+    await treeSaved(running.dir, 2);
     cpSync(running.dir, dir, { recursive: true }); // the files if it were killed now
-    const data = ['log.db', 'log.db-wal', 'view.db', 'view.db-wal'];
+    const data = ['log.db', 'view.db', 'merkleTree.db'].flatMap((name) => [name, `${name}-wal`]);
     const before = contentsOf(dir);
     const { code, stdout } = await verify({ DATA_DIR: dir });
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^size +2$/m) });

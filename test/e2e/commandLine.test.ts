@@ -86,6 +86,15 @@ describe('npm run check-proof', () => {
   });
 });
 
+test('npm run monitor --once exits with 2 if the log is unavailable, and with 1 for a mistake', async () => {
+  const monitor = (url: string) => {
+    const args = ['monitor', '--url', url, '--key', VKEY, '--state', join(tempDir(), 'checkpoint'), '--once'];
+    return run({ command: [NODE, MAIN, ...args], env: { TOKEN: 'secret' } });
+  };
+  expect(await monitor('http://127.0.0.1:1')).toMatchObject({ code: 2, stdout: '' });
+  expect(await monitor('127.0.0.1:1')).toMatchObject({ code: 1, stdout: '' });
+});
+
 /** Runs check-proof with this input. */
 async function check(proof: string | Buffer, key = VKEY) {
   const checking = start({ command: [...CHECK_PROOF, '--key', key] });

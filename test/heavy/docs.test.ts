@@ -2,7 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
+import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { runCli } from '../support/cli.ts';
+import { auditorToken } from '../support/eventStream.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 import { type Plant, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
@@ -13,8 +16,8 @@ const blocks = (language: string): string[] =>
   [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-const [GET = '', EXPECT = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
-const [ROOT_PY = '', INCLUSION_PY = ''] = blocks('python');
+const [GET = '', EXPECT = '', MONITOR = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
+const [ROOT_PY = '', INCLUSION_PY = '', SIGNATURE_PY = ''] = blocks('python');
 
 const PLANTS: [user: string, id: bigint, plant: Plant][] = [
   ['alice', 42n, { name: 'Fern', tag: 'indoor' }],
@@ -25,6 +28,9 @@ const PLANTS: [user: string, id: bigint, plant: Plant][] = [
   ['bob', 1n, { name: 'emoji 🌱👩‍🌾, \ufeffmark, \ufffd, \uffff', tag: '\u{10ffff}' }],
   ['zoë 🌱/-', 1n, { name: 'e\u0301 and é' }],
 ];
+
+/** The files that the commands and scripts of the page name. */
+const FILES = /\b[a-z]+\.(?:py|tlog-proof|proof|bin|der)\b|(?<=--(?:state|expect) )checkpoint\b/g;
 
 const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
 
@@ -54,6 +60,10 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   writeFileSync(join(dir, 'root.py'), ROOT_PY);
   writeFileSync(join(dir, 'inclusion.py'), INCLUSION_PY);
+  writeFileSync(
+    join(dir, 'signature.py'),
+    SIGNATURE_PY.replaceAll(FILES, (file) => join(dir, file)),
+  );
   for (const [user, id, plant] of PLANTS) expect((await service.as(user).create(id, plant)).status).toBe(200);
   const { code, stdout } = await runCli(['verify'], inDir);
   expect(code).toBe(0);
@@ -65,12 +75,22 @@ beforeAll(async () => {
 describe('docs/auditing.md', () => {
   test('mentions the commands for auditors and no others', () => {
     const named = [...PAGE.matchAll(/npm run (?:-s )?([a-z:-]+)/g)].map(([, script]) => script);
-    const all = ['token', 'replay', 'plants', 'verify', 'rebuild', 'prove', 'check-proof'];
+    const all = [
+      'token',
+      'replay',
+      'plants',
+      'verify',
+      'rebuild',
+      'prove',
+      'check-proof',
+      'log-key',
+      'monitor',
+    ];
     expect(new Set(named)).toEqual(new Set(all));
   });
 
   test('mentions only options of these commands', async () => {
-    const commands = ['token', 'replay', 'plants', 'verify', 'prove'];
+    const commands = ['token', 'replay', 'plants', 'verify', 'prove', 'check-proof', 'monitor'];
     let help = '';
     for (const command of commands) help += (await runCli([command, '--help'])).stdout;
     const named = [...PAGE.matchAll(/(?<=[` ])--[a-z]+/g)].map(([option]) => option);
@@ -105,11 +125,32 @@ describe('docs/auditing.md', () => {
     expect(changed.stdout).toContain(`the first ${PLANTS.length} events are not the expected ones`);
   });
 
+  test('follows the log over HTTP', async () => {
+    const [token = '', key = ''] = await Promise.all([auditorToken(service.dir), vkey()]);
+    const line = succeeded(
+      await pasted(MONITOR, { KEY: key }, (text) => text.replace('TOKEN=…', `TOKEN=${token}`)),
+    );
+    expect(line).toMatch(RegExp(`  urn:plant-store  ${expectedRoot}  new events: 7, with problems: 0\n$`));
+    const shown = /^\d{4}-.*$/m.exec(blocks('').find((block) => block.includes('new events')) ?? '')?.[0];
+    const shape = (text = '') =>
+      text
+        .replaceAll(/\S+ {2}\S+ {2}\S+/g, '')
+        .replaceAll(/\d+/g, 'N')
+        .trim();
+    expect(shape(line)).toBe(shape(shown));
+  });
+
   test('proves that a plant is in the log, and that the log is append-only', async () => {
+    const five = succeeded(await runCli(['prove', '--from', '1', '--to', '5'], inDir));
+    writeFileSync(join(dir, 'checkpoint'), five.slice(five.indexOf('\n\n') + 2));
     const shown = succeeded(await pasted(PROVE)).split('\n');
     expect(shown).toEqual([
-      expect.stringMatching(RegExp(`of "plant-alice/42" is number 1 of the log ${expectedRoot}$`)),
-      expect.stringMatching(RegExp(`^the log 5:[0-9a-f]{64} is the beginning of the log ${expectedRoot}$`)),
+      expect.stringMatching(
+        RegExp(`of "plant-alice/42" is number 1 of the log urn:plant-store ${expectedRoot}$`),
+      ),
+      expect.stringMatching(
+        RegExp(`^the log urn:plant-store 5:[0-9a-f]{64} is the beginning of ${expectedRoot}$`),
+      ),
       '',
     ]);
   });
@@ -122,10 +163,15 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
 
   test('recompute the root of a log with unusual names, and check a proof, when pasted', async () => {
     const proof = await proofOf('alice', 42n);
-    writeFileSync(join(dir, 'plant.json'), proof);
-    const [root = '', plant = ''] = succeeded(await pasted(RECOMPUTE)).split('\n');
+    writeFileSync(join(dir, 'plant.tlog-proof'), proof);
+    const [root, plant, signature] = succeeded(await pasted(RECOMPUTE)).split('\n');
     expect(root).toBe(expectedRoot);
-    expect(plant).toBe(`["plant-alice/42", "${JSON.parse(proof).event.id}"] is number 1 of ${expectedRoot}`);
+    expect(plant).toMatch(RegExp(`^\\["plant-alice/42", "[\\da-f-]{36}"\\] is number 1 of ${expectedRoot}$`));
+    expect(signature).toBe('Signature Verified Successfully');
+    writeFileSync(join(dir, 'plant.tlog-proof'), proof.replace('\n7\n', '\n8\n'));
+    const damaged = await pasted(RECOMPUTE);
+    expect(damaged.code).toBe(1);
+    expect(damaged.stdout).toMatch(/^Signature Verification Failure$/m);
   });
 
   test('recompute the root of the log of every size', async () => {
@@ -133,8 +179,8 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     const none = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
     const roots = [none];
     for (let size = 1; size <= lines.length; size++) {
-      const proof = succeeded(await runCli(['prove', '--from', `${size}`], inDir));
-      roots.push(JSON.parse(proof).from.root);
+      const proof = succeeded(await runCli(['prove', '--from', '1', '--to', `${size}`], inDir));
+      roots.push(openCheckpoint(proof.slice(proof.indexOf('\n\n') + 2), parseVerifierKey(await vkey())).root);
     }
     const logs = roots.map((_, size) => lines.slice(0, size).join(''));
     const computed = await python('root.py', logs);
@@ -157,15 +203,16 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     for (const [i, checked] of (await python('inclusion.py', proofs)).entries())
       expect(succeeded(checked)).toMatch(RegExp(` is number ${i + 1} of ${expectedRoot}\n$`));
     const [proof = ''] = proofs;
-    const { path, ...others } = JSON.parse(proof);
+    const [, extra = '', , hash = ''] = proof.split('\n');
+    const entry = Buffer.from(extra.slice('extra '.length), 'base64').toString();
     const damaged = [
-      proof.replace('Fern', 'Farn'),
-      JSON.stringify({ ...others, path, index: 1 }),
-      JSON.stringify({ ...others, path, index: 7 }),
-      JSON.stringify({ ...others, path, root: forged(expectedRoot.slice(2)) }),
-      JSON.stringify({ ...others, path: path.slice(1) }),
-      JSON.stringify({ ...others, path: [...path, path[0]] }),
-      JSON.stringify({ ...others, path: [] }),
+      proof.replace(extra, `extra ${Buffer.from(entry.replace('Fern', 'Farn')).toString('base64')}`),
+      proof.replace('index 0', 'index 1'),
+      proof.replace('index 0', 'index 7'),
+      proof.replace('\n7\n', '\n9\n'),
+      proof.replace(`${hash}\n`, ''),
+      proof.replace(hash, `${hash}\n${hash}`),
+      proof.replace(/(index 0\n)(.{44}\n)+/, '$1'),
     ];
     const refused = { code: 1, stdout: 'no proof\n', stderr: '' };
     expect(await python('inclusion.py', damaged)).toEqual(damaged.map(() => refused));
@@ -182,12 +229,14 @@ function succeeded({ code, stdout, stderr }: Ended): string {
   return stdout;
 }
 
+const vkey = async (): Promise<string> => succeeded(await runCli(['log-key'], inDir)).trim();
+
 /** Runs commands of the page in a shell with the log and the files. */
-function pasted(block: string): Promise<Ended> {
-  const script = block
+function pasted(block: string, env = {}, changed = (text: string) => text): Promise<Ended> {
+  const script = changed(block)
     .replaceAll('http://127.0.0.1:3000', service.url)
-    .replaceAll(/\b[a-z]+\.(?:py|json)\b/g, (file) => `'${join(dir, file)}'`);
-  return run({ command: ['sh', '-c', script], env: inDir });
+    .replaceAll(FILES, (file) => `'${join(dir, file)}'`);
+  return run({ command: ['sh', '-c', script], env: { ...inDir, ...env } });
 }
 
 /** Runs a script on each input in one process: Python takes longer to start than the script to run. */
