@@ -7,6 +7,7 @@ import {
   getOfOneName,
   ON_EVENTSTOREDB,
   postName,
+  WITHOUT_TREE,
   withFullLog,
 } from './names.ts';
 import { cpu, longestStall, type Measure, p99, type Results } from './results.ts';
@@ -39,6 +40,18 @@ const onEventStoreDb = (service: string): Ratio[] => [
   ['EventStoreDB: GET / GET on the embedded log', '≥ 0.9', getName(ON_EVENTSTOREDB), getName(service)],
 ];
 
+const withTree = (service: string): Ratio[] => [
+  ['POST: with the Merkle tree / without it', '≥ 0.9', postName(service), postName(WITHOUT_TREE)],
+  [
+    'POST: CPU of a request, with the Merkle tree / without it',
+    '',
+    postName(service),
+    postName(WITHOUT_TREE),
+    cpu,
+  ],
+  ['GET: with the Merkle tree / without it', '≥ 0.9', getName(service), getName(WITHOUT_TREE)],
+];
+
 /** Adds what has a goal, as far as it was measured. The first service is compared with that of `--against`. */
 export function addGoals(results: Results, services: readonly string[]): void {
   const [service = '', before] = services;
@@ -51,6 +64,10 @@ export function addGoals(results: Results, services: readonly string[]): void {
       results.values(postName(server), longestStall),
     );
   }
-  for (const ratio of [...(before ? changes(service, before) : []), ...onEventStoreDb(service)])
+  for (const ratio of [
+    ...(before ? changes(service, before) : []),
+    ...onEventStoreDb(service),
+    ...withTree(service),
+  ])
     results.addRatio(...ratio);
 }

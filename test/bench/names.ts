@@ -1,6 +1,7 @@
 // The names of servers and loads in the results.
 
 export const SERVICE = 'service';
+export const WITHOUT_TREE = 'service without Merkle tree';
 export const BARE = 'bare Fastify';
 export const CRUD = 'CRUD';
 export const ON_EVENTSTOREDB = 'service on EventStoreDB';
