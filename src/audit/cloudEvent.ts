@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { parseRfc3339 } from '../time/rfc3339.ts';
-import { canonicalText, leafContent, leafTextOf } from './leaf.ts';
+import { canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
 
 /**
  * An event in the JSON format of CloudEvents 1.0
@@ -62,7 +62,7 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
 
 /** What the event's leaf covers besides its names and its data. */
 function hashed(event: RecordedEvent): Pick<CloudEvent, 'metadata' | 'dataandmetadata'> {
-  const content = leafContent(event);
+  const content = leafMetadata(event);
   if ('dataAndMetadata' in content) return { dataandmetadata: content.dataAndMetadata };
   return content.metadata === undefined ? {} : { metadata: content.metadata };
 }

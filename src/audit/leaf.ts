@@ -72,6 +72,27 @@ export function leafContent(event: LeafEvent): LeafContent {
   return { dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]` };
 }
 
+/** What a leaf covers besides names and data; `dataAndMetadata` as in `leafContent`. */
+export function leafMetadata(
+  event: LeafEvent,
+): { metadata: string | undefined } | { dataAndMetadata: string } {
+  const { data, metadata } = event;
+  if (isIJson(data) && isIJson(metadata) && areWellFormed(event))
+    return { metadata: canonicalText(metadata) };
+  return leafContent(event);
+}
+
+/** Whether a value has canonical JSON, or is absent. */
+function isIJson(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  if (isBytes(value)) return false;
+  for (const key of Object.keys(value))
+    if (!key.isWellFormed() || !isIJson((value as Record<string, unknown>)[key])) return false;
+  return true;
+}
+
 function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }
