@@ -6,11 +6,11 @@ import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { logWith } from '../support/logs.ts';
-import { startService } from '../support/service.ts';
+import { startServiceWithTree } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-type Service = Awaited<ReturnType<typeof startService>>;
+type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 
 /** An auditor who has the key of the log, a token, and a file for the last checkpoint. */
 async function auditorOf({ dir, url }: Service) {
@@ -39,7 +39,7 @@ const STORES: [name: string, env: () => Promise<Record<string, string>>][] = [
 describe.each(STORES)('an auditor of %s', (_, storeEnv) => {
   test('follows the log over HTTP, and checks receipts and proofs without it', async () => {
     const env = await storeEnv();
-    const service = await startService(env);
+    const service = await startServiceWithTree(env);
     const { state, key, monitored } = await auditorOf(service);
     const alice = service.as('alice');
     for (const id of [1, 2, 3]) expect((await alice.create(id, { name: `Fern ${id} 🌱` })).status).toBe(200);
@@ -75,7 +75,7 @@ describe('an auditor of a service', () => {
     db.exec(sql);
     for (const { sql: trigger } of triggers) db.exec(`${trigger}`);
     db.close();
-    return startService({ DATA_DIR });
+    return startServiceWithTree({ DATA_DIR });
   }
   const RENAME = "UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2";
 
@@ -83,7 +83,7 @@ describe('an auditor of a service', () => {
     ['the same size', 0, /^ALARM: split view: the log has signed two different histories of 400 events/],
     ['a larger one', 1, /^ALARM: fork: the first 400 events are not those that the log has signed before/],
   ])('notices another server whose log differs in one byte, with %s', async (_, added, alarm) => {
-    const first = await startService({ DATA_DIR: logWith({ events: 400 }) });
+    const first = await startServiceWithTree({ DATA_DIR: logWith({ events: 400 }) });
     const { monitor, monitored, state } = await auditorOf(first);
     await monitored(400);
     await first.close();
@@ -96,7 +96,7 @@ describe('an auditor of a service', () => {
   });
 
   test('notices that a backup was restored', async () => {
-    const first = await startService({ DATA_DIR: logWith({ events: 3 }) });
+    const first = await startServiceWithTree({ DATA_DIR: logWith({ events: 3 }) });
     const { monitor, monitored } = await auditorOf(first);
     const backup = join(tempDir(), 'log.db');
     expect((await runCli(['backup', backup], { DATA_DIR: first.dir })).code).toBe(0);
@@ -105,7 +105,7 @@ describe('an auditor of a service', () => {
     const DATA_DIR = tempDir();
     cpSync(backup, join(DATA_DIR, 'log.db'));
     for (const key of ['key.json', 'log-key.json']) cpSync(join(first.dir, key), join(DATA_DIR, key));
-    const restored = await startService({ DATA_DIR });
+    const restored = await startServiceWithTree({ DATA_DIR });
     await (await auditorOf(restored)).monitored(3);
     stopClock();
     const [refused] = await untilSettled(monitor(restored.url));
@@ -116,7 +116,7 @@ describe('an auditor of a service', () => {
   });
 
   test('notices an event that was altered in the log of a running service', async () => {
-    const service = await startService({ DATA_DIR: logWith({ events: 3 }) });
+    const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 3 }) });
     const { monitor, monitored } = await auditorOf(service);
     await monitored(3);
     await service.as('alice').create(4, { name: 'Ivy' });

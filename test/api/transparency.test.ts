@@ -17,7 +17,7 @@ import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { twoInstances, untilAvailable } from '../support/load.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
-import { client, startService } from '../support/service.ts';
+import { client, startService, startServiceWithTree } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { appendMany, openIn, openLogOf, openOver, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -376,7 +376,7 @@ describe('entries', () => {
 });
 
 test('a cache distinguishes origins and encodings', async () => {
-  const { audit, as } = clients(await startService({ CORS_ORIGINS: 'https://app.example' }));
+  const { audit, as } = clients(await startServiceWithTree({ CORS_ORIGINS: 'https://app.example' }));
   await as('alice').create(1, { name: 'Fern' });
   const { headers } = await audit('/tile/entries/000.p/1', { headers: { origin: 'https://app.example' } });
   expect(headers.get('vary')?.split(', ').toSorted()).toEqual(['Accept-Encoding', 'Origin']);
@@ -384,7 +384,7 @@ test('a cache distinguishes origins and encodings', async () => {
 });
 
 test('an empty log has a checkpoint, no tiles, and a root in its replay', async () => {
-  const service = await startService();
+  const service = await startServiceWithTree();
   const { audit, checkpoint } = clients(service);
   const root = rootOf([]);
   expect(await checkpoint()).toEqual({ origin: 'urn:plant-store', size: 0, root });
@@ -505,7 +505,7 @@ describe('while the tree is behind', () => {
 });
 
 test('a receipt is not given for an event that is not the one in the tree', async () => {
-  const service = await startService();
+  const service = await startServiceWithTree();
   const { as, audit } = clients(service);
   for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
   expect((await audit('/proofs/plants?id=1&user=alice')).status).toBe(200);
@@ -524,7 +524,7 @@ test('an event that is larger than an entry has its hash as its entry', async ()
   const data = { name: 'x'.repeat(70_000) };
   await log.append('plant-alice/1', { id: randomUUID(), type: 'Written', data, metadata: {} }, -1n);
   await log.close();
-  const { bytes, text, checkpoint } = clients(await startService({ DATA_DIR }));
+  const { bytes, text, checkpoint } = clients(await startServiceWithTree({ DATA_DIR }));
   const { root } = await checkpoint();
   const entries = entriesIn(await bytes('/tile/entries/000.p/1'));
   expect(`${entries}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
@@ -554,7 +554,7 @@ describe('two instances of one log', () => {
     const node = await startFakeServer();
     const other = await startFakeServer({ log: node.log });
     const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
-    const [here, there] = await twoInstances(node.url, other.url, { LOG_KEY_FILE });
+    const [here, there] = await twoInstances(node.url, other.url, { LOG_KEY_FILE, MERKLE_TREE: 'on' });
     const clientsOf = ({ url, keys }: typeof here) => clients({ url, dir: keys });
     const [first, second] = [clientsOf(here), clientsOf(there)];
     for (let id = 1; id <= 5; id++) {

@@ -9,12 +9,15 @@ import { tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 
-/** The whole service in this process, on a free port. The caller must close it. */
+/**
+ * The whole service in this process, on a free port, by default without the Merkle tree. The caller must close
+ * it.
+ */
 export function startIn(dir: string, env: Record<string, string>, logger: pino.Logger) {
   const onFatal = (error: Error): never => {
     throw error;
   };
-  const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
+  const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...env });
   return start(config, { logger, progressOf: () => () => {}, onFatal });
 }
 
@@ -39,6 +42,10 @@ export async function startService(env: Record<string, string> = {}) {
     as: client(service.url, dir),
   };
 }
+
+/** The same with the Merkle tree. */
+export const startServiceWithTree = (env: Record<string, string> = {}) =>
+  startService({ MERKLE_TREE: 'on', ...env });
 
 /** Clients of users, with tokens signed with the key in `dir`, and with an optional scope. */
 export function client(url: string, dir: string) {

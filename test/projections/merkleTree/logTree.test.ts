@@ -15,7 +15,7 @@ import { stopClock } from '../../support/clock.ts';
 import { damagePage } from '../../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../../support/logs.ts';
 import { treeSaved } from '../../support/merkleTreeFile.ts';
-import { startService } from '../../support/service.ts';
+import { startService, startServiceWithTree } from '../../support/service.ts';
 import { overFakeServer, startFakeServer } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
 
@@ -176,7 +176,7 @@ describe('over EventStoreDB', () => {
 describe('a service', () => {
   test('rebuilds the tree while plants are created', async () => {
     const dir = logWith({ events: 2_000 });
-    const service = await startService({ DATA_DIR: dir });
+    const service = await startServiceWithTree({ DATA_DIR: dir });
     const created = await Promise.all(
       Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
     );
@@ -190,7 +190,7 @@ describe('a service', () => {
   test('creates and lists plants while the tree fails', async () => {
     const dir = tempDir();
     mkdirSync(treeIn(dir));
-    const service = await startService({ DATA_DIR: dir });
+    const service = await startServiceWithTree({ DATA_DIR: dir });
     const failed = () => service.log().some(({ msg }) => msg === 'the Merkle tree failed; restarting it');
     await expect.poll(failed).toBe(true);
     expect((await service.as('alice').create(1, { name: 'Fern' })).status).toBe(200);
