@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LogTree } from '../../../projections/merkleTree/logTree.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../projections/waiting.ts';
 import { leafText } from '../../../src/audit/leaf.ts';
-import type { EventLog } from '../../../src/eventStore/eventStore.ts';
+import type { EventLog, Position } from '../../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../../src/eventStore/sqlite/read.ts';
 import { rootFromTiles, type Tile } from '../../../src/merkle/tiles.ts';
 import { everything } from '../../eventStore/contract.ts';
@@ -36,6 +36,8 @@ function startTree(dir: string, url?: string) {
 }
 
 const ready = (tree: LogTree) => expect.poll(() => tree.notReady).toBeUndefined();
+const saved = (tree: LogTree, position: Position) =>
+  expect.poll(() => tree.notReady ?? tree.current.position).toBe(position);
 
 function logIn(dir: string): EventLog {
   const log = openLogReader(join(dir, 'log.db'), { exact: true });
@@ -68,7 +70,7 @@ describe('the Merkle tree of a log', () => {
     const server = await startFakeServer();
     const events = writeTo(server, ...Array.from({ length: 300 }, (_, i) => plantOf('alice', i, 'Fern')));
     const { tree } = startTree(tempDir(), server.url);
-    await tree.reached(events.at(-1)?.position as bigint);
+    await saved(tree, events.at(-1)?.position as bigint);
     const at = (n: number) => events[n]?.position as bigint;
     expect([0, 1, 2].map((index) => tree.startOf(index))).toEqual([0n, at(255), undefined]);
     expect(tree.tileOf(at(0))).toEqual({ index: 0, startsAfter: 0n });
@@ -79,14 +81,13 @@ describe('the Merkle tree of a log', () => {
   test('grows with the log; what it has not reached is waited for', async () => {
     const dir = logWith({ events: 10 });
     const { tree } = startTree(dir);
+    await saved(tree, 10n);
+    stopClock();
     const reached = tree.reached(11n);
-    await ready(tree);
-    expect(tree.current.size).toBe(10);
     logWith({ dir, events: 1, after: 10 });
     await reached;
     expect(tree.current).toMatchObject({ size: 11, root: await rootOf(logIn(dir), 11) });
     await tree.reached(11n, tree.current.logId);
-    stopClock();
     const late = [tree.reached(12n), tree.reached(1n, 'another log')].map((one) =>
       expect(one).rejects.toThrow(ViewBehind),
     );
@@ -99,7 +100,7 @@ describe('the Merkle tree of a log', () => {
     const { tree } = startTree(dir);
     await ready(tree);
     logWith({ dir, events: 200, after: 500 });
-    await tree.reached(700n);
+    await saved(tree, 700n);
     logWith({ dir, events: 50, after: 700 });
     cpSync(dir, killed, { recursive: true }); // the files if it were killed now
     const next = startTree(killed);
@@ -147,7 +148,7 @@ describe('over EventStoreDB', () => {
     server.write('invoice-1'); // is not part of the tree
     const last = writeTo(server, ...plants(300, 'Fern')).at(-1)?.position as bigint;
     const [one, other] = [startTree(tempDir(), server.url), startTree(tempDir(), server.url)];
-    await Promise.all([one.tree.reached(last), other.tree.reached(last)]);
+    for (const { tree } of [one, other]) await saved(tree, last);
     expect(one.tree.current).toEqual(other.tree.current);
     const root = await rootOf(await overFakeServer(server.url), 300);
     expect(one.tree.current).toMatchObject({ size: 300, root });
