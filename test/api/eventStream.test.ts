@@ -48,7 +48,8 @@ async function watchedApp(given: Parameters<typeof appOver>[1] = {}) {
       one.returned = true;
     }
   }
-  const app = await appOver({ ...log, subscribe }, { verifyToken: auditor, ...given });
+  const exact = { ...log, subscribe };
+  const app = await appOver({ ...log, exact }, { verifyToken: auditor, ...given });
   return {
     ...app,
     token: 'carol',
