@@ -6,8 +6,8 @@ const APP = 'https://app.example';
 const OTHER_APP = 'http://localhost:8080';
 const UNLISTED = 'https://evil.example';
 
-const open = await serviceOfFile({ CORS_ORIGINS: `${APP},${OTHER_APP}` });
-const shut = await serviceOfFile();
+const open = await serviceOfFile({ MERKLE_TREE: 'on', CORS_ORIGINS: `${APP},${OTHER_APP}` });
+const shut = await serviceOfFile({ MERKLE_TREE: 'on' });
 
 const preflight = (path: string, origin: string, method = 'POST') => ({
   path,

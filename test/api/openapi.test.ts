@@ -10,7 +10,7 @@ import { untilAvailable } from '../support/load.ts';
 import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 
-const { url, as, bearer } = await serviceOfFile();
+const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const published = await fetch(`${url}/openapi.json`);
 const source = await published.text();
 

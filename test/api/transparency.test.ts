@@ -37,7 +37,11 @@ async function overEmbedded() {
   const log = await openLogOf(DATA_DIR);
   await appendMany(log, EVENTS);
   await log.close();
-  const { url } = await serviceOfFile({ DATA_DIR, EVENT_SOURCE: 'https://plants.example/log' });
+  const { url } = await serviceOfFile({
+    MERKLE_TREE: 'on',
+    DATA_DIR,
+    EVENT_SOURCE: 'https://plants.example/log',
+  });
   return { url, dir: DATA_DIR, origin: 'plants.example/log' };
 }
 
@@ -56,7 +60,12 @@ async function overEventStoreDb() {
   }
   await log.close();
   for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
-  const { url } = await serviceOfFile({ DATA_DIR, EVENTSTOREDB_URL: fake.url, LOG_ORIGIN: 'log.example' });
+  const { url } = await serviceOfFile({
+    MERKLE_TREE: 'on',
+    DATA_DIR,
+    EVENTSTOREDB_URL: fake.url,
+    LOG_ORIGIN: 'log.example',
+  });
   return { url, dir: DATA_DIR, origin: 'log.example' };
 }
 

@@ -35,7 +35,7 @@ const FILES = /\b[a-z]+\.(?:py|tlog-proof|proof|bin|der)\b|(?<=--(?:state|expect
 const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
 
 /** The service on which pasted commands run. */
-const service = await serviceOfFile();
+const service = await serviceOfFile({ MERKLE_TREE: 'on' });
 const inDir = { DATA_DIR: service.dir };
 
 describe('README.md', () => {

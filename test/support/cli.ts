@@ -33,7 +33,7 @@ export function startCli(
   env: Env = {},
   input: readonly (string | Uint8Array)[] = [],
 ) {
-  const settings = { DATA_DIR: env.DATA_DIR ?? join(tempDir(), 'data'), ...env };
+  const settings = { DATA_DIR: env.DATA_DIR ?? join(tempDir(), 'data'), MERKLE_TREE: 'on', ...env };
   const stopping = new AbortController();
   let stdout = '';
   let stderr = '';

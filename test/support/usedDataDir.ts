@@ -12,7 +12,7 @@ import { tempDir } from './tempDir.ts';
 export async function usedDirectory(
   plants: readonly PlantOfUser[],
 ): Promise<{ original: string; copy: () => string }> {
-  const service = await serviceOfFile();
+  const service = await serviceOfFile({ MERKLE_TREE: 'on' });
   beforeAll(async () => {
     await createPlants(service, plants);
     for (const user of new Set(plants.map(([user]) => user))) await service.as(user).list(); // the view has caught up
