@@ -3,7 +3,7 @@ import { logFile } from './disk/dataDir.ts';
 import type { EventLog, EventStore } from './eventStore/eventStore.ts';
 import { AccessDenied } from './eventStore/eventStoreDb/retryingClient.ts';
 import { openEventStoreDb } from './eventStore/eventStoreDb/store.ts';
-import { openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
+import { type LogReaderOptions, openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
 import { openSqliteStore } from './eventStore/sqlite/store.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
@@ -43,21 +43,19 @@ export async function openStore(
 
 type OpenLogOptions = {
   logger: Logger;
-  /** Whether EventStoreDB may be unavailable at first; false by default. */
-  mayBeUnavailable?: boolean;
-} & ReadOptions;
+} & LogReaderOptions;
 
 /**
- * Opens the log for reading, beside a server that may be running. @throws Error with a message for the
- * operator
+ * Opens the log for reading, beside a server that may be running. EventStoreDB must be available, unless it is
+ * opened beside the store. @throws Error with a message for the operator
  */
 export async function openLog(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, mayBeUnavailable = false, ...options }: OpenLogOptions,
+  { logger, ...options }: OpenLogOptions,
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });
-  if (mayBeUnavailable) return store;
+  if (options.besideStore) return store;
   try {
     await store.lastPosition(); // a subscription would wait for the server for ever
     return store;

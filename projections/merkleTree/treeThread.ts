@@ -28,7 +28,7 @@ const logger = {
   fatal: forward('fatal'),
 };
 
-const log = await openLog(location, { logger, exact: true, mayBeUnavailable: true });
+const log = await openLog(location, { logger, exact: true, besideStore: true });
 const view = await MerkleTreeView.open(file);
 view.onSaved = () => post({ saved: view.saved });
 view.onReset = () => post({ reset: view.saved });

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Config } from '../config.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import type { ReadOptions } from '../eventStore/sqlite/read.ts';
+import type { LogReaderOptions } from '../eventStore/sqlite/read.ts';
 import { loggerTo, openLog } from '../stores.ts';
 
 /** What a command gets of its process. */
@@ -38,7 +38,7 @@ export class ExitError extends Error {
 export async function useLog(
   resources: AsyncDisposableStack,
   { config, print }: Context,
-  options: ReadOptions = {},
+  options: LogReaderOptions = {},
 ): Promise<EventLog> {
   const log = await openLog(config, { logger: loggerTo(print), ...options });
   resources.defer(() => log.close());

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { killUnderLoad } from '../support/crash.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startServer } from '../support/process.ts';
 import { client } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -19,7 +20,9 @@ test.runIf(existsSync(LOCKS))('after a crash, too, the server has locked its log
   await client(killed.url, DATA_DIR)('alice').create(1, { name: 'Fern' });
   await killed.kill();
 
-  await startServer({ env: { DATA_DIR } });
+  const { url } = await startServer({ env: { DATA_DIR } });
+  await client(url, DATA_DIR)('alice').create(2, { name: 'Fern' });
+  await treeSaved(DATA_DIR, 2); // its thread has opened the log, too
   const { ino } = statSync(join(DATA_DIR, 'log.db'));
   expect(readFileSync(LOCKS, 'utf8')).toMatch(new RegExp(`POSIX .*:${ino} `));
 });

@@ -30,6 +30,11 @@ export type ReadOptions = {
   exact?: boolean;
 };
 
+export type LogReaderOptions = ReadOptions & {
+  /** Whether this process has the store open, too, which has checked the file; false by default. */
+  besideStore?: boolean;
+};
+
 export type QueryOptions = ReadOptions & {
   /** Called when the log turns out to be damaged, each time. */
   onDamage?: (error: LogDamaged) => void;
@@ -90,7 +95,7 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
  * Opens the embedded log for reading only, also while a server writes to it. It holds no lock between reads.
  * @throws UnusableLog
  */
-export function openLogReader(file: string, options: ReadOptions = {}): EventLog {
+export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
   const { db, logId, lastPosition, readEvent, readStream, readAll } = openForReading(file, options);
 
@@ -121,12 +126,12 @@ export function openLogReader(file: string, options: ReadOptions = {}): EventLog
   };
 }
 
-function openForReading(file: string, options: ReadOptions) {
+function openForReading(file: string, { besideStore = false, ...options }: LogReaderOptions) {
   // A first start that was interrupted leaves an empty file.
   if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
-    assertWalFits(file);
+    if (!besideStore) assertWalFits(file); // it would end the locks of the store
     db = openReadOnly(file);
     assertIsLog(db);
     return { db, ...logQueries(db, options) };
