@@ -489,7 +489,7 @@ describe('verify reports, although the root of the first events is the same:', (
 });
 
 const hashOf = (level: number, at: number, byte: number): string =>
-  `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${at}) || x'${byte.toString(16).padStart(2, '0')}' || substr(hashes, ${at + 2}) AS BLOB)
+  `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${at}) || x'${byte.toString(16).padStart(2, '0').repeat(8)}' || substr(hashes, ${at + 9}) AS BLOB)
    WHERE level = ${level}`;
 
 const anotherLeaf = (position: number): string =>

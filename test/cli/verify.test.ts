@@ -67,7 +67,7 @@ problems  none
   });
 
   test('reads acknowledged events of a server that has not closed its files, and changes none', async () => {
-    const [running, dir] = [await startService(), tempDir()];
+    const [running, dir] = [await startService({ MERKLE_TREE: 'on' }), tempDir()];
     for (const user of ['alice', 'bob'])
       expect((await running.as(user).create(1, { name: 'Fern' })).status).toBe(200);
     await treeSaved(running.dir, 2);
