@@ -22,7 +22,7 @@ export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(ev
 
 /**
  * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles), page by page. They are read from the log: whoever hashes them compares the log
+ * (https://c2sp.org/tlog-tiles), page by page. They are read from the log, so hashing them compares the log
  * with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
@@ -47,18 +47,4 @@ function bundle(entries: readonly Buffer[]): Buffer {
     return [length, entry];
   });
   return Buffer.concat(prefixed.flat());
-}
-
-/** The index, from 0, of the event at a position that the tree has reached. @throws StoreUnavailable, ViewBehind */
-export async function indexOf({ tree, log }: TreeAndLog, position: Position): Promise<number> {
-  const { index, startsAfter } = tree.tileOf(position) as { index: number; startsAfter: Position };
-  let before = index * TILE_WIDTH;
-  for (let after = startsAfter; ; ) {
-    const page = await log.readAll({ after, limit: PAGE_SIZE });
-    const at = page.events.findIndex((event) => event.position >= position);
-    if (at !== -1) return before + at;
-    if (page.isEnd) throw new StoreUnavailable(`the log has no event at position ${position} any more`);
-    before += page.events.length;
-    after = page.position;
-  }
 }

@@ -1,9 +1,9 @@
 import { ViewBehind } from '../../projections/waiting.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
-import { inclusionProofFromTiles, type Tile } from '../merkle/tiles.ts';
+import { inclusionProofFromTiles, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
 import { plantStream } from '../plants/stream.ts';
-import { entryOf, indexOf, type TreeAndLog } from './entryBundle.ts';
+import { entryOf, type TreeAndLog } from './entryBundle.ts';
 
 /** The user has no plant with this ID. */
 export class UnknownPlant extends Error {
@@ -25,14 +25,24 @@ export async function receiptOf(
   if (event?.revision !== 0n) throw new UnknownPlant(`${JSON.stringify(user)} has no plant ${id}`);
   await tree.reached(event.position, await log.logId());
   const head = tree.current;
-  const index = await indexOf({ tree, log }, event.position);
-  const path = await inclusionProofFromTiles(index, head.size, (tile: Tile) => {
+  const entry = entryOf(event);
+  const leaf = leafHash(entry);
+  const readTile = (tile: Tile): Buffer => {
     const hashes = tree.readTile(tile);
     if (!hashes) throw new ViewBehind('The Merkle tree has been rebuilt meanwhile; retry.');
     return hashes;
-  });
-  const entry = entryOf(event);
-  if (!verifyInclusion(leafHash(entry), { index, path, ...head }))
+  };
+  // The leaf names its stream and revision, so no other event has the same one.
+  const tile = tree.tileOf(event.position)?.index ?? 0;
+  const leaves = readTile({ level: 0, index: tile, width: tileWidth(0, tile, head.size) });
+  const index = tile * TILE_WIDTH + hashesOf(leaves).indexOf(leaf);
+  const path = await inclusionProofFromTiles(index, head.size, readTile);
+  if (!verifyInclusion(leaf, { index, path, ...head }))
     throw new Error(`the event at position ${event.position} is not the one in the Merkle tree`);
   return { entry, index, path, head };
+}
+
+/** The hashes of a tile in hexadecimal. */
+function hashesOf(tile: Buffer): string[] {
+  return tile.toString('hex').match(/.{64}/g) ?? [];
 }

@@ -85,10 +85,19 @@ async function checkOnce(
     return problems;
   } catch (error) {
     if (!(error instanceof Alarm)) throw error;
-    replaceFile(contradictionOf(file), error.checkpoint);
-    const kept = existsSync(file) ? `${file} and ${contradictionOf(file)}` : contradictionOf(file);
-    throw new Error(printable(`ALARM: ${error.message}; the evidence is in ${kept}`), { cause: error });
+    throw new Error(printable(`ALARM: ${error.message}; ${keepEvidence(file, error)}`), { cause: error });
   }
+}
+
+/** Writes the contradicting checkpoint beside the last one, and says where they are. */
+function keepEvidence(file: string, { checkpoint }: Alarm): string {
+  const contradiction = contradictionOf(file);
+  try {
+    replaceFile(contradiction, checkpoint);
+  } catch (error) {
+    return `the evidence could not be written: ${(error as Error).message}\n${checkpoint}`;
+  }
+  return `the evidence is in ${existsSync(file) ? `${file} and ${contradiction}` : contradiction}`;
 }
 
 const contradictionOf = (file: string): string => `${file}.contradiction`;
@@ -108,7 +117,8 @@ function readState(file: string, key: VerifierKey): SignedCheckpoint | undefined
 
 function parseUrl(text: string): string {
   const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.search !== '' || url.hash !== '')
+  const more = url && url.username + url.password + url.search + url.hash;
+  if (!url || !/^https?:$/.test(url.protocol) || more !== '')
     throw new Error('--url must be an http or https URL without user, query and fragment.');
   return url.href;
 }

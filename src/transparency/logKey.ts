@@ -1,22 +1,37 @@
 import type { KeyObject } from 'node:crypto';
-import { type KeyPair, loadKey, loadOrCreateKey } from '../disk/keyFile.ts';
+import { type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../disk/keyFile.ts';
 import { type VerifierKey, verifierKeyOf } from './signedNote.ts';
 
 /** The private key that signs a log's checkpoints, under the name of its origin. */
 export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey };
 
-type Location = { logKeyFile: string; logOrigin: string };
+type Location = { logKeyFile: string; logOrigin: string; keyFile: string };
 
 /** Reads the log's own key, or creates it. @throws UnusableKey */
-export function loadLogKey({ logKeyFile, logOrigin }: Location): LogKey {
-  return named(logOrigin, loadOrCreateKey(logKeyFile));
+export function loadLogKey(location: Location): LogKey {
+  return named(location, loadOrCreateKey(location.logKeyFile));
 }
 
 /** Reads the log's own key, which must exist. @throws UnusableKey */
-export function loadExistingLogKey({ logKeyFile, logOrigin }: Location): LogKey {
-  return named(logOrigin, loadKey(logKeyFile));
+export function loadExistingLogKey(location: Location): LogKey {
+  return named(location, loadKey(location.logKeyFile));
 }
 
-function named(origin: string, { privateKey, publicKey }: KeyPair): LogKey {
+function named(
+  { logKeyFile, logOrigin: origin, keyFile }: Location,
+  { privateKey, publicKey }: KeyPair,
+): LogKey {
+  // A key is for one purpose: who can sign tokens cannot sign checkpoints.
+  if (isKeyOf(keyFile, publicKey))
+    throw new UnusableKey(`${logKeyFile} must have another key than ${keyFile}`);
   return { origin, key: privateKey, verifierKey: verifierKeyOf(origin, publicKey) };
+}
+
+/** Whether a file has this key; one that is missing or cannot be used has none. */
+function isKeyOf(file: string, publicKey: KeyObject): boolean {
+  try {
+    return loadKey(file).publicKey.equals(publicKey);
+  } catch {
+    return false;
+  }
 }

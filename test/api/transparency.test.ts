@@ -435,7 +435,11 @@ async function serve(given: {
   pages?: (() => Promise<Page>)[];
   now?: () => number;
 }) {
-  const logKey = loadLogKey({ logKeyFile: join(tempDir(), 'key.json'), logOrigin: 'log.example' });
+  const logKey = loadLogKey({
+    logKeyFile: join(tempDir(), 'log-key.json'),
+    logOrigin: 'log.example',
+    keyFile: join(tempDir(), 'key.json'),
+  });
   const tree = {
     notReady: undefined,
     get current() {

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
@@ -39,4 +39,14 @@ test('npm run log-key refuses a file with another key, and leaves it unchanged',
     /cannot use the key file .*: its key type is not/,
   );
   expect(readFileSync(LOG_KEY_FILE, 'utf8')).toBe(content);
+});
+
+test('npm run log-key refuses the key that signs tokens', async () => {
+  const { dir, close } = await startService();
+  await close();
+  copyFileSync(join(dir, 'key.json'), join(dir, 'log-key.json'));
+  expectRefused(
+    await runCli(['log-key'], { DATA_DIR: dir }),
+    /log-key\.json must have another key than .*key\.json/,
+  );
 });

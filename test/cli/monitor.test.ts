@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
@@ -48,6 +48,18 @@ describe('npm run monitor', () => {
     expect(readFileSync(`${state}.contradiction`)).toEqual(await two.checkpoint());
     // The alarm is not forgotten when the monitor is restarted, or the log shows its first face again.
     expectRefused(await monitor(first.url, state), /^there was an alarm before: .* keep both/);
+  });
+
+  test('raises the alarm also if the evidence cannot be written, and prints it', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const two = new FakeLog(entries(20).with(7, entryOf(8, { name: 'Fren' })));
+    const [first, second] = [await serve(one), await serve(two)];
+    succeeded(await monitor(first.url, state));
+    mkdirSync(`${state}.contradiction.draft`);
+    const { code, stderr } = await monitor(second.url, state);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^ALARM: split view: .*; the evidence could not be written: EISDIR/);
+    for (const line of `${await two.checkpoint()}`.trimEnd().split('\n')) expect(stderr).toContain(line);
   });
 
   test('continues after a log was unavailable, and says so: no alarm', async () => {
@@ -137,6 +149,7 @@ describe('npm run monitor', () => {
     ['a URL without a scheme', { url: 'plants.example' }, /--url must be/],
     ['a URL of another scheme', { url: 'file:///etc' }, /--url must be/],
     ['a URL with a password', { url: 'https://a:hunter2@plants.example' }, /^(?!.*hunter2)--url must be/],
+    ['a URL with a password only', { url: 'https://:hunter2@plants.example' }, /^(?!.*hunter2)--url must be/],
     ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
