@@ -20,7 +20,7 @@ test.runIf(existsSync(LOCKS))('after a crash, too, the server has locked its log
   await client(killed.url, DATA_DIR)('alice').create(1, { name: 'Fern' });
   await killed.kill();
 
-  const { url } = await startServer({ env: { DATA_DIR } });
+  const { url } = await startServer({ env: { DATA_DIR, MERKLE_TREE: 'on' } });
   await client(url, DATA_DIR)('alice').create(2, { name: 'Fern' });
   await treeSaved(DATA_DIR, 2); // its thread has opened the log, too
   const { ino } = statSync(join(DATA_DIR, 'log.db'));
