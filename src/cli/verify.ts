@@ -43,14 +43,16 @@ async function verifyFully(
   expect: Root | undefined,
   { config, print, onTerminal, signal }: Context,
 ): Promise<[Result, Line[]]> {
-  const { dataDir, eventStoreDb, skipEvents: skip } = config;
+  const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
   await using resources = new AsyncDisposableStack();
   const view = open(
     'view',
     () => ViewComparison.open(log, VIEWS.plantsByUser.file(dataDir), skip),
     resources,
   );
-  const tree = open('Merkle tree', () => TreeComparison.open(merkleTreeFile(dataDir)), resources);
+  // Without MERKLE_TREE=on its file may be of an earlier time.
+  const openTree = () => (merkleTree ? TreeComparison.open(merkleTreeFile(dataDir)) : undefined);
+  const tree = open('Merkle tree', openTree, resources);
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const verification = await verifyLog({
     log,
@@ -85,6 +87,7 @@ async function verifyQuickly(
   { config }: Context,
 ): Promise<[Result, Line[]]> {
   const file = merkleTreeFile(config.dataDir);
+  if (!config.merkleTree) throw new Error('--quick requires MERKLE_TREE=on; verify without it');
   if (!existsSync(file)) throw new Error(`there is no ${file}, which --quick reads; verify without it`);
   const verification = await verifyTree({ log, file, expect }).catch((error) => {
     throw new Error(`cannot verify the Merkle tree ${file}: ${error.message}`, { cause: error });

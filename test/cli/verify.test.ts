@@ -1,10 +1,10 @@
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { Verification } from '../../src/audit/verify.ts';
-import { runCli, succeeded } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService } from '../support/service.ts';
@@ -91,6 +91,15 @@ problems  none
     const ofEmpty = succeeded(await verify({ DATA_DIR: empty }, '--expect', `0:${EMPTY_ROOT}`));
     expect(ofEmpty).toMatch(new RegExp(`^size +0\nposition +0\nroot +${EMPTY_ROOT}$`, 'm'));
     expect(existsSync(join(dir, 'view.db'))).toBe(false);
+  });
+
+  test('leaves out the Merkle tree with MERKLE_TREE=off, since its file may be old', async () => {
+    const DATA_DIR = used.copy();
+    writeFileSync(join(DATA_DIR, 'merkleTree.db'), 'old');
+    const env = { DATA_DIR, MERKLE_TREE: 'off' };
+    expect(succeeded(await verify(env))).toMatch(/^tree {6}none\nproblems {2}none$/m);
+    expectRefused(await verify(env, '--quick'), /--quick requires MERKLE_TREE=on; verify without it/);
+    expect((await verify({ DATA_DIR })).code).toBe(1);
   });
 
   test('reports an invalid PlantCreated, unless SKIP_EVENTS has it', async () => {
