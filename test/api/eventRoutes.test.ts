@@ -561,7 +561,7 @@ describe('the leaves of a log', () => {
     return [await rootOfLog(log, new AbortController().signal), { size: tree.size, root: tree.root() }];
   };
 
-  test('can be rebuilt from /events over the embedded log, whoever wrote the events', async () => {
+  test('can be rebuilt from /events over the embedded log, also of other writers', async () => {
     const dir = tempDir();
     const data = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];
     const written = data.map((text, i) => ({
@@ -586,7 +586,7 @@ describe('the leaves of a log', () => {
     expect(messages.map(({ data }) => JSON.parse(data))).toEqual(lines);
   });
 
-  test('can be rebuilt from /events over EventStoreDB, whoever wrote the events', async () => {
+  test('can be rebuilt from /events over EventStoreDB, also of other writers', async () => {
     const fake = await startFakeServer();
     fillFake(fake, LOG);
     fake.write('plant-alice/1', { contentType: 'application/octet-stream', data: Uint8Array.of(1, 255) });
