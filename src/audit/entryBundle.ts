@@ -6,6 +6,7 @@ import {
   StoreUnavailable,
 } from '../eventStore/eventStore.ts';
 import { TILE_WIDTH } from '../merkle/tiles.ts';
+import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
 /** The tree and the log that it is over, read exactly. */
@@ -33,18 +34,9 @@ export async function* readEntries(
   for (let missing = width; missing > 0; ) {
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
-    if (wanted.length > 0) yield bundle(wanted.map(entryOf));
+    if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));
     missing -= wanted.length;
     if (isEnd && missing > 0) throw new StoreUnavailable('the log has fewer events than its Merkle tree');
     after = position;
   }
-}
-
-function bundle(entries: readonly Buffer[]): Buffer {
-  const prefixed = entries.map((entry) => {
-    const length = Buffer.alloc(2);
-    length.writeUInt16BE(entry.length);
-    return [length, entry];
-  });
-  return Buffer.concat(prefixed.flat());
 }
