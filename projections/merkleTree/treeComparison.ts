@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Position, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
+import { NO_LOG_ID, type Position, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, TILE_WIDTH, tileWidth } from '../../src/merkle/tiles.ts';
 import type { Checkpoint } from '../view.ts';
 import type { Problem } from '../viewComparison.ts';
@@ -43,7 +43,7 @@ export class TreeComparison {
 
   /** Whether the tree has not followed any log yet. */
   get isNew(): boolean {
-    return this.checkpoint.logId === '' && this.checkpoint.position === START;
+    return this.checkpoint.logId === NO_LOG_ID && this.checkpoint.position === START;
   }
 
   /** Takes the events in log order. */

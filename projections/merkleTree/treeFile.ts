@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
-import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
+import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
 import type { Checkpoint } from '../view.ts';
 import { openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
 import type { Row } from '../viewProtocol.ts';
@@ -97,10 +97,9 @@ function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
 /** Checks the hashes of a tile against the tiles below it. */
 function checkTile(statements: TreeStatements, level: number, index: number): void {
   const tile = tileAt(statements, level, index);
-  for (let i = 0; i < tile.width; i++) {
+  for (const [i, hash] of hashesOfTile(tile.hashes).entries()) {
     const below = tileAt(statements, level - 1, index * TILE_WIDTH + i);
     assertFits(below.width === TILE_WIDTH, `${nameOf(below)} is not full`);
-    const hash = tile.hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES);
     assertFits(
       rootOfTile(below.hashes) === hash,
       `${nameOf(tile)} does not have the root of ${nameOf(below)}`,

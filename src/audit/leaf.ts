@@ -98,8 +98,9 @@ function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type
 }
 
 /**
- * The canonical JSON of a value, undefined if there is none, at half the cost if it is an object of text and finite numbers only, like
- * those of this service: RFC 8785 writes those like JSON.stringify. @throws Error for what is not I-JSON
+ * The canonical JSON of a value, undefined if there is none, at half the cost if it is an object of text and
+ * finite numbers only, like those of this service: RFC 8785 writes those like JSON.stringify.
+ * @throws Error for what is not I-JSON
  */
 export function canonicalText(value: unknown): string | undefined {
   if (value === undefined) return undefined;

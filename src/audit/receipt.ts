@@ -1,7 +1,7 @@
 import { ViewBehind } from '../../projections/waiting.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
-import { inclusionProofFromTiles, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
+import { hashesOfTile, inclusionProofFromTiles, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
 import { plantStream } from '../plants/stream.ts';
 import { entryOf, type TreeAndLog } from './entryBundle.ts';
 
@@ -35,14 +35,9 @@ export async function receiptOf(
   // The leaf names its stream and revision, so no other event has the same one.
   const tile = tree.tileOf(event.position)?.index ?? 0;
   const leaves = readTile({ level: 0, index: tile, width: tileWidth(0, tile, head.size) });
-  const index = tile * TILE_WIDTH + hashesOf(leaves).indexOf(leaf);
+  const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leaf);
   const path = await inclusionProofFromTiles(index, head.size, readTile);
   if (!verifyInclusion(leaf, { index, path, ...head }))
     throw new Error(`the event at position ${event.position} is not the one in the Merkle tree`);
   return { entry, index, path, head };
-}
-
-/** The hashes of a tile in hexadecimal. */
-function hashesOf(tile: Buffer): string[] {
-  return tile.toString('hex').match(/.{64}/g) ?? [];
 }

@@ -4,14 +4,13 @@ import type { Config } from '../config.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../transparency/checkpoint.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { loadExistingLogKey } from '../transparency/logKey.ts';
-
-const MAX_BYTES = 1_000_000;
+import { MAX_NOTE_BYTES } from '../transparency/signedNote.ts';
 
 /** Reads the file of an option, which is to have a checkpoint, and verifies nothing. @throws Error */
 export function readCheckpointFile(file: string, option: string): string {
   try {
     const stats = statSync(file);
-    if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error('it is not a checkpoint');
+    if (!stats.isFile() || stats.size > MAX_NOTE_BYTES) throw new Error('it is not a checkpoint');
     return decodeUtf8(readFileSync(file));
   } catch (error) {
     throw new Error(`cannot read the file of ${option}: ${(error as Error).message}`, { cause: error });

@@ -1,5 +1,5 @@
 import { MerkleTree } from './merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, type Tile } from './tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
 
 /** A tile with its hashes, concatenated, `width` × 32 bytes. */
 export type TileWithHashes = Tile & { hashes: Buffer };
@@ -19,7 +19,7 @@ export class TiledTree {
     this.#last = last.map((tile) => new LastTile(tile));
     const [leaves] = last;
     const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
-    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : perfectSubtrees(hashes)));
+    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : treeOfTile(hashes).perfect));
     this.#tree = new MerkleTree(size, perfect.reverse().flat());
   }
 
@@ -90,11 +90,4 @@ class LastTile {
     const { level, index, width } = this;
     return { level, index, width, hashes: Buffer.from(this.hashes) };
   }
-}
-
-/** The roots of the perfect subtrees over the hashes of a tile, from the largest to the smallest. */
-function perfectSubtrees(hashes: Buffer): readonly string[] {
-  const tree = new MerkleTree();
-  for (let i = 0; i < hashes.length; i += HASH_BYTES) tree.append(hashes.toString('hex', i, i + HASH_BYTES));
-  return tree.perfect;
 }

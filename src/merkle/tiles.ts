@@ -53,9 +53,22 @@ export function tileWidth(level: number, index: number, size: number): number {
 
 /** The Merkle Tree Hash over the hashes of a tile: if it is full, one hash of the level above. */
 export function rootOfTile(hashes: Buffer): string {
+  return treeOfTile(hashes).root();
+}
+
+/** The tree whose leaves are the hashes of a tile. */
+export function treeOfTile(hashes: Buffer): MerkleTree {
   const tree = new MerkleTree();
-  for (let i = 0; i < hashes.length; i += HASH_BYTES) tree.append(hashes.toString('hex', i, i + HASH_BYTES));
-  return tree.root();
+  for (const hash of hashesOfTile(hashes)) tree.append(hash);
+  return tree;
+}
+
+/** The hashes of a tile, one by one. */
+export function hashesOfTile(hashes: Buffer): string[] {
+  const count = Math.ceil(hashes.length / HASH_BYTES);
+  return Array.from({ length: count }, (_, i) =>
+    hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
+  );
 }
 
 /** The Merkle Tree Hash of the tree of `size` leaves. */

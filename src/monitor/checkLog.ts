@@ -1,6 +1,7 @@
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import {
   HASH_BYTES,
+  hashesOfTile,
   type ReadTile,
   rootFromTiles,
   TILE_WIDTH,
@@ -136,9 +137,8 @@ async function fetchEntries(
   const entries = parseEntries(bundle, alarm).map((entry) => ({ entry, hash: leafHash(entry) }));
   if (entries.length !== width)
     throw alarm(`false entries: ${tilePath('entries', index, width)} has ${entries.length} entries`);
-  const other = entries.findIndex(
-    ({ hash }, i) => hash !== hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
-  );
+  const leaves = hashesOfTile(hashes);
+  const other = entries.findIndex(({ hash }, i) => hash !== leaves[i]);
   if (other !== -1)
     throw alarm(`false entries: event ${index * TILE_WIDTH + other + 1} is not the one in the log's tree`);
   return { index, entries };

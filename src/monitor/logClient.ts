@@ -1,4 +1,6 @@
-import { TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+import { MAX_LEAF_BYTES } from '../audit/leaf.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+import { MAX_NOTE_BYTES } from '../transparency/signedNote.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
@@ -6,9 +8,9 @@ export class LogUnavailable extends Error {
 }
 
 const TIMEOUT_MS = 30_000;
-const MAX_CHECKPOINT_BYTES = 1_000_000;
-const MAX_TILE_BYTES = TILE_WIDTH * 32;
-const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + 65_535);
+const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
+/** Each entry after its length in two bytes. */
+const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
 
 /** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws LogUnavailable. */
 export class LogClient {
@@ -24,7 +26,7 @@ export class LogClient {
   }
 
   checkpoint(): Promise<Buffer> {
-    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
+    return this.#get('checkpoint', 'text/plain', MAX_NOTE_BYTES);
   }
 
   tile({ level, index, width }: Tile): Promise<Buffer> {

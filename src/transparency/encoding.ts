@@ -1,8 +1,7 @@
+import { HASH_BYTES } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
 // What the formats of https://c2sp.org have in common. Each value has one encoding; others are refused.
-
-const HASH_BYTES = 32;
 
 /** Decodes text of a note or proof. @throws NotVerified if it is not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array): string {

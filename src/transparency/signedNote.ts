@@ -8,7 +8,8 @@ import { NotVerified } from './notVerified.ts';
 export type VerifierKey = { name: string; id: string; publicKey: KeyObject };
 
 const ED25519 = 0x01;
-const MAX_NOTE_BYTES = 1_000_000;
+/** A larger note is refused. */
+export const MAX_NOTE_BYTES = 1_000_000;
 const MAX_SIGNATURES = 100;
 const KEY_ID_BYTES = 4;
 

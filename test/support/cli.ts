@@ -4,22 +4,12 @@ import { Readable, Writable } from 'node:stream';
 import { CommanderError } from 'commander';
 import { expect } from 'vitest';
 import { commandLine } from '../../src/cli/commandLine.ts';
-import { type Config, readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/config.ts';
 import { tempDir } from './tempDir.ts';
 
 type Env = Record<string, string>;
 /** `code` is null if the command was stopped, as by a signal. */
 type Ended = { code: number | null; stdout: string; stderr: string };
-
-/** A cache, since compiling the schema of the settings takes longer than most commands here. */
-const configs = new Map<string, Config>();
-
-function configOf(settings: Env): Config {
-  const key = JSON.stringify(settings);
-  const config = configs.get(key) ?? readConfig(settings);
-  configs.set(key, config);
-  return config;
-}
 
 /**
  * Runs the arguments after `npm run -s` in this process; the default of DATA_DIR does not exist. Returns
@@ -54,7 +44,7 @@ export function startCli(
     run: (command) =>
       command({
         get config() {
-          return configOf(settings);
+          return readConfig(settings);
         },
         env: settings,
         input: Readable.from(input.map((piece) => Buffer.from(piece))),
