@@ -64,7 +64,7 @@ export async function newestEvents(log: EventLog, query: Query, { toJson, signal
     'log-position': formatLogPosition(logId, end),
     ...(page.next !== undefined && { link: nextLink(query, formatLogPosition(logId, page.next)) }),
   };
-  return { body: page.lines.join(''), headers };
+  return { body: Buffer.from(page.lines.join('')), headers };
 }
 
 /** A cursor names its log; the position of an event does not. @throws BadPosition */
