@@ -93,8 +93,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const type = request.accepts().type(types);
       if (type === false)
         throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${types.join(' and ')}.`);
-      const live = type === EVENT_STREAM;
       if (descending) return sendNewest(query, reply);
+      const live = type === EVENT_STREAM;
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
       const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>

@@ -16,7 +16,7 @@ const blocks = (language: string): string[] =>
   [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-const [GET = '', EXPECT = '', MONITOR = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
+const [GET = '', NEWEST = '', EXPECT = '', MONITOR = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
 const [ROOT_PY = '', INCLUSION_PY = '', SIGNATURE_PY = ''] = blocks('python');
 
 const PLANTS: [user: string, id: bigint, plant: Plant][] = [
@@ -107,6 +107,15 @@ describe('docs/auditing.md', () => {
     const events = http.trimEnd().split('\n');
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(PLANTS.map(([, , { name }]) => name));
     expect(JSON.parse(plants)).toEqual([]); // before the first plant
+  });
+
+  test('prints a page of the newest events, and the link to the next one', async () => {
+    const [token = ''] = GET.split(/(?<=\n)/);
+    const [head = '', body = ''] = succeeded(await pasted(token + NEWEST)).split('\r\n\r\n');
+    expect(head).toMatch(/^link: <\/events\?.*>; rel="next"\r?$/m);
+    const events = body.trimEnd().split('\n');
+    const newest = PLANTS.toReversed().slice(0, 5);
+    expect(events.map((line) => JSON.parse(line).data.name)).toEqual(newest.map(([, , { name }]) => name));
   });
 
   test('shows the output of verify', () => {
