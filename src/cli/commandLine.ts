@@ -116,7 +116,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('monitor')
     .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS]')
+    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]')
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
@@ -125,6 +125,7 @@ export function commandLine({ serve, run }: Runners): Command {
       'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
     )
     .option('--interval <seconds>', 'Time between two checks.', '60')
+    .option('--all', 'Check all events again, not only the new ones.')
     .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
     .action((options) =>
       run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),

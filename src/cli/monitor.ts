@@ -10,7 +10,7 @@ import { MonitorFiles } from './monitorFiles.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
 
-type Options = { url: string; key: string; state: string; once?: true; interval: string };
+type Options = { url: string; key: string; state: string; once?: true; all?: true; interval: string };
 
 /** The exit code with --once, if the log could not be checked, or has events with problems: no alarm. */
 const NO_ALARM = 2;
@@ -41,7 +41,7 @@ export async function monitorCommand(options: Options, context: Context): Promis
     );
   for (let failures = 0; ; ) {
     try {
-      const problems = await checkOnce(client, key, files, context);
+      const problems = await checkOnce(client, key, files, options, context);
       if (once && problems > 0) throw new ExitError(`events with problems: ${problems}`, NO_ALARM);
       if (once) return;
       failures = 0;
@@ -56,11 +56,12 @@ export async function monitorCommand(options: Options, context: Context): Promis
   }
 }
 
-/** Checks the log once, and returns how many of its new events have problems. @throws LogUnavailable, Error */
+/** Checks the log once, and returns how many of the checked events have problems. @throws LogUnavailable, Error */
 async function checkOnce(
   client: LogClient,
   key: VerifierKey,
   files: MonitorFiles,
+  { all }: Options,
   context: Context,
 ): Promise<number> {
   const { output, print, onTerminal, signal } = context;
@@ -71,6 +72,7 @@ async function checkOnce(
       client,
       key,
       state: files.readState(key),
+      all,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
       onReceived: (received) => files.writeState(received),

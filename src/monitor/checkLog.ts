@@ -11,12 +11,12 @@ import { type LogClient, LogUnavailable } from './logClient.ts';
 import type { ReceivedCheckpoint, State } from './state.ts';
 import { VerifiedTiles } from './verifiedTiles.ts';
 
-/** The log is consistent with all that it has signed before; its `added` events were checked. */
+/** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
 export type Checked = {
   checkpoint: ReceivedCheckpoint;
   state: State;
   added: number;
-  /** New events of unknown types. */
+  /** Events of unknown types among those that were checked. */
   unknown: number;
 };
 
@@ -24,11 +24,13 @@ type Options = {
   client: Pick<LogClient, 'checkpoint' | 'tile' | 'entries'>;
   key: VerifierKey;
   state: State;
+  /** Whether all events are checked, not only the new ones. */
+  all?: boolean | undefined;
   now: () => Date;
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
   onReceived: (state: State) => void;
-  /** Called for each new event that this service cannot have appended, or not at its time. */
+  /** Called for each checked event that this service cannot have appended, or not at its time. */
   onProblem: (problem: string) => void;
   /** Called after each bundle of entries. */
   onProgress?: (done: { events: number; end: number }) => void;
@@ -48,7 +50,7 @@ export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state } = await fetchCheckpoint(options);
   const largest = largestOf(state) as ReceivedCheckpoint;
   if (checkpoint.size < largest.size) throw await rollback(checkpoint, largest, state, options);
-  if (checkpoint === state.checkpoint && state.pending.length === 0)
+  if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
     return { checkpoint, state, added: 0, unknown: 0 };
   try {
     const tiles = await compareAll(state, largest, options.client);
@@ -194,14 +196,15 @@ function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpo
   return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
 }
 
-/** Checks every event that was added. @throws Mismatch, LogUnavailable */
+/** Checks every event that was added, or all. @throws Mismatch, LogUnavailable */
 async function checkEvents(
   checkpoint: ReceivedCheckpoint,
-  { state, client, now, onProblem, onProgress }: Options,
+  { state, client, all, now, onProblem, onProgress }: Options,
   tiles: VerifiedTiles,
 ): Promise<Checked> {
-  const from = state.checkpoint?.size ?? 0;
-  const check = new EventCheck(now, state.latestTime);
+  const known = state.checkpoint?.size ?? 0;
+  const from = all ? 0 : known;
+  const check = new EventCheck(now, all ? undefined : state.latestTime);
   const report = (problem: string | undefined, number: number): void => {
     if (problem !== undefined) onProblem(`event ${number}, ${problem}`);
   };
@@ -216,7 +219,7 @@ async function checkEvents(
   return {
     checkpoint,
     state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: check.latestTime },
-    added: tiles.size - from,
+    added: tiles.size - known,
     unknown: check.unknown,
   };
 }

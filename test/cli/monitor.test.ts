@@ -97,6 +97,22 @@ describe('npm run monitor', () => {
     for (const log of [one, two]) expect(stderr).toContain((await log.checkpoint()).toString('base64'));
   });
 
+  test('with --all checks all events again, of which one may be altered since', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(300))];
+    const http = await serve(log);
+    succeeded(await monitor(http.url, state));
+    expect(succeeded(await monitor(http.url, state, '--all'))).toContain('new events: 0, with problems: 0');
+    const altered = new FakeLog(entries(300).with(7, entryOf(8, { name: 'Fren' })));
+    altered.tile = (tile) => log.tile(tile);
+    altered.checkpoint = () => log.checkpoint();
+    http.serve(altered);
+    succeeded(await monitor(http.url, state));
+    const alarm = /^ALARM: mismatch: the entry of event 8 does not have its hash in the tree; /;
+    expectRefused(await monitor(http.url, state, '--all'), alarm);
+    const evidence = ['alarm.txt', 'received.checkpoint', 'tile-0-000', 'tile-entries-000'];
+    expect(readdirSync(`${state}.alarm`).sort()).toEqual(evidence);
+  });
+
   test('keeps a checkpoint whose tiles are missing, for which the log must account later', async () => {
     const [state, one] = [newState(), new FakeLog(entries(20))];
     const http = await serve(one);
