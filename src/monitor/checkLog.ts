@@ -74,16 +74,18 @@ function largestOf(state: State): ReceivedCheckpoint | undefined {
 /** The checkpoint of now, which is also in the state, as every other one that was received meanwhile. */
 async function fetchCheckpoint(options: Options): Promise<{ checkpoint: ReceivedCheckpoint; state: State }> {
   let { state } = options;
+  compareHeads(state); // a kill may have prevented the alarm
   for (let retries = 0; ; retries++) {
     const checkpoint = openReceived(await options.client.checkpoint(), options);
     const known = knownOf(state).find(
       ({ size, root }) => size === checkpoint.size && root === checkpoint.root,
     );
-    if (!known) {
-      state = { ...state, pending: [...state.pending, checkpoint] };
-      options.onReceived(state);
+    if (!known) state = { ...state, pending: [...state.pending, checkpoint] };
+    try {
+      if (!known) options.onReceived(state);
+    } finally {
+      compareHeads(state); // also if the disk is full
     }
-    compareHeads(state);
     if (state.pending.length > MAX_PENDING) throw withheld(state);
     const { size } = largestOf(state) as ReceivedCheckpoint;
     if (checkpoint.size === size || retries === RETRIES) return { checkpoint: known ?? checkpoint, state };

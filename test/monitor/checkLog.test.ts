@@ -210,6 +210,26 @@ describe('an alarm is raised', () => {
     expect((await alarmOf(logOf(300), state)).message).toMatch(/^rollback: .*, and does not show whether/);
   });
 
+  test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
+    const log = forkOf(300, 7);
+    const failing = checkLog({
+      client: log,
+      key: VERIFIER_KEY,
+      state: stateOf(logOf(300).head()),
+      now: () => NOW,
+      sleep: async () => {},
+      onReceived: () => {
+        throw new Error('ENOSPC');
+      },
+      onProblem: () => {},
+    });
+    await expect(failing).rejects.toThrow(/^fork: the log has signed two roots of 300 events/);
+    log.checkpoint = async () => {
+      throw new LogUnavailable('503');
+    };
+    expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
+  });
+
   test('by a removed event, and by an inserted one', async () => {
     const seen = stateOf(logOf(300).head());
     for (const place of [0, 128, 255, 256, 299]) {
