@@ -97,11 +97,13 @@ async function checkOnce(
 }
 
 /** The line of an alarm, whose evidence is written to files. */
-function alarmLine({ message, evidence }: Alarm, files: MonitorFiles): string {
+function alarmLine({ message, evidence, commands }: Alarm, files: MonitorFiles): string {
   const line = `ALARM: ${message}`;
+  const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/auditing.md:', ...commands] : [];
+  const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
   try {
-    files.writeAlarm(`${new Date().toISOString()}  ${line}\n`, evidence);
-    return printable(`${line}; the evidence is in ${files.alarm}`);
+    files.writeAlarm(text, evidence);
+    return printable(`${line}; the evidence is in ${files.alarm}; see docs/auditing.md`);
   } catch (error) {
     const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
     const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);

@@ -50,11 +50,11 @@ export class MonitorFiles {
   }
 
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */
-  writeAlarm(line: string, evidence: readonly Evidence[]): void {
+  writeAlarm(text: string, evidence: readonly Evidence[]): void {
     const draft = `${this.alarm}.draft`;
     rmSync(draft, { recursive: true, force: true });
     mkdirSync(draft, { mode: 0o700 });
-    for (const { name, content } of [{ name: 'alarm.txt', content: Buffer.from(line) }, ...evidence])
+    for (const { name, content } of [{ name: 'alarm.txt', content: Buffer.from(text) }, ...evidence])
       replaceFile(join(draft, name), content);
     renameSync(draft, this.alarm);
     fsyncPath(dirname(this.alarm));

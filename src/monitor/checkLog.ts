@@ -162,6 +162,7 @@ async function fork(
     'fork',
     `the log has signed ${size}:${smaller.root}, but the first ${size} of its ${larger.size} events are ${size}:${root}`,
     [...checkpointFiles(later, earlier), { name: 'consistency.proof', content: Buffer.from(proof) }],
+    `${size}:${root}`,
   );
 }
 

@@ -207,7 +207,10 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
         .replace(/; .*/, '')
         .trim();
     expect(shape(stderr)).toBe(shape(blocks('').find((block) => block.startsWith('ALARM')) ?? ''));
+    const commands = readFileSync(join(dir, 'monitor.alarm/alarm.txt'), 'utf8').split('\n').slice(3, -1);
     const [other = ''] = /5:[\da-f]{64}(?=;)/.exec(stderr) ?? [];
+    const shown = FORK.replaceAll('monitor.alarm/', '').replaceAll('SIZE:ROOT', other).trimEnd().split('\n');
+    expect(commands).toEqual(shown.slice(0, -1)); // the last one is of this service
     const proven = await pasted(FORK, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', other));
     const [first, last] = [`5:${one.head().root}`, `7:${two.head().root}`];
     expect(succeeded(proven).split('\n')).toEqual([
