@@ -53,6 +53,7 @@ const Settings = Type.Object(
     SKIP_EVENTS: Type.Optional(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
+    DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'off', description: 'on or off' }),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
@@ -77,6 +78,8 @@ export type Config = Readonly<{
   issuer?: string;
   audience?: string;
   corsOrigins: readonly string[];
+  /** Whether there are pages for browsers. */
+  pages: boolean;
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   /** The key that signs checkpoints of the log. */
@@ -128,6 +131,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    pages: settings.DOCS === 'on',
     source: settings.EVENT_SOURCE,
     logKeyFile,
     logOrigin,

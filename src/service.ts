@@ -87,6 +87,7 @@ export async function startService(
       transparency: tree && { tree, logKey },
       verifyToken,
       corsOrigins: config.corsOrigins,
+      pages: config.pages,
       source: config.source,
       logger,
       now,

@@ -52,6 +52,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       onRequest: requireAuditScope,
       schema: {
         operationId: 'replayEvents',
+        tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
         querystring: EventQuery,
         headers: Type.Object({

@@ -58,6 +58,10 @@ export const openapi: FastifyDynamicSwaggerOptions = {
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
+    tags: [
+      { name: 'plants', description: 'The plants of the token’s user.' },
+      { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
+    ],
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
   },
   refResolver: { buildLocalReference: ({ $id }) => String($id) },

@@ -86,6 +86,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       preValidation: requireBody,
       schema: {
         operationId: 'createPlant',
+        tags: ['plants'],
         summary: 'Create a plant; idempotent',
         body: NewPlant,
         response: {
@@ -111,6 +112,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     {
       schema: {
         operationId: 'listPlants',
+        tags: ['plants'],
         summary: 'List your plants, oldest first',
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
