@@ -88,6 +88,7 @@ export async function startService(
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,
+      rateLimit: config.rateLimit,
       source: config.source,
       logger,
       now,

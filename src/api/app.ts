@@ -8,6 +8,7 @@ import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
+import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import { httpServer } from '../http/server.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { LogKey } from '../transparency/logKey.ts';
@@ -32,6 +33,8 @@ export type Dependencies = {
   corsOrigins: readonly string[];
   /** Whether there are pages for browsers. */
   pages: boolean;
+  /** How many requests a user may send; without it, any number. */
+  rateLimit?: RateLimit | undefined;
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   logger: FastifyBaseLogger;
@@ -41,7 +44,8 @@ export type Dependencies = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, transparency, verifyToken, corsOrigins, pages, source, logger, now } = deps;
+  const { store, followers, transparency, verifyToken, corsOrigins, pages, rateLimit, source, logger, now } =
+    deps;
   const log = store.exact ?? store;
   const app = await httpServer({ logger, corsOrigins, errorTable });
   await app.register(swagger, openapi);
@@ -51,6 +55,7 @@ export async function buildApp(deps: Dependencies) {
   if (pages) await app.register(apiReference);
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
+    if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, deps);
     await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now });
     if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });
