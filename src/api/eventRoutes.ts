@@ -64,6 +64,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         operationId: 'replayEvents',
         tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
+        description:
+          'An event stream ends after limit events; without limit, when the client disconnects or its token expires.',
         querystring: EventQuery,
         headers: Type.Object({
           'Last-Event-ID': Type.Optional(
