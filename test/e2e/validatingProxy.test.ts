@@ -51,6 +51,7 @@ describe('through a validating proxy', () => {
     [200, 'get entries', '/tile/entries/000.p%2F1', {}],
     [404, 'get no entries', '/tile/entries/999', {}],
     [200, 'get a receipt', '/proofs/plants?id=1', {}],
+    [400, 'get a receipt of a wrong ID', '/proofs/plants?id=x', {}],
     [404, 'get no receipt', '/proofs/plants?id=9', {}],
   ])('%i: %s', async (status, _what, path, init) => {
     const response = await request('audit', path, init);
