@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
 import { canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
 
 /**
@@ -43,14 +43,13 @@ export type CloudEvent = Static<typeof CloudEvent>;
 export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
   const { occurredAt, $correlationId, schemaVersion } = metadataOf(event);
-  const time = parseRfc3339(occurredAt) === undefined ? undefined : String(occurredAt);
   return {
     specversion: '1.0',
     id,
     source,
     type,
     subject: stream,
-    ...(time !== undefined && { time }),
+    ...(isRfc3339(occurredAt) && { time: occurredAt }),
     ...content(data),
     position: String(position),
     revision: String(revision),
