@@ -8,7 +8,7 @@ import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
-import { TooManyLists } from './listsInFlight.ts';
+import { TooManyInFlight } from './inFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
 export const API_ERRORS = {
@@ -18,7 +18,7 @@ export const API_ERRORS = {
   invalidToken: 40102,
   insufficientScope: 40301,
   unknownPlant: 40402,
-  tooManyLists: 42901,
+  tooManyInFlight: 42901,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
@@ -52,7 +52,8 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   }
   if (error instanceof UnknownPlant)
     return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
-  if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
+  if (error instanceof TooManyInFlight)
+    return errorResponse(API_ERRORS.tooManyInFlight, error.message, RETRY);
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

@@ -1,13 +1,18 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import { type ErrorDescriptions, errorResponses, publish } from '../http/openapi.ts';
-import { MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
+import { MAX_IN_FLIGHT } from './inFlight.ts';
 
 const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
 const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
 
 /** What 403 means. */
 export const NO_AUDIT_SCOPE = 'The scope of the token does not contain audit (40301).';
+
+/** What 429 means. */
+export function tooManyInFlight(kind: keyof typeof MAX_IN_FLIGHT): string {
+  return `${MAX_IN_FLIGHT[kind]} ${kind} of the user are in flight (42901); read them, and retry.`;
+}
 
 /** What the statuses mean in this API. */
 export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
@@ -19,10 +24,7 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   413: { description: 'The body is larger than 60 KiB.' },
   415: { description: 'The body is not application/json in UTF-8.' },
   417: { description: 'The Expect field is not supported.' },
-  429: {
-    description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry.`,
-    headers: RETRY_AFTER,
-  },
+  429: { description: tooManyInFlight('lists'), headers: RETRY_AFTER },
   431: { description: 'The header fields are too large.' },
   500: { description: 'Internal server error.' },
   503: {

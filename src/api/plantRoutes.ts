@@ -12,7 +12,7 @@ import { limitSchema } from '../http/limit.ts';
 import { errorResponses, jsonResponse } from '../http/openapi.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
-import { ListsInFlight } from './listsInFlight.ts';
+import { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -78,7 +78,7 @@ type Dependencies = {
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, readYourWrites, now, newEventId } = deps;
   const { plantsByUser } = deps.views;
-  const listsInFlight = new ListsInFlight();
+  const listsInFlight = new InFlight('lists');
 
   app.post(
     '/plants',

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
 import type { TreeAndLog } from '../audit/entryBundle.ts';
@@ -9,7 +10,8 @@ import { isUser, USER_RULE } from '../plants/user.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { errorsOf, NO_AUDIT_SCOPE } from './openapi.ts';
+import { InFlight } from './inFlight.ts';
+import { errorsOf, NO_AUDIT_SCOPE, tooManyInFlight } from './openapi.ts';
 
 const PlantQuery = Type.Object({
   id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.' }),
@@ -24,12 +26,15 @@ const ERRORS = errorsOf({
   400: 'The query is invalid (40004).',
   403: NO_AUDIT_SCOPE,
   404: 'The user has no plant with this ID (40402).',
+  429: tooManyInFlight('receipts'),
 });
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints };
 
 /** Receipts: the evidence that the log has a plant, which its owner can keep (https://c2sp.org/tlog-proof). */
 export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const receiptsInFlight = new InFlight('receipts');
+
   app.get(
     '/proofs/plants',
     {
@@ -50,7 +55,9 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         },
       },
     },
-    async ({ user, query }, reply) => {
+    async ({ user, query, raw }, reply) => {
+      if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+      await nextTurn(); // requests that arrive together are in flight together
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
       const proof = { extra: entry, index, path, checkpoint: deps.checkpoints.of(head) };
       return reply

@@ -10,13 +10,14 @@ import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type Tile, type TileOrEntries } from '../merkle/tiles.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
-import { errorsOf, NO_AUDIT_SCOPE } from './openapi.ts';
+import { InFlight } from './inFlight.ts';
+import { errorsOf, NO_AUDIT_SCOPE, tooManyInFlight } from './openapi.ts';
 
 const BYTES = 'application/octet-stream';
 /** A tile never changes. It is for the holder of the token only. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
-const responses = (description: string, headers: Headers = {}) => ({
+const responses = (kind: 'tiles' | 'bundles of entries', description: string, headers: Headers = {}) => ({
   200: response(
     description,
     { [BYTES]: Type.String({ format: 'binary' }) },
@@ -25,12 +26,15 @@ const responses = (description: string, headers: Headers = {}) => ({
   ...errorsOf({
     403: NO_AUDIT_SCOPE,
     404: 'The path is not that of a tile, or the tree does not have the tile (40401).',
+    429: tooManyInFlight(kind),
   }),
 });
 
 /** The tiles of the Merkle tree, and the entries that are hashed: https://c2sp.org/tlog-tiles */
 export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { tree, log }) => {
   const treeEnd = new TreeEnd({ tree, log });
+  const tilesInFlight = new InFlight('tiles');
+  const bundlesInFlight = new InFlight('bundles of entries');
   await app.register(accepts);
   const security = [{ bearer: [AUDIT_SCOPE] }];
 
@@ -41,13 +45,15 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
       schema: {
         operationId: 'getTile',
         summary: 'A tile of the Merkle tree',
-        response: responses('Up to 256 hashes of 32 bytes.'),
+        response: responses('tiles', 'Up to 256 hashes of 32 bytes.'),
         security,
       },
     },
     async (request, reply) => {
       const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);
       if (level === 'entries') throw notATile();
+      if (!tilesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
+        return reply.send();
       const hashes = await hashesOf({ level, index, width });
       return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
     },
@@ -60,7 +66,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
       schema: {
         operationId: 'getEntries',
         summary: 'The entries of a tile of level 0: the bytes that are hashed',
-        response: responses('Up to 256 entries, each after its length in two bytes.', {
+        response: responses('bundles of entries', 'Up to 256 entries, each after its length in two bytes.', {
           'Content-Encoding': Type.String({ description: 'gzip, if the client accepts it.' }),
           Vary: Type.String({ description: 'Accept-Encoding.' }),
         }),
@@ -69,6 +75,8 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
     },
     async (request, reply) => {
       const { index, width } = parseTile(`tile/entries/${restOfPath(request)}`);
+      if (!bundlesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
+        return reply.send();
       await hashesOf({ level: 0, index, width });
       const pages = readEntries({ tree, log }, { index, width });
       const first = await pages.next(); // before the response starts, there may be an error

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import {
   type EventLog,
@@ -5,7 +6,6 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore/eventStore.ts';
-import { TILE_WIDTH } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
@@ -15,8 +15,8 @@ export type TreeAndLog = Readonly<{
   log: EventLog;
 }>;
 
-/** Events per page. */
-const PAGE_SIZE = TILE_WIDTH;
+/** Events per page: so few that a page of the largest has 4 MiB, and other requests get their turn. */
+const PAGE_SIZE = 64;
 
 /** The entry of an event: the bytes that are hashed. */
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
@@ -32,6 +32,7 @@ export async function* readEntries(
 ): AsyncGenerator<Buffer> {
   let after = tree.startOf(index) as Position;
   for (let missing = width; missing > 0; ) {
+    await nextTurn(); // requests that arrive together would otherwise delay all others
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
     if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));
