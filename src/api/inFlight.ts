@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
  * its client has read it; a bundle or receipt occupies the event loop for milliseconds. `monitor` reads four
  * tiles and bundles at once.
  */
-export const MAX_IN_FLIGHT = { lists: 100, tiles: 100, 'bundles of entries': 16, receipts: 8 } as const;
+export const MAX_IN_FLIGHT = { lists: 100, tiles: 100, 'bundles of entries': 8, receipts: 8 } as const;
 type Kind = keyof typeof MAX_IN_FLIGHT;
 
 /** The user has too many responses of this kind in flight. */

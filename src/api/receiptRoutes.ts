@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
 import type { TreeAndLog } from '../audit/entryBundle.ts';
@@ -7,6 +6,7 @@ import { response } from '../http/openapi.ts';
 import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
+import { Turns } from '../time/turns.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -34,6 +34,7 @@ type Dependencies = TreeAndLog & { checkpoints: Checkpoints };
 /** Receipts: the evidence that the log has a plant, which its owner can keep (https://c2sp.org/tlog-proof). */
 export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const receiptsInFlight = new InFlight('receipts');
+  const turns = new Turns();
 
   app.get(
     '/proofs/plants',
@@ -57,7 +58,7 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
     },
     async ({ user, query, raw }, reply) => {
       if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
-      await nextTurn(); // requests that arrive together are in flight together
+      await turns.next();
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
       const proof = { extra: entry, index, path, checkpoint: deps.checkpoints.of(head) };
       return reply

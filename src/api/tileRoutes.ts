@@ -9,6 +9,7 @@ import { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type Tile, type TileOrEntries } from '../merkle/tiles.ts';
+import { Turns } from '../time/turns.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, NO_AUDIT_SCOPE, tooManyInFlight } from './openapi.ts';
@@ -35,6 +36,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
   const treeEnd = new TreeEnd({ tree, log });
   const tilesInFlight = new InFlight('tiles');
   const bundlesInFlight = new InFlight('bundles of entries');
+  const turns = new Turns();
   await app.register(accepts);
   const security = [{ bearer: [AUDIT_SCOPE] }];
 
@@ -78,7 +80,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
       if (!bundlesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
         return reply.send();
       await hashesOf({ level: 0, index, width });
-      const pages = readEntries({ tree, log }, { index, width });
+      const pages = readEntries({ tree, log }, { index, width, turns });
       const first = await pages.next(); // before the response starts, there may be an error
       const isGzip = request.accepts().encoding(['gzip', 'identity']) === 'gzip';
       reply.type(BYTES).header('cache-control', IMMUTABLE);

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import {
   type EventLog,
@@ -6,6 +5,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore/eventStore.ts';
+import type { Turns } from '../time/turns.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
@@ -23,16 +23,17 @@ export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(ev
 
 /**
  * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles), page by page. They are read from the log, so hashing them compares the log
+ * (https://c2sp.org/tlog-tiles), page by page, each in a turn of
+ * its own. They are read from the log, so hashing them compares the log
  * with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
-  { index, width }: { index: number; width: number },
+  { index, width, turns }: { index: number; width: number; turns: Turns },
 ): AsyncGenerator<Buffer> {
   let after = tree.startOf(index) as Position;
   for (let missing = width; missing > 0; ) {
-    await nextTurn(); // requests that arrive together would otherwise delay all others
+    await turns.next();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
     if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));
