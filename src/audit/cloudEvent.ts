@@ -46,7 +46,7 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { occurredAt, $correlationId, schemaVersion } = metadataOf(event);
   const bytes = data instanceof Uint8Array ? data : undefined;
   const hashed: { metadata?: string | undefined; dataAndMetadata?: string } = leafMetadata(event);
-  // One literal: spreading optional members would cost more than the rest.
+  // One literal: it costs less than spreading the optional members.
   const cloudEvent: { [Name in keyof CloudEvent]: CloudEvent[Name] | undefined } = {
     specversion: '1.0',
     id,
