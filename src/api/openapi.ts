@@ -27,7 +27,7 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   500: { description: 'Internal server error.' },
   503: {
     description:
-      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable; retry.',
+      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable, or nothing is signed (50304); retry.',
     headers: RETRY_AFTER,
   },
 };

@@ -78,22 +78,24 @@ async function checkOnce(
         progress.show({ step: 'checking', events, position: BigInt(events), end: BigInt(end) }),
     });
     progress[Symbol.dispose]();
-    replaceFile(file, bytes);
+    await replaceFile(file, bytes);
     const { origin, size, root } = checkpoint;
     const line = `${origin}  ${size}:${root}  new events: ${added}, with problems: ${problems}`;
     await write(output, `${new Date().toISOString()}  ${line}\n`);
     return problems;
   } catch (error) {
     if (!(error instanceof Alarm)) throw error;
-    throw new Error(printable(`ALARM: ${error.message}; ${keepEvidence(file, error)}`), { cause: error });
+    throw new Error(printable(`ALARM: ${error.message}; ${await keepEvidence(file, error)}`), {
+      cause: error,
+    });
   }
 }
 
 /** Writes the contradicting checkpoint beside the last one, and says where they are. */
-function keepEvidence(file: string, { checkpoint }: Alarm): string {
+async function keepEvidence(file: string, { checkpoint }: Alarm): Promise<string> {
   const contradiction = contradictionOf(file);
   try {
-    replaceFile(contradiction, checkpoint);
+    await replaceFile(contradiction, checkpoint);
   } catch (error) {
     return `the evidence could not be written: ${(error as Error).message}\n${checkpoint}`;
   }

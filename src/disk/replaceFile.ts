@@ -1,17 +1,20 @@
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fsyncPath } from './fsyncPath.ts';
+import { fsyncPathAsync } from './fsyncPath.ts';
 
-/** Writes a file durably: after a power cut it has either its old content or this one. */
-export function replaceFile(file: string, content: Buffer): void {
+/**
+ * Writes a file durably: after a power cut it has either its old content or this one. Not for two writers at
+ * once, which would share the draft.
+ */
+export async function replaceFile(file: string, content: string | Uint8Array): Promise<void> {
   const draft = `${file}.draft`;
-  const fd = openSync(draft, 'w', 0o600);
+  const handle = await open(draft, 'w', 0o600);
   try {
-    writeSync(fd, content);
-    fsyncSync(fd);
+    await handle.writeFile(content);
+    await handle.sync();
   } finally {
-    closeSync(fd);
+    await handle.close();
   }
-  renameSync(draft, file);
-  fsyncPath(dirname(file));
+  await rename(draft, file);
+  await fsyncPathAsync(dirname(file));
 }

@@ -32,7 +32,6 @@ async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string
   const view = await MerkleTreeView.open(treeIn(dir));
   const saved: SavedTree[] = [];
   view.onSaved = () => void saved.push(view.saved);
-  view.onReset = view.onSaved;
   const lines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
   const follower = new Follower({ store: log, view, skip: new Set(), logger });
