@@ -1,5 +1,6 @@
 import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from '../../src/disk/fsyncPath.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
 import type { Checkpoint } from '../view.ts';
@@ -182,5 +183,6 @@ export function copyTreeFile(file: string, copy: string): void {
   } finally {
     db.close();
   }
+  fsyncPath(draft);
   renameSync(draft, copy);
 }

@@ -36,6 +36,8 @@ export class Checkpoints {
   #signing: Promise<string> | undefined;
   /** How often the tree has become ready: each time it may be another one. */
   #trees = 0;
+  /** The last check of a tree. */
+  #checking = Promise.resolve();
   /** The last tree that was found to extend what was signed; it is append-only. */
   #consistentTree: number | undefined;
   /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
@@ -48,8 +50,8 @@ export class Checkpoints {
   constructor(deps: Dependencies) {
     this.#deps = deps;
     this.#treeEnd = new TreeEnd(deps);
-    deps.tree.onReady = () => void this.#checkTree();
-    if (deps.tree.notReady === undefined) void this.#checkTree();
+    deps.tree.onReady = () => this.#checkTree();
+    if (deps.tree.notReady === undefined) this.#checkTree();
   }
 
   /**
@@ -73,7 +75,7 @@ export class Checkpoints {
       const note = await this.#deps.signer.sign(head, this.#prove);
       if (this.#logged !== undefined) this.#deps.logger.info('checkpoints are signed again');
       this.#logged = undefined;
-      if (this.#consistentTree !== this.#trees) void this.#checkTree();
+      if (this.#consistentTree !== this.#trees) this.#checkTree();
       return note;
     } catch (error) {
       throw this.#handle(error);
@@ -87,6 +89,7 @@ export class Checkpoints {
   async currentHead(): Promise<Head | undefined> {
     const { tree } = this.#deps;
     const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
+    if (tree.notReady === undefined) await this.#checking;
     if (!isUsable() || tree.current.position === this.#stalledAt) return undefined;
     try {
       await this.#treeEnd.reached(REPLAY_TIMEOUT_MS);
@@ -112,15 +115,14 @@ export class Checkpoints {
   }
 
   /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
-  async #checkTree(): Promise<void> {
-    const tree = ++this.#trees;
-    try {
-      await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
-      this.#consistentTree = tree;
-      this.#rebuiltFor = undefined;
-    } catch (error) {
-      this.#handle(error);
-    }
+  #checkTree(): void {
+    this.#checking = this.#check(++this.#trees).catch((error) => void this.#handle(error));
+  }
+
+  async #check(tree: number): Promise<void> {
+    await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
+    this.#consistentTree = tree;
+    this.#rebuiltFor = undefined;
   }
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
