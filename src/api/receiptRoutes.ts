@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
-import type { TreeAndLog } from '../audit/entryBundle.ts';
+import type { TreeAndLog } from '../audit/readEntries.ts';
 import { receiptOf } from '../audit/receipt.ts';
 import { response } from '../http/openapi.ts';
 import { textSchema } from '../http/textSchema.ts';

@@ -4,7 +4,7 @@ import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readEntries, type TreeAndLog } from '../audit/entryBundle.ts';
+import { readEntries, type TreeAndLog } from '../audit/readEntries.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';

@@ -1,6 +1,5 @@
 import { MAX_LEAF_BYTES } from '../audit/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
-import { MAX_NOTE_BYTES } from '../transparency/signedNote.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
@@ -8,6 +7,8 @@ export class LogUnavailable extends Error {
 }
 
 const TIMEOUT_MS = 30_000;
+/** Three lines and signatures: monitors keep checkpoints. */
+const MAX_CHECKPOINT_BYTES = 16 * 1024;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
 /** Each entry after its length in two bytes. */
 const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
@@ -26,7 +27,7 @@ export class LogClient {
   }
 
   checkpoint(): Promise<Buffer> {
-    return this.#get('checkpoint', 'text/plain', MAX_NOTE_BYTES);
+    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
   }
 
   tile({ level, index, width }: Tile): Promise<Buffer> {
