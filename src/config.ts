@@ -1,60 +1,70 @@
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseEnv } from 'node:util';
+import { type EnvSchemaOpt, envSchema } from 'env-schema';
+import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
 import type { EventStoreDbLocation } from './stores.ts';
 import { isKeyName, KEY_NAME_RULE } from './transparency/signedNote.ts';
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-type LogLevel = (typeof LOG_LEVELS)[number];
+const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
+const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 
-const NOT_EMPTY = /./s;
-const PORTS = /^(0|[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])$/;
-const HTTPS_OR_LOOPBACK = /^(https:\/\/[^\s@]+|http:\/\/(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?(\/\S*)?)$/;
-const ORIGINS = /^https?:\/\/[a-z0-9.:-]+(,https?:\/\/[a-z0-9.:-]+)*$/;
+const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
-type Setting = {
-  default?: string;
-  /** What is wrong with this text, without quoting it: "must be …". */
-  problem: (text: string) => string | undefined;
-};
-
-/** Every setting. No schema library: loading one is a third of the time that a command takes. */
-const SETTING = {
-  HOST: { default: '127.0.0.1', ...mustBe('a host name or address', /^\S+$/) },
-  PORT: { default: '3000', ...mustBe('a port, or 0 for a free one', PORTS) },
-  DATA_DIR: { default: './data', ...mustBe('a directory', NOT_EMPTY) },
-  EVENTSTOREDB_URL: { problem: connectionStringProblem },
-  EVENTSTOREDB_TIMEOUT: {
-    default: '10',
-    ...mustBe('a number of seconds from 1 to 60', /^([1-9]|[1-5]\d|60)$/),
+/** Every setting; its description completes the sentence "NAME must be …". */
+const Settings = Type.Object(
+  {
+    HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
+    PORT: Type.String({ default: '3000', pattern: PORTS, description: 'a port, or 0 for a free one' }),
+    DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
+    EVENTSTOREDB_URL: Type.Optional(
+      Type.String({ format: 'connection-string', description: 'an EventStoreDB connection string' }),
+    ),
+    EVENTSTOREDB_TIMEOUT: Type.String({
+      default: '10',
+      pattern: '^([1-9]|[1-5]\\d|60)$',
+      description: 'a number of seconds from 1 to 60',
+    }),
+    KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
+    LOG_KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
+    LOG_ORIGIN: Type.Optional(
+      Type.String({ format: 'key-name', description: `a name such as plants.example/log, ${KEY_NAME_RULE}` }),
+    ),
+    JWKS_URL: Type.Optional(
+      Type.String({
+        pattern: HTTPS_OR_LOOPBACK,
+        format: 'https-or-loopback',
+        description: 'an https URL, or http on the loopback interface',
+      }),
+    ),
+    JWT_ISSUER: Type.Optional(Type.String({ minLength: 1, description: 'the iss of every token' })),
+    JWT_AUDIENCE: Type.Optional(Type.String({ minLength: 1, description: 'the aud of every token' })),
+    CORS_ORIGINS: Type.Optional(
+      Type.String({
+        pattern: ORIGINS,
+        description: 'origins such as https://app.example, separated by commas',
+      }),
+    ),
+    EVENT_SOURCE: Type.String({
+      default: 'urn:plant-store',
+      format: 'uri',
+      description: 'a URI such as https://plants.example/log',
+    }),
+    SKIP_EVENTS: Type.Optional(
+      Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
+    ),
+    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'off', description: 'on or off' }),
+    LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+      default: 'info',
+      description: 'fatal, error, warn, info, debug, trace or silent',
+    }),
   },
-  KEY_FILE: mustBe('a file', NOT_EMPTY),
-  LOG_KEY_FILE: mustBe('a file', NOT_EMPTY),
-  LOG_ORIGIN: mustBe(`a name such as plants.example/log, ${KEY_NAME_RULE}`, isKeyName),
-  JWKS_URL: mustBe('an https URL, or http on the loopback interface', isHttpsOrLoopback),
-  JWT_ISSUER: mustBe('the iss of every token', NOT_EMPTY),
-  JWT_AUDIENCE: mustBe('the aud of every token', NOT_EMPTY),
-  CORS_ORIGINS: mustBe('origins such as https://app.example, separated by commas', ORIGINS),
-  EVENT_SOURCE: {
-    default: 'urn:plant-store',
-    ...mustBe('a URI such as https://plants.example/log', Format.IsUri),
-  },
-  SKIP_EVENTS: mustBe('ids of events, separated by commas', /^[^\s,]+(,[^\s,]+)*$/),
-  MERKLE_TREE: { default: 'off', ...mustBe('on or off', /^(on|off)$/) },
-  LOG_LEVEL: {
-    default: 'info',
-    ...mustBe('fatal, error, warn, info, debug, trace or silent', isLogLevel),
-  },
-} satisfies Record<string, Setting>;
-type Name = keyof typeof SETTING;
-type Settings = {
-  [N in Name]: (typeof SETTING)[N] extends { default: string } ? string : string | undefined;
-};
+  { dependencies: { JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'] } },
+);
+type Settings = Static<typeof Settings>;
 
 /** The names of all settings. */
-export const SETTINGS = Object.keys(SETTING) as Name[];
+export const SETTINGS = Object.keys(Settings.properties);
 
 export type Config = Readonly<{
   host: string;
@@ -76,7 +86,7 @@ export type Config = Readonly<{
   skipEvents: ReadonlySet<string>;
   /** Whether the Merkle tree of the log is maintained. */
   merkleTree: boolean;
-  logLevel: LogLevel;
+  logLevel: Settings['LOG_LEVEL'];
 }>;
 
 /** The configuration is invalid. The message names every problem and quotes no value. */
@@ -99,8 +109,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
   if (resolve(keyFile) === resolve(logKeyFile))
     throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
-  const problem = SETTING.LOG_ORIGIN.problem(logOrigin);
-  if (problem) throw new BadConfig([`with this EVENT_SOURCE, LOG_ORIGIN ${problem}`]);
+  if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
   return Object.freeze({
     host: settings.HOST,
     port: Number(settings.PORT),
@@ -124,7 +133,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     merkleTree: settings.MERKLE_TREE === 'on',
-    logLevel: settings.LOG_LEVEL as LogLevel,
+    logLevel: settings.LOG_LEVEL,
   });
 }
 
@@ -133,48 +142,47 @@ function originOf(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
-/** The text of each setting: the environment's, that of the file `.env`, or the default. */
+/** What the last connection string that was validated must or must not be. */
+let urlProblem: string | undefined;
+
+/** The first call adds the formats; later ones use what it has compiled. */
+let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
+  customOptions(created) {
+    ajv = created
+      .addFormat('https-or-loopback', isHttpsOrLoopback)
+      .addFormat('connection-string', (text) => {
+        urlProblem = connectionStringProblem(text);
+        return urlProblem === undefined;
+      })
+      .addFormat('key-name', isKeyName)
+      .addFormat('uri', Format.IsUri);
+    return created;
+  },
+};
+
+type ValidationError = { instancePath: string; message?: string; params: { missingProperty?: string } };
+
 function read(env: NodeJS.ProcessEnv): Settings {
-  const given = { ...readDotEnv(), ...env };
-  const settings: Partial<Record<Name, string>> = {};
-  const problems: string[] = [];
-  for (const name of SETTINGS) {
-    const setting: Setting = SETTING[name];
-    const text = given[name] ?? setting.default;
-    if (text === undefined) continue;
-    settings[name] = text;
-    const problem = setting.problem(text);
-    if (problem) problems.push(`${name} ${problem}`);
-  }
-  if (settings.JWKS_URL !== undefined)
-    for (const name of ['JWT_ISSUER', 'JWT_AUDIENCE'] as const)
-      if (settings[name] === undefined) problems.push(`${name} is required with JWKS_URL`);
-  if (problems.length > 0) throw new BadConfig(problems);
-  return settings as Settings;
-}
-
-function readDotEnv(): NodeJS.Dict<string> {
   try {
-    return parseEnv(readFileSync('.env', 'utf8'));
+    return envSchema<Settings>({ schema: Settings, env: false, data: env, dotenv: true, ajv });
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return {};
-    throw new BadConfig([`.env: ${message}`]);
+    if (!(error instanceof Error && 'errors' in error))
+      throw new BadConfig([`.env: ${(error as Error).message}`]);
+    const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
+      if (params.missingProperty) return `${params.missingProperty} is required with JWKS_URL`;
+      const name = instancePath.slice(1);
+      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlProblem}` : mustBe(name);
+    });
+    throw new BadConfig([...new Set(problems)]);
   }
 }
 
-function mustBe(rule: string, valid: RegExp | ((text: string) => boolean)): Pick<Setting, 'problem'> {
-  const isValid = valid instanceof RegExp ? (text: string) => valid.test(text) : valid;
-  return { problem: (text) => (isValid(text) ? undefined : `must be ${rule}`) };
-}
-
-function isLogLevel(text: string): boolean {
-  return LOG_LEVELS.some((level) => level === text);
+function mustBe(name: string): string {
+  return `${name} must be ${Reflect.get(Settings.properties, name).description}`;
 }
 
 /** Besides the pattern, since only the URL parser knows the host. */
 function isHttpsOrLoopback(text: string): boolean {
-  if (!HTTPS_OR_LOOPBACK.test(text)) return false;
   const url = URL.parse(text);
   return url?.protocol === 'https:' || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url?.hostname ?? '');
 }
