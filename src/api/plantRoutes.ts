@@ -10,6 +10,7 @@ import { type EventStore, type Position, START } from '../eventStore/eventStore.
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { limitSchema } from '../http/limit.ts';
 import { errorResponses, jsonResponse } from '../http/openapi.ts';
+import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
 import { ListsInFlight } from './listsInFlight.ts';
@@ -87,6 +88,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       schema: {
         operationId: 'createPlant',
         summary: 'Create a plant; idempotent',
+        description:
+          'A valid header field traceparent (W3C Trace Context) is kept with the event; another one is ignored.',
         body: NewPlant,
         response: {
           200: jsonResponse('The plant.', Plant, { 'Log-Position': LogPosition }),
@@ -95,10 +98,11 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         },
       },
     },
-    async ({ user, id: correlationId, body: { id, name, tag } }, reply) => {
+    async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
       const command = { user, id: BigInt(id), ...plant };
-      const position = await createPlant(store, command, { now, newEventId, correlationId });
+      const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
+      const position = await createPlant(store, command, context);
       const logId = await store.logId();
       readYourWrites.acknowledge(logId, position);
       reply.header('log-position', formatLogPosition(logId, position));

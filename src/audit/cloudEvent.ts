@@ -27,6 +27,12 @@ export const CloudEvent = Type.Object(
       Type.String({ description: 'The Request-Id of the request that caused it.' }),
     ),
     schemaversion: Type.Optional(Type.Integer()),
+    traceparent: Type.Optional(
+      Type.String({
+        description:
+          'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
+      }),
+    ),
     metadata: Type.Optional(
       Type.String({ description: 'All of its metadata: the canonical JSON (RFC 8785) that is hashed.' }),
     ),
@@ -42,7 +48,7 @@ export type CloudEvent = Static<typeof CloudEvent>;
 
 export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
-  const { occurredAt, $correlationId, schemaVersion } = metadataOf(event);
+  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
   const time = parseRfc3339(occurredAt) === undefined ? undefined : String(occurredAt);
   return {
     specversion: '1.0',
@@ -56,6 +62,7 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
     revision: String(revision),
     ...(typeof $correlationId === 'string' && $correlationId !== '' && { correlationid: $correlationId }),
     ...(isInt32(schemaVersion) && { schemaversion: schemaVersion }),
+    ...(typeof traceparent === 'string' && traceparent !== '' && { traceparent }),
     ...hashed(event),
   };
 }

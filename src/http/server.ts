@@ -121,7 +121,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
   if (corsOrigins.length > 0) {
     const options = {
       origin: [...corsOrigins],
-      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position'],
+      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
       exposedHeaders: EXPOSED_HEADERS,
       strictPreflight: false,
       maxAge: CORS_MAX_AGE_S,
