@@ -8,13 +8,16 @@ import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
+import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
+import type { TokenRefusal } from '../metrics/metrics.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { LogKey } from '../transparency/logKey.ts';
 import { authenticate } from './auth.ts';
-import { errorTable } from './errorTable.ts';
+import { errorTable, tokenRefusal } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
+import { ListsInFlight } from './listsInFlight.ts';
 import { openapi } from './openapi.ts';
 import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
@@ -34,22 +37,44 @@ export type Dependencies = {
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;
+  /** For metrics: what happens, the lists in flight, and the open event streams. */
+  observer?: ApiObserver | undefined;
+  listsInFlight?: ListsInFlight;
+  eventStreams?: Set<object>;
+};
+
+/** Gets what happens in the API. It must not throw. */
+export type ApiObserver = {
+  onRequest(request: ClosedRequest): void;
+  onTokenRefused(reason: TokenRefusal): void;
 };
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, transparency, verifyToken, corsOrigins, source, logger, now } = deps;
+  const { store, followers, transparency, verifyToken, corsOrigins, source, logger, now, observer } = deps;
+  const { listsInFlight = new ListsInFlight(), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
-  const app = await httpServer({ logger, corsOrigins, errorTable });
+  const app = await httpServer({
+    logger,
+    corsOrigins,
+    errorTable,
+    onClosed: observer && ((request) => observer.onRequest(request)),
+    onError: observer && ((error) => observeRefusal(observer, error)),
+  });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
-    await secured.register(plantRoutes, deps);
-    await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now });
+    await secured.register(plantRoutes, { ...deps, listsInFlight });
+    await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now, eventStreams });
     if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });
   });
   return app;
+}
+
+function observeRefusal(observer: ApiObserver, error: unknown): void {
+  const reason = tokenRefusal(error);
+  if (reason !== undefined) observer.onTokenRefused(reason);
 }

@@ -34,12 +34,19 @@ const QUERY_ERRORS = {
   },
 };
 
-type Dependencies = { log: EventLog; tree: LogTree | undefined; source: string; now: () => Date };
+type Dependencies = {
+  log: EventLog;
+  tree: LogTree | undefined;
+  source: string;
+  now: () => Date;
+  /** Has each event stream while it is open. */
+  eventStreams: Set<object>;
+};
 
 /** The events of the whole log, for auditors. */
 export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   app,
-  { log, tree, source, now },
+  { log, tree, source, now, eventStreams },
 ) => {
   const closing = new AbortController();
   const treeEnd = tree && new TreeEnd({ tree, log });
@@ -101,9 +108,11 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const end = head?.position;
       const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
       const disconnect = (): void => {
+        eventStreams.delete(reply);
         disconnected.abort();
         void batches.return(undefined);
       };
+      if (live) eventStreams.add(reply);
       reply.raw.once('close', disconnect);
       if (reply.raw.closed) disconnect(); // the client disconnected while the token was verified
       // Searching is not stalling.

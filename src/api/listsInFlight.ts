@@ -26,7 +26,13 @@ type Exchange = {
 /** Counts the lists of each user that are in flight. */
 export class ListsInFlight {
   readonly #lists = new Map<string, number>();
+  #total = 0;
   readonly #ofConnection = new WeakMap<Socket, Set<Release>>();
+
+  /** The lists of all users. */
+  get total(): number {
+    return this.#total;
+  }
 
   /** Counts a list until its response, or its connection, is closed. @throws TooManyLists */
   add(user: string, { request: { socket }, response }: Exchange): void {
@@ -34,6 +40,7 @@ export class ListsInFlight {
     const lists = this.#lists.get(user) ?? 0;
     if (lists >= MAX_LISTS_IN_FLIGHT) throw new TooManyLists();
     this.#lists.set(user, lists + 1);
+    this.#total++;
     const inFlight = this.#releasesOf(socket);
     const release: Release = () => {
       if (inFlight.delete(release)) this.#remove(user);
@@ -57,6 +64,7 @@ export class ListsInFlight {
   }
 
   #remove(user: string): void {
+    this.#total--;
     const lists = this.#lists.get(user) ?? 0;
     if (lists > 1) this.#lists.set(user, lists - 1);
     else this.#lists.delete(user);

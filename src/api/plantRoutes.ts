@@ -13,7 +13,7 @@ import { errorResponses, jsonResponse } from '../http/openapi.ts';
 import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
-import { ListsInFlight } from './listsInFlight.ts';
+import type { ListsInFlight } from './listsInFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -73,13 +73,13 @@ type Dependencies = {
   readYourWrites: ReadYourWrites;
   now: () => Date;
   newEventId: (now: Date) => string;
+  listsInFlight: ListsInFlight;
 };
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId } = deps;
+  const { store, readYourWrites, now, newEventId, listsInFlight } = deps;
   const { plantsByUser } = deps.views;
-  const listsInFlight = new ListsInFlight();
 
   app.post(
     '/plants',

@@ -1,18 +1,43 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { traceparentOf } from './traceparent.ts';
 
-/** Logs one line per request, when its response is sent or its client has disconnected. */
-export function logWhenClosed(request: FastifyRequest, reply: FastifyReply): void {
-  reply.raw.once('close', () => logRequest(request, reply));
+/**
+ * A request whose response is sent, or whose client has disconnected. `route` is the pattern of its path, undefined if
+ * it has no route; `status` is undefined if no response was begun.
+ */
+export type ClosedRequest = {
+  method: string;
+  route: string | undefined;
+  status: number | undefined;
+  seconds: number;
+};
+
+/** Logs one line per request, when its response is sent or its client has disconnected; then calls `onClosed`. */
+export function logWhenClosed(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  onClosed?: (request: ClosedRequest) => void,
+): void {
+  reply.raw.once('close', () => {
+    const status = reply.raw.headersSent ? reply.statusCode : undefined;
+    logRequest(request, reply, status);
+    const { method, is404, routeOptions } = request;
+    onClosed?.({
+      method,
+      route: is404 ? undefined : routeOptions.url,
+      status,
+      seconds: reply.elapsedTime / 1_000,
+    });
+  });
 }
 
 /** Without the query: clients put tokens into it. */
 function logRequest(
   { user, method, url, headers, log }: FastifyRequest,
-  { statusCode, elapsedTime, raw }: FastifyReply,
+  { elapsedTime, raw }: FastifyReply,
+  status: number | undefined,
 ): void {
   const ms = Math.round(elapsedTime * 100) / 100;
-  const status = raw.headersSent ? statusCode : undefined;
   const disconnected = raw.writableFinished ? undefined : true;
   const traceparent = traceparentOf(headers);
   log.info(
