@@ -20,10 +20,10 @@ describe('Dockerfile', () => {
 describe('docker-compose.yml', () => {
   test('has only valid settings of the services', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
-      ([, name = '']) => !name.startsWith('EVENTSTORE_'),
+      ([, name = '']) => !/^(EVENTSTORE|GF)_/.test(name),
     );
     expect(new Set(given.map(([, name]) => name))).toEqual(
-      new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']),
+      new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE', 'METRICS_HOST', 'METRICS_PORT']),
     );
     for (const [, name = '', value = ''] of given) {
       expect(SETTINGS).toContain(name);
@@ -33,7 +33,7 @@ describe('docker-compose.yml', () => {
 
   test('publishes ports on the loopback interface only', () => {
     const ports = [...COMPOSE.matchAll(/^ +ports: (.*)$/gm)].map(([, list]) => list as string);
-    expect(ports).toHaveLength(3);
+    expect(ports).toHaveLength(5);
     for (const list of ports) expect(list).toMatch(/^\['127\.0\.0\.1:\d+:\d+'\]/);
   });
 });
