@@ -304,6 +304,14 @@ describe('the port of the metrics', () => {
   });
 });
 
+test('docs/operations.md lists exactly the alerts', () => {
+  const named = (file: string, pattern: RegExp) =>
+    [...readFileSync(join(ROOT, file), 'utf8').matchAll(pattern)].map(([, name]) => name);
+  const alerts = named('observe/alerts.yml', /- alert: (\w+)/g);
+  expect(alerts.length).toBeGreaterThan(0);
+  expect(named('docs/operations.md', /^\| `(PlantStore\w+)` \|/gm)).toEqual(alerts);
+});
+
 test('docs/operations.md lists exactly the metrics of the service, with their types', async () => {
   const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: await dirWith(1) });
   await as('alice').list();
