@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig, SETTINGS } from '../src/config.ts';
@@ -29,6 +29,19 @@ describe('docker-compose.yml', () => {
       expect(SETTINGS).toContain(name);
       expect(() => readConfig({ [name]: value })).not.toThrow();
     }
+  });
+
+  test('lets Prometheus read the metrics where the services have them', () => {
+    const [, port] = /METRICS_PORT: (\d+)/.exec(COMPOSE) ?? [];
+    expect(textOf('observe/prometheus.yml')).toContain(`port: ${port}\n`);
+    const [, names = ''] = /names: \[(.*)\]/.exec(textOf('observe/prometheus.yml')) ?? [];
+    for (const name of names.split(', ')) expect(COMPOSE).toMatch(RegExp(`^  ${name}:`, 'm'));
+  });
+
+  test('mounts files that exist', () => {
+    const mounted = [...COMPOSE.matchAll(/\.\/(observe[^:]*):/g)].map(([, path = '']) => path);
+    expect(mounted).toContain('observe/grafana/dashboard.json');
+    for (const path of mounted) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true]);
   });
 
   test('publishes ports on the loopback interface only', () => {

@@ -21,10 +21,9 @@ export function logWhenClosed(
   reply.raw.once('close', () => {
     const status = reply.raw.headersSent ? reply.statusCode : undefined;
     logRequest(request, reply, status);
-    const { method, is404, routeOptions } = request;
     onClosed?.({
-      method,
-      route: is404 ? undefined : routeOptions.url,
+      method: request.method,
+      route: request.is404 ? undefined : request.routeOptions.url,
       status,
       seconds: reply.elapsedTime / 1_000,
     });
