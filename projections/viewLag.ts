@@ -7,7 +7,7 @@ import { parseRfc3339 } from '../src/time/rfc3339.ts';
  */
 export type Lag = { events: number; seconds: number | undefined };
 
-const PAGE_SIZE = 500;
+const PAGE_SIZE = 100;
 
 /** Measures how far one view is behind its log. */
 export class ViewLag {
