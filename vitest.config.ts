@@ -33,7 +33,7 @@ const INTEGRATION = [
   'test/eventStore/eventStoreDb/*.test.ts',
   'test/tokens/identityProvider.test.ts',
 ];
-const OTHERS = ['test/e2e/**', 'test/faults/**', 'test/heavy/**', 'test/soak/**', 'test/containers/**'];
+const OTHERS = ['e2e', 'browser', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
 const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
@@ -51,6 +51,7 @@ export default defineConfig({
       test('unit', ['test/**/*.test.ts'], { exclude: [...INTEGRATION, ...OTHERS] }),
       test('integration', INTEGRATION),
       test('e2e', ['test/e2e/*.test.ts']),
+      test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
       test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE, globalSetup: 'test/containers/server.ts' }),

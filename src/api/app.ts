@@ -8,11 +8,13 @@ import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
+import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { LogKey } from '../transparency/logKey.ts';
+import { apiReference } from './apiReference.ts';
 import { authenticate } from './auth.ts';
 import { errorTable, tokenRefusal } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
@@ -32,6 +34,10 @@ export type Dependencies = {
   transparency?: { tree: LogTree; logKey: LogKey } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
+  /** Whether there are pages for browsers. */
+  pages: boolean;
+  /** How many requests a user may send; without it, any number. */
+  rateLimit?: RateLimit | undefined;
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   logger: FastifyBaseLogger;
@@ -51,7 +57,19 @@ export type ApiObserver = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, transparency, verifyToken, corsOrigins, source, logger, now, observer } = deps;
+  const {
+    store,
+    followers,
+    transparency,
+    verifyToken,
+    corsOrigins,
+    pages,
+    rateLimit,
+    source,
+    logger,
+    now,
+    observer,
+  } = deps;
   const { listsInFlight = new ListsInFlight(), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
   const app = await httpServer({
@@ -65,8 +83,10 @@ export async function buildApp(deps: Dependencies) {
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+  if (pages) await app.register(apiReference);
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
+    if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, { ...deps, listsInFlight });
     await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now, eventStreams });
     if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });

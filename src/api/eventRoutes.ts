@@ -1,22 +1,24 @@
 import { Readable } from 'node:stream';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
-import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
+import { parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
-import { errorResponses, response } from '../http/openapi.ts';
+import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
+import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
+import { EVENT_EXAMPLE } from './examples.ts';
 import { formatLogPosition } from './logPosition.ts';
-import { ERROR_DESCRIPTIONS } from './openapi.ts';
+import { errorsOf, invalidQuery } from './openapi.ts';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';
@@ -26,13 +28,22 @@ const HEARTBEAT_INTERVAL_MS = 15_000;
 /** The longest time for a timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-const QUERY_ERRORS = {
-  ...ERROR_DESCRIPTIONS,
-  400: {
-    description:
-      'The query is invalid, since is later than until, or the log has no event of the user (40004); or after or Last-Event-ID is not the position of an event (40005).',
-  },
-};
+/** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
+const Lines = Type.String({
+  contentMediaType: NDJSON,
+  contentSchema: CloudEvent,
+  description: 'Each line is a CloudEvent.',
+});
+const Messages = Type.String({ description: 'The data of each message is a CloudEvent.' });
+const EXAMPLE_DATA = JSON.stringify(EVENT_EXAMPLE);
+
+const ERRORS = errorsOf(
+  [403, 406],
+  invalidQuery(
+    'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
+    'since must not be later than until.',
+  ),
+);
 
 type Dependencies = {
   log: EventLog;
@@ -59,8 +70,11 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       onRequest: requireAuditScope,
       schema: {
         operationId: 'replayEvents',
+        tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
-        querystring: EventQuery,
+        description:
+          'An event stream ends after limit events; without limit, when the client disconnects or its token expires.',
+        querystring: OrderedEventQuery,
         headers: Type.Object({
           'Last-Event-ID': Type.Optional(
             Type.String({ description: 'For event streams, instead of after: the last event received.' }),
@@ -68,31 +82,44 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         }),
         response: {
           200: response(
-            'The events in log order, one per line, or each as a message whose id is its position.',
-            { [NDJSON]: CloudEvent, [EVENT_STREAM]: Type.String() },
+            'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
+            {
+              [NDJSON]: { schema: Lines, example: `${EXAMPLE_DATA}\n` },
+              [EVENT_STREAM]: {
+                schema: Messages,
+                example: `id: ${EVENT_EXAMPLE.position}\ndata: ${EXAMPLE_DATA}\n\n`,
+              },
+            },
             {
               'Log-Position': Type.String({
                 description: 'For NDJSON: the position of the last event of the log when it was read.',
               }),
               Checkpoint: Type.String({
                 description:
-                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind.',
+                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind, and with order=descending.',
+              }),
+              Link: Type.String({
+                description:
+                  'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
               }),
               'X-Accel-Buffering': Type.String({
                 description: 'For event streams: no, so that proxies do not buffer them.',
               }),
             },
           ),
-          ...errorResponses(QUERY_ERRORS, {}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
+          ...ERRORS,
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
     },
     async (request, reply) => {
       const { query, headers, method, raw } = request;
-      const type = request.accepts().type([NDJSON, EVENT_STREAM]);
+      const descending = isDescending(query);
+      const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
+      const type = request.accepts().type(types);
       if (type === false)
-        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${NDJSON} and ${EVENT_STREAM}.`);
+        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${types.join(' and ')}.`);
+      if (descending) return sendNewest(query, reply);
       const live = type === EVENT_STREAM;
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
@@ -132,6 +159,18 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       return reply.send(Readable.from(body, { highWaterMark: 1 }));
     },
   );
+
+  /** A page is read before it is sent, so an error has its status. A client that disconnects ends the reading. */
+  async function sendNewest(query: OrderedEventQuery, reply: FastifyReply): Promise<unknown> {
+    const disconnected = new AbortController();
+    reply.raw.once('close', () => disconnected.abort());
+    if (reply.raw.closed) disconnected.abort();
+    const page = await newestEvents(log, query, { toJson, signal: disconnected.signal });
+    return reply
+      .type(NDJSON)
+      .headers(page?.headers ?? {})
+      .send(page?.body ?? '');
+  }
 
   /** The tree over every event that the log has now; undefined if it is off, or behind. */
   async function currentHead(): Promise<LogTree['current'] | undefined> {
