@@ -4,7 +4,7 @@ import type { Follower } from '../projections/follow.ts';
 import type { LogTree } from '../projections/merkleTree/logTree.ts';
 import { ViewLag } from '../projections/viewLag.ts';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
-import type { ListsInFlight } from './api/listsInFlight.ts';
+import type { InFlight } from './api/inFlight.ts';
 import { logFile } from './disk/dataDir.ts';
 import type { EventStore, Position } from './eventStore/eventStore.ts';
 import type { Measurements, ViewMeasurements } from './metrics/metrics.ts';
@@ -16,7 +16,7 @@ type Sources = {
   followers: readonly Follower[];
   tree: LogTree | undefined;
   eventStreams: ReadonlySet<object>;
-  listsInFlight: ListsInFlight;
+  listsInFlight: InFlight;
   now: () => Date;
 };
 

@@ -6,7 +6,7 @@ import { LogTree } from '../projections/merkleTree/logTree.ts';
 import { ReadYourWrites } from '../projections/readYourWrites.ts';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
 import { buildApp } from './api/app.ts';
-import { ListsInFlight } from './api/listsInFlight.ts';
+import { InFlight } from './api/inFlight.ts';
 import type { Config } from './config.ts';
 import { lockDataDir } from './disk/dataDir.ts';
 import { loadOrCreateKey } from './disk/keyFile.ts';
@@ -87,7 +87,7 @@ export async function startService(
     if (tree) resources.defer(() => tree.close());
 
     const eventStreams = new Set<object>();
-    const listsInFlight = new ListsInFlight();
+    const listsInFlight = new InFlight('lists');
     const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
     const metricsUrl =
       metrics &&

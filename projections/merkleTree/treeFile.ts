@@ -154,8 +154,8 @@ export function openTree(file: string) {
     levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
     positions: db.prepare('SELECT starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number'),
     before: db.prepare(`
-      SELECT number, starts_after AS startsAfter FROM tiles WHERE level = 0 AND starts_after < ?
-      ORDER BY starts_after DESC LIMIT 1`),
+      SELECT number, starts_after AS startsAfter FROM tiles INDEXED BY tiles_by_position
+      WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1`),
   }));
 }
 

@@ -19,7 +19,7 @@ import { authenticate } from './auth.ts';
 import { errorTable, tokenRefusal } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
-import { ListsInFlight } from './listsInFlight.ts';
+import { InFlight } from './inFlight.ts';
 import { openapi } from './openapi.ts';
 import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
@@ -45,7 +45,7 @@ export type Dependencies = {
   newEventId: (now: Date) => string;
   /** For metrics: what happens, the lists in flight, and the open event streams. */
   observer?: ApiObserver | undefined;
-  listsInFlight?: ListsInFlight;
+  listsInFlight?: InFlight;
   eventStreams?: Set<object>;
 };
 
@@ -70,7 +70,7 @@ export async function buildApp(deps: Dependencies) {
     now,
     observer,
   } = deps;
-  const { listsInFlight = new ListsInFlight(), eventStreams = new Set() } = deps;
+  const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
   const app = await httpServer({
     logger,

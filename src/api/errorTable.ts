@@ -10,7 +10,7 @@ import { RateLimitExceeded } from '../http/rateLimit.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { ExpiredToken, IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
-import { TooManyLists } from './listsInFlight.ts';
+import { TooManyInFlight } from './inFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
 export const API_ERRORS = {
@@ -20,7 +20,7 @@ export const API_ERRORS = {
   invalidToken: 40102,
   insufficientScope: 40301,
   unknownPlant: 40402,
-  tooManyLists: 42901,
+  tooManyInFlight: 42901,
   rateLimitExceeded: 42902,
   storeUnavailable: 50301,
   viewBehind: 50302,
@@ -55,7 +55,8 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   }
   if (error instanceof UnknownPlant)
     return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
-  if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
+  if (error instanceof TooManyInFlight)
+    return errorResponse(API_ERRORS.tooManyInFlight, error.message, RETRY);
   if (error instanceof RateLimitExceeded) {
     const headers = { 'retry-after': String(error.retryAfterS) };
     return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
