@@ -174,9 +174,10 @@ export class Follower {
     const mismatch = await this.#mismatch(current);
     if (mismatch === undefined) return;
     const reason = eventId === '' ? view.replaced : mismatch;
+    const copy = eventId === '' ? undefined : view.keepCopy?.();
     if (reason) {
       this.rebuilds++;
-      logger.warn({ view: view.name, reason }, 'rebuilding view');
+      logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
     }
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };

@@ -60,7 +60,7 @@ const Settings = Type.Object(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
     DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
-    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'off', description: 'on or off' }),
+    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     METRICS_HOST: Type.String({
       default: '127.0.0.1',
       pattern: '^\\S+$',

@@ -21,6 +21,7 @@ import {
   tokenVerifier,
   type VerifyToken,
 } from './tokens/tokenVerifier.ts';
+import { CheckpointSigner } from './transparency/checkpointSigner.ts';
 import { loadLogKey } from './transparency/logKey.ts';
 
 export type Service = {
@@ -85,6 +86,13 @@ export async function startService(
         })
       : undefined;
     if (tree) resources.defer(() => tree.close());
+    const signer = new CheckpointSigner(logKey, config.dataDir);
+    const histories = signer.earlierHistories();
+    if (tree && histories.length > 0)
+      logger.warn(
+        { file: signer.file, histories },
+        'the log has another key or origin; its checkpoints start again',
+      );
 
     const eventStreams = new Set<object>();
     const listsInFlight = new InFlight('lists');
@@ -99,7 +107,7 @@ export async function startService(
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      transparency: tree && { tree, logKey },
+      transparency: tree && { tree, signer },
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,

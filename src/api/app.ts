@@ -13,9 +13,10 @@ import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
-import type { LogKey } from '../transparency/logKey.ts';
+import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
 import { authenticate } from './auth.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { errorTable, tokenRefusal } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
@@ -30,8 +31,8 @@ export type Dependencies = {
   readYourWrites: ReadYourWrites;
   /** Of every view: /health/ready depends on all of them. */
   followers: readonly Follower[];
-  /** The Merkle tree of the log, and the key that signs it; without them there are no routes for it. */
-  transparency?: { tree: LogTree; logKey: LogKey } | undefined;
+  /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
+  transparency?: { tree: LogTree; signer: CheckpointSigner } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
   /** Whether there are pages for browsers. */
@@ -72,6 +73,7 @@ export async function buildApp(deps: Dependencies) {
   } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
+  const checkpoints = transparency && new Checkpoints({ ...transparency, log, logger, now });
   const app = await httpServer({
     logger,
     corsOrigins,
@@ -88,8 +90,10 @@ export async function buildApp(deps: Dependencies) {
     await authenticate(secured, verifyToken);
     if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, { ...deps, listsInFlight });
-    await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now, eventStreams });
-    if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });
+    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams });
+    if (!transparency || !checkpoints) return;
+    const { tree, signer } = transparency;
+    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey });
   });
   return app;
 }

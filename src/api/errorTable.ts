@@ -10,6 +10,7 @@ import { RateLimitExceeded } from '../http/rateLimit.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { ExpiredToken, IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
+import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
 import { TooManyInFlight } from './inFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
@@ -25,6 +26,7 @@ export const API_ERRORS = {
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
+  notSigned: 50304,
 } as const;
 
 /** The token is valid, but its scope does not allow this (RFC 6750 section 3.1). */
@@ -73,6 +75,18 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const message = 'The identity provider is unavailable, so the token cannot be verified; retry.';
     return errorResponse(API_ERRORS.identityProviderUnavailable, message, RETRY);
   }
+  if (error instanceof LogContradictsCheckpoint)
+    return errorResponse(
+      API_ERRORS.notSigned,
+      'The log contradicts a checkpoint that it has signed, so nothing is signed. The operators have been informed.',
+      RETRY,
+    );
+  if (error instanceof CheckpointFileUnusable)
+    return errorResponse(
+      API_ERRORS.notSigned,
+      'The checkpoint cannot be saved, so it is not signed; retry.',
+      RETRY,
+    );
   switch ((error as { code?: string }).code) {
     case 'FST_BEARER_AUTH_MISSING_AUTHORIZATION_HEADER':
     case 'FST_BEARER_AUTH_INVALID_AUTHORIZATION_HEADER':

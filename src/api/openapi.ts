@@ -62,7 +62,7 @@ const ERRORS = {
   500: { description: 'Internal server error.', example: example(50001, 'Internal server error.') },
   503: {
     description:
-      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable; retry.',
+      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable, or nothing is signed (50304); retry.',
     example: example(
       50301,
       'The event store is unavailable. The request may have been stored, and can be repeated safely.',

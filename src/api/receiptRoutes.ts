@@ -65,7 +65,7 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
       if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
       await turns.next();
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
-      const proof = { extra: entry, index, path, checkpoint: deps.checkpoints.of(head) };
+      const proof = { extra: entry, index, path, checkpoint: await deps.checkpoints.of(head) };
       return reply
         .type('text/plain; charset=utf-8')
         .header('content-disposition', `attachment; filename="plant-${query.id}.tlog-proof"`)
