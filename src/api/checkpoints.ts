@@ -1,6 +1,6 @@
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import { signCheckpoint } from '../transparency/checkpoint.ts';
 import type { LogKey } from '../transparency/logKey.ts';
+import { signCheckpoint } from '../transparency/signCheckpoint.ts';
 
 /** How long a checkpoint is the latest one, in milliseconds. */
 const CACHE_MS = 1_000;

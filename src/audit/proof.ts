@@ -2,10 +2,10 @@ import { type EventLog, type RecordedEvent, START } from '../eventStore/eventSto
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
 import { plantStream } from '../plants/stream.ts';
-import { signCheckpoint } from '../transparency/checkpoint.ts';
 import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
 import type { InclusionProof } from '../transparency/inclusionProof.ts';
 import type { LogKey } from '../transparency/logKey.ts';
+import { signCheckpoint } from '../transparency/signCheckpoint.ts';
 import { leafText } from './leaf.ts';
 import { replay } from './replay.ts';
 import type { Root } from './verify.ts';

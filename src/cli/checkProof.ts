@@ -20,22 +20,32 @@ export async function checkProofCommand({ key, expect }: Options, context: Conte
   const { input, output, signal } = context;
   const verifierKey = parseVerifierKey(key);
   const expected =
-    expect === undefined ? undefined : openCheckpoint(readCheckpointFile(expect, '--expect'), verifierKey);
+    expect === undefined
+      ? undefined
+      : await openCheckpoint(readCheckpointFile(expect, '--expect'), verifierKey);
   const proof = await readText(addAbortSignal(signal, input));
   const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
-  await write(output, `${printable(check(proof, verifierKey, expected))}\n`);
+  await write(output, `${printable(await check(proof, verifierKey, expected))}\n`);
 }
 
-function checkInclusion(proof: string, key: VerifierKey, expected: SignedCheckpoint | undefined): string {
-  const { index, entry, checkpoint } = openInclusionProof(proof, key);
+async function checkInclusion(
+  proof: string,
+  key: VerifierKey,
+  expected: SignedCheckpoint | undefined,
+): Promise<string> {
+  const { index, entry, checkpoint } = await openInclusionProof(proof, key);
   if (expected && head(expected) !== head(checkpoint))
     throw new NotVerified(`the proof is for ${head(checkpoint)}, not for the expected ${head(expected)}`);
   return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head(checkpoint)}`;
 }
 
-function checkConsistency(proof: string, key: VerifierKey, expected: SignedCheckpoint | undefined): string {
+async function checkConsistency(
+  proof: string,
+  key: VerifierKey,
+  expected: SignedCheckpoint | undefined,
+): Promise<string> {
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
-  const later = openConsistencyProof(proof, expected, key);
+  const later = await openConsistencyProof(proof, expected, key);
   return `the log ${expected.origin} ${head(expected)} is the beginning of ${head(later)}`;
 }
 

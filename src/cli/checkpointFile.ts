@@ -22,7 +22,11 @@ export function readCheckpointFile(file: string, option: string): string {
  * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
  * @throws Error, NotVerified
  */
-export function parseExpectedRoot(text: string, config: Config, print: (line: string) => void): Root {
+export async function parseExpectedRoot(
+  text: string,
+  config: Config,
+  print: (line: string) => void,
+): Promise<Root> {
   const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
   if (size !== undefined) return { size: Number(size), root };
   if (!existsSync(text))

@@ -68,7 +68,7 @@ async function checkOnce(
     const { bytes, checkpoint, added } = await checkLog({
       client,
       key,
-      earlier: readState(file, key),
+      earlier: await readState(file, key),
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
       onProblem: (problem) => {
@@ -103,10 +103,10 @@ function keepEvidence(file: string, { checkpoint }: Alarm): string {
 const contradictionOf = (file: string): string => `${file}.contradiction`;
 
 /** The last checkpoint; undefined before the first. @throws Error if the file has something else */
-function readState(file: string, key: VerifierKey): SignedCheckpoint | undefined {
+async function readState(file: string, key: VerifierKey): Promise<SignedCheckpoint | undefined> {
   if (!existsSync(file)) return undefined;
   try {
-    return openCheckpoint(readCheckpointFile(file, '--state'), key);
+    return await openCheckpoint(readCheckpointFile(file, '--state'), key);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     throw new Error(`the file of --state is not a checkpoint of this log: ${error.message}`, {

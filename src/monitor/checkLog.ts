@@ -74,15 +74,15 @@ type Fetched = { bytes: Buffer; checkpoint: SignedCheckpoint };
 
 async function fetchLatest({ client, key, sleep }: Options, size: number): Promise<Fetched> {
   for (let retries = 0; ; retries++) {
-    const fetched = openFetched(await client.checkpoint(), key);
+    const fetched = await openFetched(await client.checkpoint(), key);
     if (fetched.checkpoint.size >= size || retries === RETRIES) return fetched;
     await sleep(RETRY_INTERVAL_MS);
   }
 }
 
-function openFetched(bytes: Buffer, key: VerifierKey): Fetched {
+async function openFetched(bytes: Buffer, key: VerifierKey): Promise<Fetched> {
   try {
-    return { bytes, checkpoint: openCheckpoint(decodeUtf8(bytes), key) };
+    return { bytes, checkpoint: await openCheckpoint(decodeUtf8(bytes), key) };
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     throw new Alarm(`false checkpoint: ${error.message}`, bytes);

@@ -2,7 +2,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
-import { formatVerifierKey, verifierKeyOf } from '../../src/transparency/signedNote.ts';
+import { verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
+import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
@@ -32,7 +33,7 @@ describe('npm run monitor', () => {
     expect(http.requests).toEqual(['/checkpoint']);
     http.serve(new FakeLog(entries(301)));
     expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
-    expect(openCheckpoint(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({ size: 301 });
+    expect(await openCheckpoint(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({ size: 301 });
     expect(readdirSync(join(state, '..'))).toEqual(['checkpoint']);
   });
 

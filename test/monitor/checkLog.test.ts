@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Alarm, checkLog } from '../../src/monitor/checkLog.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import { signCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
+import type { TreeHead } from '../../src/transparency/checkpoint.ts';
+import { signCheckpoint } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
