@@ -9,6 +9,7 @@ import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
 import { httpServer } from '../http/server.ts';
+import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { LogKey } from '../transparency/logKey.ts';
 import { authenticate } from './auth.ts';
@@ -45,6 +46,7 @@ export async function buildApp(deps: Dependencies) {
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+  await app.register(auditPage);
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     await secured.register(plantRoutes, deps);

@@ -1,0 +1,43 @@
+/** The service refused a request; the message is its own. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+type Options = { accept?: string; headers?: Record<string, string>; signal?: AbortSignal | undefined };
+
+/** The HTTP API with the token of the auditor, which is nowhere but here. */
+export class Api {
+  readonly #token: string;
+  readonly #onUnauthorized: (message: string) => void;
+
+  constructor(token: string, onUnauthorized: (message: string) => void) {
+    this.#token = token;
+    this.#onUnauthorized = onUnauthorized;
+  }
+
+  /** GETs a path, such as events?limit=1. @throws ApiError; TypeError if the service is unavailable */
+  async get(path: string, { accept = '*/*', headers = {}, signal }: Options = {}): Promise<Response> {
+    const response = await fetch(path, {
+      headers: { ...headers, accept, authorization: `Bearer ${this.#token}` },
+      redirect: 'error',
+      ...(signal && { signal }),
+    });
+    if (response.ok) return response;
+    const { message = response.statusText } = await response.json().catch(() => ({}));
+    if (response.status === 401) this.#onUnauthorized(message);
+    throw new ApiError(response.status, message);
+  }
+}
+
+/** What to show for an error. */
+export function messageOf(error: unknown): string {
+  if (error instanceof ApiError) return error.message;
+  return error instanceof TypeError
+    ? 'The service cannot be reached.'
+    : String((error as Error).message ?? error);
+}

@@ -1,0 +1,79 @@
+import { find, make, moveByArrows } from './dom.ts';
+import { counted, utc } from './text.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** What a bar may stand for. */
+const STEPS = [
+  1,
+  10,
+  100,
+  ...[1, 5, 15, 30].map((seconds) => seconds * SECOND_MS),
+  ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 3, 6, 12].map((hours) => hours * HOUR_MS),
+  ...[1, 7, 30, 90, 365, 3_650, 36_500, 365_000].map((days) => days * DAY_MS),
+];
+const MAX_BARS = 60;
+const MIN_BARS = 30;
+
+export type TimeRange = { from: number; to: number };
+
+/** The bars of times: how many are in each of the ranges of one length; none without times. */
+export function barsOf(times: readonly number[]): (TimeRange & { count: number })[] {
+  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const time of times) [first, last] = [Math.min(first, time), Math.max(last, time)];
+  if (first > last) return [];
+  const barsFor = (step: number): number => Math.floor(last / step) - Math.floor(first / step) + 1;
+  const step =
+    STEPS.find((one) => one >= SECOND_MS / 1_000 && barsFor(one) <= MAX_BARS) ?? (STEPS.at(-1) as number);
+  const bars = Math.max(barsFor(step), MIN_BARS);
+  const start = (Math.floor(last / step) - bars + 1) * step;
+  const counts = new Array<number>(bars).fill(0);
+  for (const time of times) {
+    const bar = Math.floor((time - start) / step);
+    counts[bar] = (counts[bar] ?? 0) + 1;
+  }
+  return counts.map((count, i) => ({ from: start + i * step, to: start + (i + 1) * step - 1, count }));
+}
+
+/** Bars of events over time; one that is clicked is selected. */
+export class Histogram {
+  readonly #figure: HTMLElement;
+  readonly #onSelect: (range: TimeRange) => void;
+
+  constructor(figure: HTMLElement, onSelect: (range: TimeRange) => void) {
+    this.#figure = figure;
+    this.#onSelect = onSelect;
+    moveByArrows(find(figure, '.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
+  }
+
+  show(times: readonly number[]): void {
+    const bars = barsOf(times);
+    const most = Math.max(...bars.map(({ count }) => count));
+    const container = find(this.#figure, '.bars');
+    this.#figure.hidden = bars.length === 0;
+    const focused = [...container.children].indexOf(document.activeElement as Element);
+    container.replaceChildren(...bars.map((bar) => this.#bar(bar, most)));
+    const buttons = container.querySelectorAll('button');
+    for (const button of buttons) button.tabIndex = -1;
+    const last = buttons[buttons.length - 1];
+    if (last) last.tabIndex = 0;
+    if (focused !== -1) (container.children[focused] as HTMLElement).focus();
+    const [from, to] = this.#figure.querySelectorAll('.axis span');
+    from?.replaceChildren(utc(bars[0]?.from ?? Number.NaN).slice(0, 19));
+    to?.replaceChildren(utc(bars.at(-1)?.to ?? Number.NaN).slice(0, 19));
+  }
+
+  #bar({ from, to, count }: TimeRange & { count: number }, most: number): HTMLElement {
+    if (count === 0) return make('span');
+    const bar = make('button', '', make('i'));
+    bar.type = 'button';
+    bar.title = `${counted(count, 'event')} from ${utc(from)} to ${utc(to)}`;
+    bar.setAttribute('aria-label', bar.title);
+    find(bar, 'i').style.height = `${Math.max(4, (100 * count) / most)}%`;
+    bar.addEventListener('click', () => this.#onSelect({ from, to }));
+    return bar;
+  }
+}
