@@ -45,6 +45,12 @@ const Settings = Type.Object(
         description: 'origins such as https://app.example, separated by commas',
       }),
     ),
+    RATE_LIMIT: Type.Optional(
+      Type.String({
+        pattern: '^[1-9]\\d{0,5}/(s|min)$',
+        description: 'a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min',
+      }),
+    ),
     EVENT_SOURCE: Type.String({
       default: 'urn:plant-store',
       format: 'uri',
@@ -53,6 +59,7 @@ const Settings = Type.Object(
     SKIP_EVENTS: Type.Optional(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
+    DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'off', description: 'on or off' }),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
@@ -77,6 +84,10 @@ export type Config = Readonly<{
   issuer?: string;
   audience?: string;
   corsOrigins: readonly string[];
+  /** Whether there are pages for browsers. */
+  pages: boolean;
+  /** How many requests a user may send; without it, any number. */
+  rateLimit?: { maxRequests: number; windowMs: number };
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   /** The key that signs checkpoints of the log. */
@@ -128,6 +139,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    pages: settings.DOCS === 'on',
+    ...(settings.RATE_LIMIT === undefined ? {} : { rateLimit: parseRateLimit(settings.RATE_LIMIT) }),
     source: settings.EVENT_SOURCE,
     logKeyFile,
     logOrigin,
@@ -135,6 +148,12 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     merkleTree: settings.MERKLE_TREE === 'on',
     logLevel: settings.LOG_LEVEL,
   });
+}
+
+/** Parses a valid RATE_LIMIT. */
+function parseRateLimit(text: string): NonNullable<Config['rateLimit']> {
+  const [maxRequests, unit] = text.split('/');
+  return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
 }
 
 /** The origin of a log without LOG_ORIGIN, as https://c2sp.org/tlog-tiles advises: a URL without its scheme. */

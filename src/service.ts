@@ -87,6 +87,8 @@ export async function startService(
       transparency: tree && { tree, logKey },
       verifyToken,
       corsOrigins: config.corsOrigins,
+      pages: config.pages,
+      rateLimit: config.rateLimit,
       source: config.source,
       logger,
       now,

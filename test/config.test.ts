@@ -29,6 +29,7 @@ test('the defaults are ./data and the loopback interface', () => {
     dataDir: './data',
     keyFile: './data/key.json',
     corsOrigins: [],
+    pages: true,
     source: 'urn:plant-store',
     logKeyFile: './data/log-key.json',
     logOrigin: 'urn:plant-store',
@@ -50,6 +51,8 @@ test('every setting is read', () => {
       JWKS_URL: 'https://id.example/jwks?v=2',
       ...provider,
       CORS_ORIGINS: 'https://app.example,http://localhost:5173',
+      DOCS: 'off',
+      RATE_LIMIT: '100/s',
       EVENT_SOURCE: 'https://plants.example/log',
       LOG_KEY_FILE: '/run/secrets/log-key.json',
       LOG_ORIGIN: 'plants.example/log1',
@@ -71,6 +74,8 @@ test('every setting is read', () => {
     issuer: 'https://id.example',
     audience: 'https://plants.example',
     corsOrigins: ['https://app.example', 'http://localhost:5173'],
+    pages: false,
+    rateLimit: { maxRequests: 100, windowMs: 1_000 },
     source: 'https://plants.example/log',
     logKeyFile: '/run/secrets/log-key.json',
     logOrigin: 'plants.example/log1',
@@ -102,6 +107,10 @@ test.each([
   expect(readConfig({ EVENT_SOURCE }).logOrigin).toBe(origin);
 });
 
+test('RATE_LIMIT may be per minute', () => {
+  expect(readConfig({ RATE_LIMIT: '3000/min' }).rateLimit).toEqual({ maxRequests: 3_000, windowMs: 60_000 });
+});
+
 test('LOG_ORIGIN is required if EVENT_SOURCE cannot be the name of a key', () => {
   const EVENT_SOURCE = 'urn:plants+trees';
   expect(problemsOf({ EVENT_SOURCE })).toEqual([
@@ -127,6 +136,11 @@ describe('a value is rejected', () => {
     ['DATA_DIR', ['']],
     ['EVENTSTOREDB_URL', ['', 'localhost:2113', 'http://localhost:2113', 'esdb://', 'esdb://a:b@c@d']],
     ['EVENTSTOREDB_TIMEOUT', ['', '0', '61', '1.5', '10s']],
+    ['DOCS', ['', 'true', 'ON']],
+    [
+      'RATE_LIMIT',
+      ['', '100', '0/s', '-1/s', '1.5/s', '1e3/s', '100/h', '100 / s', '1000000/s', '100/s,5/s'],
+    ],
     ['KEY_FILE', ['']],
     ['LOG_KEY_FILE', ['']],
     ['LOG_ORIGIN', ['', 'two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],

@@ -8,10 +8,12 @@ import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
+import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import { httpServer } from '../http/server.ts';
 import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { LogKey } from '../transparency/logKey.ts';
+import { apiReference } from './apiReference.ts';
 import { authenticate } from './auth.ts';
 import { errorTable } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
@@ -30,6 +32,10 @@ export type Dependencies = {
   transparency?: { tree: LogTree; logKey: LogKey } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
+  /** Whether there are pages for browsers. */
+  pages: boolean;
+  /** How many requests a user may send; without it, any number. */
+  rateLimit?: RateLimit | undefined;
   /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   logger: FastifyBaseLogger;
@@ -39,16 +45,21 @@ export type Dependencies = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, transparency, verifyToken, corsOrigins, source, logger, now } = deps;
+  const { store, followers, transparency, verifyToken, corsOrigins, pages, rateLimit, source, logger, now } =
+    deps;
   const log = store.exact ?? store;
   const app = await httpServer({ logger, corsOrigins, errorTable });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
-  await app.register(auditPage);
+  if (pages) {
+    await app.register(apiReference);
+    await app.register(auditPage);
+  }
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
+    if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, deps);
     await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now });
     if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });

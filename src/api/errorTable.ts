@@ -6,6 +6,7 @@ import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.ts';
+import { RateLimitExceeded } from '../http/rateLimit.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
 import { TooManyLists } from './listsInFlight.ts';
@@ -19,6 +20,7 @@ export const API_ERRORS = {
   insufficientScope: 40301,
   unknownPlant: 40402,
   tooManyLists: 42901,
+  rateLimitExceeded: 42902,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
@@ -53,6 +55,10 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   if (error instanceof UnknownPlant)
     return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
   if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
+  if (error instanceof RateLimitExceeded) {
+    const headers = { 'retry-after': String(error.retryAfterS) };
+    return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
+  }
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

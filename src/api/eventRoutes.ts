@@ -52,6 +52,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       onRequest: requireAuditScope,
       schema: {
         operationId: 'replayEvents',
+        tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
         querystring: EventQuery,
         headers: Type.Object({
@@ -76,7 +77,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
               }),
             },
           ),
-          ...errorResponses(QUERY_ERRORS, {}, 400, 401, 403, 406, 408, 417, 431, 500, 503),
+          ...errorResponses(QUERY_ERRORS, {}, 400, 401, 403, 406, 408, 417, 429, 431, 500, 503),
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },

@@ -1,7 +1,6 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import { type ErrorDescriptions, errorResponses, publish } from '../http/openapi.ts';
-import { MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
 
 const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
 const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
@@ -20,7 +19,7 @@ export const ERROR_DESCRIPTIONS: ErrorDescriptions = {
   415: { description: 'The body is not application/json in UTF-8.' },
   417: { description: 'The Expect field is not supported.' },
   429: {
-    description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry.`,
+    description: 'The user sends more requests than the rate limit allows, if there is one (42902); retry.',
     headers: RETRY_AFTER,
   },
   431: { description: 'The header fields are too large.' },
@@ -39,7 +38,7 @@ export function errorsOf(descriptions: Record<number, string>) {
   });
   const all = { ...ERROR_DESCRIPTIONS, ...Object.fromEntries(own) };
   const statuses = Object.keys(descriptions).map(Number);
-  return errorResponses(all, {}, 400, 401, ...statuses, 408, 417, 431, 500, 503);
+  return errorResponses(all, {}, 400, 401, ...statuses, 408, 417, 429, 431, 500, 503);
 }
 
 /** The rest of a path, which OpenAPI cannot describe: it has slashes. */
@@ -58,6 +57,10 @@ export const openapi: FastifyDynamicSwaggerOptions = {
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
+    tags: [
+      { name: 'plants', description: 'The plants of the token’s user.' },
+      { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
+    ],
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
   },
   refResolver: { buildLocalReference: ({ $id }) => String($id) },

@@ -12,7 +12,7 @@ import { limitSchema } from '../http/limit.ts';
 import { errorResponses, jsonResponse } from '../http/openapi.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
-import { ListsInFlight } from './listsInFlight.ts';
+import { ListsInFlight, MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -53,12 +53,22 @@ const ERRORS = errorResponses(
   401,
   408,
   417,
+  429,
   431,
   500,
   503,
 );
 const BODY_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 413, 415);
-const LIST_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 429);
+const LIST_ERRORS = errorResponses(
+  {
+    429: {
+      ...ERROR_DESCRIPTIONS[429],
+      description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry. Or the user sends more requests than the rate limit allows, if there is one (42902).`,
+    },
+  },
+  { 'Log-Position': LogPosition },
+  429,
+);
 
 /**
  * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
@@ -86,6 +96,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       preValidation: requireBody,
       schema: {
         operationId: 'createPlant',
+        tags: ['plants'],
         summary: 'Create a plant; idempotent',
         body: NewPlant,
         response: {
@@ -111,6 +122,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     {
       schema: {
         operationId: 'listPlants',
+        tags: ['plants'],
         summary: 'List your plants, oldest first',
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),

@@ -38,6 +38,7 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
       },
       schema: {
         operationId: 'provePlant',
+        tags: ['plants'],
         summary: 'A receipt: the proof that the log has a plant',
         querystring: PlantQuery,
         response: {

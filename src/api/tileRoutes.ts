@@ -40,6 +40,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
       onRequest: requireAuditScope,
       schema: {
         operationId: 'getTile',
+        tags: ['audit'],
         summary: 'A tile of the Merkle tree',
         response: responses('Up to 256 hashes of 32 bytes.'),
         security,
@@ -59,6 +60,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
       onRequest: requireAuditScope,
       schema: {
         operationId: 'getEntries',
+        tags: ['audit'],
         summary: 'The entries of a tile of level 0: the bytes that are hashed',
         response: responses('Up to 256 entries, each after its length in two bytes.', {
           'Content-Encoding': Type.String({ description: 'gzip, if the client accepts it.' }),

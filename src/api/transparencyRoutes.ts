@@ -26,6 +26,7 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
     {
       schema: {
         operationId: 'getLogKey',
+        tags: ['audit'],
         summary: 'The public key of the log, by which checkpoints and receipts are verified',
         response: {
           200: response('A verifier key (C2SP signed-note).', { 'text/plain': Type.String() }),
@@ -42,6 +43,7 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
       onRequest: requireAuditScope,
       schema: {
         operationId: 'getCheckpoint',
+        tags: ['audit'],
         summary: 'Size and root of the log, signed',
         response: {
           200: response('A checkpoint (C2SP tlog-checkpoint).', { 'text/plain': Type.String() }),

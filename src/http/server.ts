@@ -91,8 +91,10 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
     return [...new Set(matching.flatMap(({ methods }) => [...methods]))].sort();
   };
   const throwNotFound = (request: FastifyRequest): never => {
-    const allow = methodsOf(request).join(', ');
-    if (allow === '') throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
+    const methods = methodsOf(request);
+    if (methods.length === 0 || methods.includes(request.method))
+      throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
+    const allow = methods.join(', ');
     throw new HttpError(HTTP_ERRORS.methodNotAllowed, `Method not allowed; use ${allow}.`, { allow });
   };
   app.setNotFoundHandler(throwNotFound);

@@ -52,6 +52,7 @@ export async function appOver(
     followers,
     verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
+    pages: false,
     source: 'urn:example:store',
     logger: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(0),

@@ -1,0 +1,21 @@
+import swaggerUi from '@fastify/swagger-ui';
+import type { FastifyPluginAsync } from 'fastify';
+import { pageHeaders } from '../http/pageHeaders.ts';
+
+const PATH = '/docs';
+
+/** The API reference: a page on which a developer with a token tries the operations. `/` leads browsers there. */
+export const apiReference: FastifyPluginAsync = async (app) => {
+  app.get('/', { schema: { hide: true } }, async ({ headers }, reply) => {
+    if (!headers.accept?.includes('text/html')) return reply.callNotFound();
+    return reply.redirect(PATH);
+  });
+  await app.register(async (page) => {
+    await pageHeaders(page, { imgSrc: ["'self'", 'data:'] }); // for the icons in the style sheet
+    await page.register(swaggerUi, {
+      routePrefix: PATH,
+      theme: { title: 'Plant store: API reference' },
+      uiConfig: { layout: 'BaseLayout', tryItOutEnabled: true, displayRequestDuration: true },
+    });
+  });
+};

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { appOver } from '../support/appOver.ts';
+import { refusedWith } from '../support/refusal.ts';
+
+const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+
+/** The service; with pages unless they are off. */
+const serve = async (pages = true) => (await appOver({}, { pages })).url;
+
+test('a browser is redirected from / to the API reference, which needs no token', async () => {
+  const url = await serve();
+  const response = await fetch(url, { headers: { accept: BROWSER } });
+  expect([response.status, response.url]).toEqual([200, `${url}/docs`]);
+  expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  expect(await response.text()).toContain('<title>Plant store: API reference</title>');
+});
+
+test.each([['*/*'], ['application/json'], ['']])('/ is 404 to a client that accepts %j', async (accept) => {
+  const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
+  expect(response.headers.has('content-security-policy')).toBe(false);
+  await refusedWith(40401, response);
+});
+
+test('what the API reference shows is /openapi.json', async () => {
+  const url = await serve();
+  const [shown, published] = await Promise.all([fetch(`${url}/docs/json`), fetch(`${url}/openapi.json`)]);
+  expect(await shown.json()).toEqual(await published.json());
+});
+
+test.each(['/docs', '/docs/', '/docs/static/swagger-ui-bundle.js', '/docs/static/nothing.js'])(
+  '%s has a Content-Security-Policy without unsafe-eval and unsafe-inline',
+  async (path) => {
+    const { headers } = await fetch(`${await serve()}${path}`, { method: 'HEAD' });
+    expect(headers.get('content-security-policy')).toMatch(/(^|;)script-src 'self';style-src 'self';/);
+    expect(headers.get('content-security-policy')).not.toMatch(/unsafe|http|\*/);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+  },
+);
+
+test.each([
+  '/docs/static/nothing.js',
+  '/docs/static/%2e%2e/package.json',
+  '/docs/static/..%2f..%2fpackage.json',
+])('%s is 404', async (path) => {
+  await refusedWith(40401, await fetch(`${await serve()}${path}`));
+});
+
+test('responses of the API have no headers of pages', async () => {
+  const { headers } = await fetch(`${await serve()}/plants`);
+  expect(headers.has('content-security-policy')).toBe(false);
+});
+
+test.each(['/', '/docs', '/docs/json'])('without pages, %s is 404 also to a browser', async (path) => {
+  await refusedWith(40401, await fetch(`${await serve(false)}${path}`, { headers: { accept: BROWSER } }));
+});

@@ -1,0 +1,83 @@
+import type { Page } from 'puppeteer-core';
+import { describe, expect, test } from 'vitest';
+import { accessibilityProblems } from '../support/axe.ts';
+import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+
+const { url, as, bearer } = await serviceOfFile();
+const { open } = browserOfFile();
+
+const CREATE = '#operations-plants-createPlant';
+const LIST = '#operations-plants-listPlants';
+const REPLAY = '#operations-audit-replayEvents';
+
+/** Replaces the text of a field. */
+async function paste(page: Page, field: string, text: string): Promise<void> {
+  await page.locator(field).click();
+  await page.keyboard.down('Control');
+  await page.keyboard.press('A');
+  await page.keyboard.up('Control');
+  await page.keyboard.sendCharacter(text);
+}
+
+async function authorize(page: Page, authorization: string): Promise<void> {
+  await page.locator('.btn.authorize').click();
+  await paste(page, '#auth-bearer-value', authorization.replace('Bearer ', ''));
+  await page.locator('.auth-btn-wrapper .authorize').click();
+  await page.locator('.auth-btn-wrapper .btn-done').click();
+}
+
+/** Tries an operation; returns the status and the body that the page shows. */
+async function tryOut(page: Page, operation: string, body?: string): Promise<[string, string]> {
+  await page.locator(`${operation} .opblock-summary-control`).click();
+  if (body !== undefined) await paste(page, `${operation} textarea.body-param__text`, body);
+  await page.locator(`${operation} .execute`).click();
+  const shown = async (element: string): Promise<string> => {
+    const handle = await page.waitForSelector(`${operation} .live-responses-table .response ${element}`);
+    return (await handle?.evaluate(({ textContent }) => textContent?.trim())) ?? '';
+  };
+  return [await shown('.response-col_status'), await shown('.highlight-code pre')];
+}
+
+describe.skipIf(!HAS_BROWSER)('the API reference', () => {
+  test('creates and lists plants and replays the log, with a pasted token', async () => {
+    await as('alice').create(1, { name: 'Oak' });
+    const { page, requests, problems } = await open(`${url}/docs`);
+    await authorize(page, await bearer('carol', 'audit'));
+
+    const [createStatus, created] = await tryOut(page, CREATE, '{"id":9223372036854775807,"name":"<b>Fern"}');
+    expect([createStatus, JSON.parse(created)]).toEqual(['200', { name: '<b>Fern' }]);
+    const [listStatus, list] = await tryOut(page, LIST);
+    expect([listStatus, JSON.parse(list)]).toEqual(['200', [{ name: '<b>Fern' }]]);
+    const [replayStatus, lines] = await tryOut(page, REPLAY);
+    const events = lines.split('\n').filter((line) => line.startsWith('{'));
+    expect([replayStatus, ...events.map((event) => JSON.parse(event).data)]).toEqual([
+      '200',
+      { id: '1', user: 'alice', name: 'Oak' },
+      { id: '9223372036854775807', user: 'carol', name: '<b>Fern' },
+    ]);
+
+    expect(requests).toContainEqual(`${url}/docs/json`);
+    expect(problems).toEqual([]);
+  });
+
+  test('shows an error response to an expired or mistyped token', async () => {
+    const { page, problems } = await open(`${url}/docs`);
+    await authorize(page, 'Bearer nonsense');
+    const [status, body] = await tryOut(page, LIST);
+    expect([status, JSON.parse(body)]).toEqual(['401', expect.objectContaining({ error: 40102 })]);
+    expect(problems).toEqual([expect.stringContaining('401 (Unauthorized)')]);
+  });
+
+  test('is accessible, besides what Swagger UI itself violates', async () => {
+    const { page } = await open(`${url}/docs`);
+    await page.locator(`${CREATE} .opblock-summary-control`).click();
+    await page.waitForSelector(`${CREATE} .execute`);
+    expect(Object.keys(await accessibilityProblems(page)).toSorted()).toEqual([
+      'color-contrast',
+      'label',
+      'nested-interactive',
+      'select-name',
+    ]);
+  });
+});
