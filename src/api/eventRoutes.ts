@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
-import { EventQuery, parseFilter } from '../audit/eventFilter.ts';
+import { parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
@@ -15,6 +15,7 @@ import { errorResponses, response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
+import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
 import { formatLogPosition } from './logPosition.ts';
 import { ERROR_DESCRIPTIONS } from './openapi.ts';
 
@@ -30,7 +31,7 @@ const QUERY_ERRORS = {
   ...ERROR_DESCRIPTIONS,
   400: {
     description:
-      'The query is invalid, since is later than until, or the log has no event of the user (40004); or after or Last-Event-ID is not the position of an event (40005).',
+      'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
   },
 };
 
@@ -54,7 +55,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         operationId: 'replayEvents',
         tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
-        querystring: EventQuery,
+        querystring: OrderedEventQuery,
         headers: Type.Object({
           'Last-Event-ID': Type.Optional(
             Type.String({ description: 'For event streams, instead of after: the last event received.' }),
@@ -62,7 +63,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         }),
         response: {
           200: response(
-            'The events in log order, one per line, or each as a message whose id is its position.',
+            'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
             { [NDJSON]: CloudEvent, [EVENT_STREAM]: Type.String() },
             {
               'Log-Position': Type.String({
@@ -70,7 +71,11 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
               }),
               Checkpoint: Type.String({
                 description:
-                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind.',
+                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind, and with order=descending.',
+              }),
+              Link: Type.String({
+                description:
+                  'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
               }),
               'X-Accel-Buffering': Type.String({
                 description: 'For event streams: no, so that proxies do not buffer them.',
@@ -84,10 +89,13 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
     },
     async (request, reply) => {
       const { query, headers, method, raw } = request;
-      const type = request.accepts().type([NDJSON, EVENT_STREAM]);
+      const descending = isDescending(query);
+      const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
+      const type = request.accepts().type(types);
       if (type === false)
-        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${NDJSON} and ${EVENT_STREAM}.`);
+        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${types.join(' and ')}.`);
       const live = type === EVENT_STREAM;
+      if (descending) return sendNewest(query, reply);
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
       const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>
@@ -124,6 +132,18 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       return reply.send(Readable.from(body, { highWaterMark: 1 }));
     },
   );
+
+  /** A page is read before it is sent, so an error has its status. A client that disconnects ends the reading. */
+  async function sendNewest(query: OrderedEventQuery, reply: FastifyReply): Promise<unknown> {
+    const disconnected = new AbortController();
+    reply.raw.once('close', () => disconnected.abort());
+    if (reply.raw.closed) disconnected.abort();
+    const page = await newestEvents(log, query, { toJson, signal: disconnected.signal });
+    return reply
+      .type(NDJSON)
+      .headers(page?.headers ?? {})
+      .send(page?.body ?? '');
+  }
 
   /** The tree over every event that the log has now; undefined if it is off, or behind. */
   async function currentHead(): Promise<LogTree['current'] | undefined> {

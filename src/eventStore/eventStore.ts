@@ -41,6 +41,12 @@ export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
  */
 export type Page = { events: readonly RecordedEvent[]; position: Position; isEnd: boolean };
 
+/**
+ * What to read backwards: at most `limit` events before the position of an event, or from the end of the log.
+ * With `prefix`, only events of streams whose names start with it.
+ */
+export type BackwardRange = { before?: Position | undefined; limit: number; prefix?: string | undefined };
+
 /** The log ID of a log that has no identity yet: one in EventStoreDB that is still empty. */
 export const NO_LOG_ID = '';
 
@@ -67,6 +73,14 @@ export type EventLog = {
    * @throws LogReplaced if there is no event at `after`
    */
   readAll(range: { after: Position; limit: number }): Promise<Page>;
+
+  /**
+   * A page of the log, newest event first. It may have fewer events than `limit`, or none, also before the
+   * start of the log. `position` is the earliest one read, and the next page's `before`. `isEnd`: nothing
+   * precedes it; a page that is full may be the last one, too.
+   * @throws LogReplaced if there is no event at `before`
+   */
+  readBackwards(range: BackwardRange): Promise<Page>;
 
   /**
    * A catch-up subscription: every event after that of a position, or after START, in log order, first those

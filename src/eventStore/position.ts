@@ -1,7 +1,7 @@
 import { type Position, START } from './eventStore.ts';
 
 /** Positions are signed 64-bit integers. */
-const MAX_POSITION = 2n ** 63n - 1n;
+export const MAX_POSITION = 2n ** 63n - 1n;
 
 /** Whether there can be an event at this position, or the log can be read after it. */
 export function isPosition(position: bigint): position is Position {

@@ -124,6 +124,7 @@ describe('the document', () => {
     expect(replay.parameters).toEqual([
       ...texts.map((name) => parameter('query', name, { type: 'string' })),
       parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
+      ...['order', 'before'].map((name) => parameter('query', name, { type: 'string' })),
       parameter('header', 'Last-Event-ID', { type: 'string' }),
     ]);
     expect(replay.requestBody).toBeUndefined();

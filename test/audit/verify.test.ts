@@ -187,6 +187,9 @@ function logOf(events: RecordedEvent[]): EventLog & { streamsRead: string[] } {
       const following = events.filter(({ position }) => position > after);
       return { events: following, position: following.at(-1)?.position ?? after, isEnd: true };
     },
+    readBackwards: () => {
+      throw new Error('verify reads in log order');
+    },
     subscribe: () => {
       throw new Error('only live readers subscribe');
     },

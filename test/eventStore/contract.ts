@@ -146,6 +146,59 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await store.readEvent(position + 1_000_000n)).toBeUndefined();
       });
 
+      test('backwards returns the newest events first, page by page, each event once', async ({ store }) => {
+        await fill(store, 45);
+        const log = await everything(store);
+        const pages = await backwards(store, 10);
+        expect(pages.flat()).toEqual(log.toReversed());
+        for (const page of pages) expect(page.length).toBeLessThanOrEqual(10);
+      });
+
+      test('backwards starts before the position of an event', async ({ store }) => {
+        await fill(store, 5);
+        const log = await everything(store);
+        const readBefore = async (position?: Position) =>
+          (await backwards(store, 10, { before: position })).flat();
+        expect(await readBefore(log[3]?.position)).toEqual([log[2], log[1], log[0]]);
+        expect(await readBefore(log[0]?.position)).toEqual([]);
+        const atStart = { events: [], position: START, isEnd: true };
+        expect(await store.readBackwards({ before: START, limit: 10 })).toEqual(atStart);
+      });
+
+      test('backwards from the end of an empty log returns nothing', async ({ store }) => {
+        expect((await backwards(store, 10)).flat()).toEqual([]);
+      });
+
+      test('backwards with a prefix returns only events of those streams', async ({ store }) => {
+        const streams = [
+          'plant-a/1',
+          'plant-b/1',
+          'plant-a/2',
+          'plant-a0/1',
+          'plant-a',
+          'plant-a/🌱',
+          'plant-A/1',
+        ];
+        for (const stream of [...streams, 'plant-a.', 'plant-a/', 'plant-é/1', 'plant-é/🌱'])
+          await store.append(stream, event(stream), NO_STREAM);
+        const read = async (prefix: string) => names((await backwards(store, 10, { prefix })).flat());
+        expect(await read('plant-a/')).toEqual(['plant-a/', 'plant-a/🌱', 'plant-a/2', 'plant-a/1']);
+        expect(await read('plant-a/2')).toEqual(['plant-a/2']);
+        expect(await read('plant-é')).toEqual(['plant-é/🌱', 'plant-é/1']);
+        expect(await read('plant-c/')).toEqual([]);
+        expect(await read('')).toHaveLength(streams.length + 4);
+      });
+
+      test('backwards during appends misses and repeats no event', async ({ store }) => {
+        await fill(store, 30);
+        const log = await everything(store);
+        let i = 0;
+        const append = () => store.append(`plant-bob/${i++}`, event('later'), NO_STREAM);
+        const pages = await backwards(store, 7, { between: append });
+        expect(i).toBeGreaterThan(3);
+        expect(ids(pages.flat())).toEqual(ids(log.toReversed()));
+      });
+
       test('the end is the position of the last event', async ({ store }) => {
         const before = await store.lastPosition();
         const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
@@ -252,6 +305,21 @@ export async function everything(store: EventLog, after: Position = START): Prom
     if (caughtUp) stop.abort();
   }
   return found;
+}
+
+type Backwards = { before?: Position | undefined; prefix?: string; between?: () => Promise<unknown> };
+
+/** The pages of events before a position, up to the start of the log. */
+async function backwards(store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) {
+  const pages: RecordedEvent[][] = [];
+  for (let position = before; ; ) {
+    const page = await store.readBackwards({ before: position, limit, prefix });
+    pages.push([...page.events]);
+    if (page.isEnd) return pages;
+    expect(page.position).toBeLessThan(position ?? 2n ** 63n);
+    position = page.position;
+    await between?.();
+  }
 }
 
 async function collect(store: EventStore, count: number, after: Position = START): Promise<RecordedEvent[]> {

@@ -160,7 +160,8 @@ function start(log: FakeLog, options: Options, version: Version): { at: number; 
   const position = BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0);
   const at = log.indexOf(position);
   const exactly = log.all[at]?.position === position;
-  if (position > 0n && !exactly && at < log.all.length)
+  const isBeyondEnd = at === log.all.length; // which only a backward read refuses
+  if (position > 0n && !exactly && (!isBeyondEnd || options.getReadDirection() === 1))
     throw invalidPosition(version, options.hasSubscription());
   return { at, exactly };
 }

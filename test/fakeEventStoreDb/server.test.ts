@@ -222,6 +222,9 @@ describe('reading', () => {
     fake.write('plant-alice/2');
     const fromPosition = { commit: position + 1n, prepare: position + 1n };
     expect(await failure(all(client.readAll({ fromPosition })))).toMatchObject(error);
+    const beyond = { fromPosition: { commit: position + 1_000_000n, prepare: position + 1_000_000n } };
+    for (const from of [{ fromPosition }, beyond])
+      expect(await failure(all(client.readAll({ ...from, direction: BACKWARDS })))).toMatchObject(error);
     const { errors } = subscribed(client, { fromPosition });
     await expect.poll(() => errors[0]).toMatchObject({ code: error.code });
   });

@@ -33,6 +33,13 @@ function withPrefix(prefix: string, store: EventStore): EventStore {
       const { events, ...page } = await store.readAll(range);
       return { ...page, events: events.map(shown) };
     },
+    readBackwards: async (range) => {
+      const { events, ...page } = await store.readBackwards({
+        ...range,
+        prefix: `${prefix}${range.prefix ?? ''}`,
+      });
+      return { ...page, events: events.map(shown) };
+    },
     async *subscribe(options) {
       for await (const { events, caughtUp } of store.subscribe(options))
         yield { events: events.map(shown), caughtUp };

@@ -1,4 +1,4 @@
-import type { Appended, Batch, Page, Position, RecordedEvent } from '../eventStore.ts';
+import type { Appended, BackwardRange, Batch, Page, Position, RecordedEvent } from '../eventStore.ts';
 
 // The messages between the adapter and the thread that holds @eventstore/db-client.
 
@@ -21,6 +21,8 @@ export type Operations = {
   readAt(position: Position): RecordedEvent | undefined;
   /** A page of the streams with the prefix. */
   readPage(range: { after: Position; limit: number }): Page;
+  /** The same, newest event first. */
+  readPageBackwards(range: BackwardRange): Page;
   subscribe(to: { subscription: number; after: Position }): void;
   /** The next batch of a subscription, as soon as there is one. */
   next(subscription: number): Batch;

@@ -8,7 +8,7 @@ import {
   type ResolvedEvent,
   type StreamingRead,
 } from '@eventstore/db-client';
-import { type Page, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { type BackwardRange, type Page, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { GRPC_STATUS, OperationFailed } from './failures.ts';
 
 /**
@@ -72,6 +72,28 @@ export async function readPage(
     position: events.at(-1)?.position ?? after,
     isEnd: events.length < limit + skipped,
   };
+}
+
+/** The same, newest event first: a backward read of $all starts before the position. */
+export async function readPageBackwards(
+  client: EventStoreDBClient,
+  prefix: string,
+  { before, limit, prefix: narrower = '' }: BackwardRange,
+): Promise<Page> {
+  if (before === START) return { events: [], position: START, isEnd: true };
+  const fromPosition = before === undefined ? END : { commit: before, prepare: before };
+  const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
+  try {
+    const events = await collect(client.readAll(options));
+    return {
+      events: events.filter(({ stream }) => stream.startsWith(prefix) && stream.startsWith(narrower)),
+      position: events.at(-1)?.position ?? before ?? START,
+      isEnd: events.length < limit,
+    };
+  } catch (error) {
+    if (before === undefined || !isInvalidPosition(error as Error)) throw error;
+    throw new OperationFailed('positionNotFound', `there is no event at position ${before}`);
+  }
 }
 
 /** The events of a bounded read. @throws OperationFailed when no event arrives in time */

@@ -103,7 +103,9 @@ export class RetryingClient {
       const remaining = deadline - performance.now();
       try {
         // A page may take longer: as long as its events arrive, there is no reason to begin it again.
-        const attemptMs = operation === 'readPage' ? remaining : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        const attemptMs = operation.startsWith('readPage')
+          ? remaining
+          : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
         const result = await this.connection.call(operation, argument, attemptMs);
         if (operation === 'append') this.#recover();
         return result;

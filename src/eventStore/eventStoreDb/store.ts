@@ -1,6 +1,7 @@
 import { finishedWithin, sleep } from '../../time/sleep.ts';
 import {
   type Appended,
+  type BackwardRange,
   type Batch,
   type EventStore,
   LogReplaced,
@@ -19,6 +20,7 @@ import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
+import type { Operations } from './protocol.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
 import { WriteAccess } from './writeAccess.ts';
 
@@ -115,10 +117,22 @@ class EventStoreDbStore implements EventStore {
     return this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
   }
 
-  async readAll(range: { after: Position; limit: number }): Promise<Page> {
-    if (!isPosition(range.after)) throw new LogReplaced(`there is no event at position ${range.after}`);
+  readAll(range: { after: Position; limit: number }): Promise<Page> {
+    return this.#readPage('readPage', range, range.after);
+  }
+
+  readBackwards(range: BackwardRange): Promise<Page> {
+    return this.#readPage('readPageBackwards', range, range.before);
+  }
+
+  async #readPage<O extends 'readPage' | 'readPageBackwards'>(
+    operation: O,
+    range: Parameters<Operations[O]>[0],
+    position: Position = START,
+  ): Promise<Page> {
+    if (!isPosition(position)) throw new LogReplaced(`there is no event at position ${position}`);
     try {
-      return await this.#client.call('readPage', range, this.#timeoutMs);
+      return await this.#client.call(operation, range, this.#timeoutMs);
     } catch (error) {
       if (error instanceof CallFailed) throw new LogReplaced(error.message, { cause: error });
       throw error;

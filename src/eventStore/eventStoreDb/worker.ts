@@ -8,7 +8,7 @@ import {
 import { NO_STREAM } from '../eventStore.ts';
 import { errorType, leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';
 import type { Call, Failure, Operations, Reply, WorkerOptions } from './protocol.ts';
-import { collect, FROM_LEADER, readEdge, readFrom, readPage } from './read.ts';
+import { collect, FROM_LEADER, readEdge, readFrom, readPage, readPageBackwards } from './read.ts';
 import { Subscription } from './subscription.ts';
 
 // The thread that holds @eventstore/db-client. An error that the client does not catch, such as a reply to a
@@ -58,6 +58,7 @@ const operations: {
     return event?.position === position ? event : undefined;
   },
   readPage: (range) => readPage(client, prefix, range),
+  readPageBackwards: (range) => readPageBackwards(client, prefix, range),
   async subscribe({ subscription, after }) {
     const subscribed = new Subscription(client, prefix, after);
     subscriptions.set(subscription, subscribed);

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileSize, isDamage, openReadOnly } from '../../disk/sqlite.ts';
 import { sleep } from '../../time/sleep.ts';
 import {
+  type BackwardRange,
   type Batch,
   type EventLog,
   LogDamaged,
@@ -13,12 +14,15 @@ import {
   START,
   StoreUnavailable,
 } from '../eventStore.ts';
+import { MAX_POSITION } from '../position.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 /** A batch of a subscription has at most so many events. */
 export const BATCH_SIZE = 500;
 /** A page ends when its data has so many characters, however few events that is. */
 const PAGE_LENGTH = 256 * 1024;
+/** A backward read of streams with a prefix uses their index if they have at most so many events. */
+export const MAX_INDEXED_EVENTS = 10_000;
 /** How often a subscription of a reader polls the file for new events, in milliseconds. */
 const POLL_INTERVAL_MS = 100;
 
@@ -49,12 +53,22 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
   );
+  const eventsBefore = db.prepare(
+    `SELECT ${columns} FROM events WHERE position <= ? ORDER BY position DESC LIMIT ?`,
+  );
+  // The unary + keeps SQLite from scanning by position (https://sqlite.org/optoverview.html).
+  const eventsOfStreamsBefore = db.prepare(`
+    SELECT ${columns} FROM events WHERE position IN (
+      SELECT position FROM events WHERE stream >= ? AND stream < ? AND +position <= ?
+      ORDER BY +position DESC LIMIT ?)
+    ORDER BY position DESC`);
+  const hasMoreThan = db.prepare('SELECT 1 FROM events WHERE stream >= ? AND stream < ? LIMIT 1 OFFSET ?');
   const eventsOfStream = db.prepare(
     `SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`,
   );
   const eventAt = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
   const lastPosition = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
-  for (const statement of [eventsAfter, eventsOfStream, eventAt]) {
+  for (const statement of [eventsAfter, eventsBefore, eventsOfStreamsBefore, eventsOfStream, eventAt]) {
     statement.setReadBigInts(true);
     statement.setReturnArrays(true);
   }
@@ -79,10 +93,22 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
   return {
     logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
     readAll({ after, limit }: { after: Position; limit: number }): Page {
-      const rows = run(() => takePage(eventsAfter.iterate(after, limit)));
+      const rows = run(() => takePage(eventsAfter.iterate(after, limit)).rows);
       const events = rows.map(toEvent);
       const position = events.at(-1)?.position ?? after;
       return { events, position, isEnd: position >= readLastPosition() };
+    },
+    readBackwards({ before, limit, prefix = '' }: BackwardRange): Page {
+      const last = before === undefined ? MAX_POSITION : before - 1n;
+      const { rows, isCut } = run(() => {
+        const streams = streamRange(prefix);
+        const isIndexed = streams && !hasMoreThan.get(...streams, MAX_INDEXED_EVENTS);
+        if (isIndexed) return takePage(eventsOfStreamsBefore.iterate(...streams, last, limit));
+        return takePage(eventsBefore.iterate(last, limit));
+      });
+      const position = rows.at(-1)?.[0] ?? before ?? START;
+      const events = rows.filter(([, , stream]) => stream.startsWith(prefix)).map(toEvent);
+      return { events, position, isEnd: rows.length < limit && !isCut };
     },
     readStream: (stream: string, limit: number) =>
       run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent),
@@ -97,7 +123,10 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
  */
 export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
-  const { db, logId, lastPosition, readEvent, readStream, readAll } = openForReading(file, options);
+  const { db, logId, lastPosition, readEvent, readStream, readAll, readBackwards } = openForReading(
+    file,
+    options,
+  );
 
   async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const signal = AbortSignal.any([options.signal, closing.signal]);
@@ -117,6 +146,7 @@ export function openLogReader(file: string, options: LogReaderOptions = {}): Eve
     readEvent: async (position) => readEvent(position),
     readStream: async (stream, limit) => readStream(stream, limit),
     readAll: async (range) => readAll(range),
+    readBackwards: async (range) => readBackwards(range),
     subscribe,
     async close() {
       if (closing.signal.aborted) return;
@@ -152,17 +182,23 @@ type Row = [
   metadata: string,
 ];
 
-/** The rows of a page: it ends early if they are large, so that a reader holds little of them. */
-function takePage(rows: Iterable<unknown>): Row[] {
-  const page: Row[] = [];
+/** The first name of a stream with a prefix, and the first name after all of those, in UTF-8's order. */
+function streamRange(prefix: string): [from: string, to: string] | undefined {
+  const last = prefix.charCodeAt(prefix.length - 1);
+  return last < 0x7f ? [prefix, prefix.slice(0, -1) + String.fromCharCode(last + 1)] : undefined;
+}
+
+/** The rows of a page: it is cut if they are large, so that a reader holds little of them. */
+function takePage(found: Iterable<unknown>): { rows: Row[]; isCut: boolean } {
+  const rows: Row[] = [];
   let length = 0;
-  for (const value of rows) {
+  for (const value of found) {
     const row = assertIntact(value);
-    page.push(row);
+    rows.push(row);
     length += row[5].length;
-    if (length >= PAGE_LENGTH) break;
+    if (length >= PAGE_LENGTH) return { rows, isCut: true };
   }
-  return page;
+  return { rows, isCut: false };
 }
 
 /** A row has a value that its column cannot have. */

@@ -99,6 +99,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     readEvent: async (position) => read.readEvent(position),
     readStream: async (stream, limit) => read.readStream(stream, limit),
     readAll: async (range) => read.readAll(range),
+    readBackwards: async (range) => read.readBackwards(range),
     subscribe: (range) => subscribe(read, range),
     close: () => (closed ??= close()),
   });

@@ -69,6 +69,8 @@ describe.each(['23.10', '24.2'] as const)(
         expect(await store.readEvent(at(position)), what).toBeUndefined();
         const page = store.readAll({ after: at(position), limit: 10 });
         await expect(page, what).rejects.toThrow(LogReplaced);
+        const earlier = store.readBackwards({ before: at(position), limit: 10 });
+        await expect(earlier, what).rejects.toThrow(LogReplaced);
         await expect(subscribe(store, at(position)).next(), what).rejects.toThrow(LogReplaced);
       }
       await expectUndisturbed();

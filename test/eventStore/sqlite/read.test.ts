@@ -13,7 +13,7 @@ import {
   START,
 } from '../../../src/eventStore/eventStore.ts';
 import { openLogFile, UnusableLog } from '../../../src/eventStore/sqlite/file.ts';
-import { openLogReader } from '../../../src/eventStore/sqlite/read.ts';
+import { MAX_INDEXED_EVENTS, openLogReader } from '../../../src/eventStore/sqlite/read.ts';
 import { openSqliteStore } from '../../../src/eventStore/sqlite/store.ts';
 import { openIn } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
@@ -134,6 +134,32 @@ describe('a reader of the embedded log beside its server', () => {
     const { store, log } = await both();
     await appendMany(store, count);
     expect(await readAll(log)).toHaveLength(count);
+  });
+
+  test('finds the rare events of a prefix backwards in one page, those of many page by page', async () => {
+    const { file, log } = await both();
+    const insert = openWriter(file).prepare(`
+      WITH RECURSIVE ids(n) AS (SELECT ? UNION ALL SELECT n + 1 FROM ids WHERE n < ?)
+      INSERT INTO events SELECT n, n, ? || n, 0, 'T', '{}', '{}', 'now' FROM ids`);
+    insert.run(1, 3, 'plant-alice/');
+    insert.run(4, MAX_INDEXED_EVENTS + 4, 'plant-bob/');
+    const ofAlice = await log.readBackwards({ limit: 5, prefix: 'plant-alice/' });
+    expect(ofAlice.events.map(({ position }) => position)).toEqual([3n, 2n, 1n]);
+    expect(ofAlice.isEnd).toBe(true);
+    const last = BigInt(MAX_INDEXED_EVENTS + 4);
+    for (const prefix of ['plant-bob/', 'plant-']) {
+      const page = await log.readBackwards({ before: last, limit: 2, prefix });
+      expect(page.events.map(({ position }) => position)).toEqual([last - 1n, last - 2n]);
+    }
+  });
+
+  test('yields small pages of large events backwards', async () => {
+    const { store, log } = await both();
+    for (let i = 0; i < 12; i++) await store.append(`plant-bob/${i}`, event('x'.repeat(60_000)), NO_STREAM);
+    const page = await log.readBackwards({ limit: 500, prefix: 'plant-bob/' });
+    expect(page).toMatchObject({ events: { length: 5 }, position: 8n, isEnd: false });
+    expect(await log.readBackwards({ before: 8n, limit: 500 })).toMatchObject({ position: 3n, isEnd: false });
+    expect(await log.readBackwards({ before: 3n, limit: 500 })).toMatchObject({ position: 1n, isEnd: true });
   });
 
   test('reads positions with gaps', async () => {

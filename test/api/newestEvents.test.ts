@@ -1,0 +1,328 @@
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { MAX_LIMIT } from '../../src/api/eventPages.ts';
+import {
+  type EventStore,
+  NO_STREAM,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../src/eventStore/eventStore.ts';
+import { AUDITORS, appOver } from '../support/appOver.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const CAROL = { authorization: 'Bearer carol' };
+const NDJSON = 'application/x-ndjson';
+
+const USERS = ['alice', 'bob', 'alice/1', 'alicf'];
+const TYPES = ['PlantCreated', 'PlantMoved'];
+const minute = (n: number) => `2026-03-01T12:${String(n % 60).padStart(2, '0')}:00Z`;
+
+/** Appends events of several users, types and times; those of `alicf` are rare. */
+async function fill(store: EventStore, count: number): Promise<void> {
+  const streams = new Map<string, bigint>();
+  for (let i = 0; i < count; i++) {
+    const user = i % 17 === 0 ? 'alicf' : USERS[i % 3];
+    const stream = `plant-${user}/${i % 5}`;
+    const revision = streams.get(stream) ?? NO_STREAM;
+    const metadata = i % 7 === 0 ? {} : { occurredAt: minute(i * 7) };
+    const event = { id: crypto.randomUUID(), type: TYPES[i % 2] ?? '', data: { i }, metadata };
+    streams.set(stream, (await store.append(stream, event, revision)).revision);
+  }
+}
+
+const appendOne = (store: EventStore, n: number) =>
+  store.append(
+    `plant-alice/${1_000 + n}`,
+    { id: crypto.randomUUID(), type: 'PlantCreated', data: {}, metadata: {} },
+    NO_STREAM,
+  );
+
+async function openLog(kind: string): Promise<EventStore> {
+  if (kind === 'the embedded log') return openIn(tempDir());
+  const store = await overFakeServer((await startFakeServer()).url);
+  const names = ['logId', 'lastPosition', 'readEvent', 'readAll', 'readBackwards', 'append'] as const;
+  return Object.fromEntries(names.map((name) => [name, store[name].bind(store)])) as unknown as EventStore;
+}
+
+async function serviceOver(store: Partial<EventStore>) {
+  const { url } = await appOver(store, AUDITORS);
+  const get = (path: string, init: RequestInit = {}) => fetch(`${url}${path}`, { headers: CAROL, ...init });
+  return { url, get, page: async (path: string) => pageOf(await get(path)) };
+}
+
+/** The IDs of the events of a response, and the target of its Link. */
+async function pageOf(response: Response) {
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
+  expect(response.headers.get('content-type')).toBe(NDJSON);
+  const events = text.split('\n').slice(0, -1);
+  const link = response.headers.get('link');
+  const next = link === null ? undefined : /^<(\/events\?[^>]*)>; rel="next"$/.exec(link)?.[1];
+  if (link !== null) expect(next).toBeDefined();
+  return { ids: events.map((line) => JSON.parse(line).id as string), next, events };
+}
+
+type Service = Awaited<ReturnType<typeof serviceOver>>;
+
+/** The IDs on all pages from a path on. */
+async function everyPage({ page }: Service, path: string, between = async () => {}) {
+  const pages: string[][] = [];
+  for (let next: string | undefined = path; next !== undefined; await between()) {
+    const { ids, next: following } = await page(next);
+    pages.push(ids);
+    next = following;
+  }
+  return pages;
+}
+
+describe.each(['the embedded log', 'EventStoreDB'])('GET /events?order=descending over %s', (kind) => {
+  test('has the events of a replay with the same filters in reverse, page by page', async () => {
+    const store = await openLog(kind);
+    await fill(store, 60);
+    const service = await serviceOver(store);
+    const times = fc.nat({ max: 59 }).map(minute);
+    const filters = fc.record(
+      {
+        user: fc.constantFrom(...USERS),
+        id: fc.nat({ max: 5 }).map(String),
+        type: fc.constantFrom(...TYPES),
+        since: times,
+        until: times,
+      },
+      { requiredKeys: [] },
+    );
+    await fc.assert(
+      fc.asyncProperty(filters, fc.integer({ min: 1, max: 50 }), async (filter, limit) => {
+        fc.pre(!(filter.since && filter.until && filter.since > filter.until));
+        const query = new URLSearchParams(filter);
+        const replayed = await service.page(`/events?${query}`);
+        const pages = await everyPage(service, `/events?order=descending&limit=${limit}&${query}`);
+        expect(pages.flat()).toEqual(replayed.ids.toReversed());
+        for (const page of pages) expect(page.length).toBeLessThanOrEqual(limit);
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test('misses and repeats no event while events are appended', async () => {
+    const store = await openLog(kind);
+    await fill(store, 40);
+    const service = await serviceOver(store);
+    const before = (await service.page('/events')).ids;
+    let appended = 0;
+    const between = async () => void (await appendOne(store, appended++));
+    const pages = await everyPage(service, '/events?order=descending&limit=7', between);
+    expect(pages.flat()).toEqual(before.toReversed());
+    expect(appended).toBeGreaterThan(5);
+  });
+
+  test('has at most 100 events without a limit, and 1 000 with any', async () => {
+    const store = await openLog(kind);
+    await fill(store, 110);
+    const { page } = await serviceOver(store);
+    expect((await page('/events?order=descending')).ids).toHaveLength(100);
+    const all = await page('/events?order=descending&limit=2147483647');
+    expect(all).toMatchObject({ ids: { length: 110 }, next: undefined });
+    expect(await page('/events?order=descending&limit=0')).toMatchObject({ ids: [], next: undefined });
+  });
+
+  test('has no event and no Link for an empty log, or a user without events', async () => {
+    const store = await openLog(kind);
+    const { page } = await serviceOver(store);
+    expect(await page('/events?order=descending')).toMatchObject({ ids: [], next: undefined });
+    await fill(store, 3);
+    expect(await page('/events?order=descending&user=nobody')).toMatchObject({ ids: [], next: undefined });
+  });
+
+  test('starts before the position of an event, or a cursor, which names its log', async () => {
+    const store = await openLog(kind);
+    await fill(store, 5);
+    const service = await serviceOver(store);
+    const { ids, events } = await service.page('/events');
+    const { position } = JSON.parse(events[2] ?? '');
+    for (const before of [position, `${await store.logId()}.${position}`]) {
+      const earlier = await service.page(`/events?order=descending&before=${before}`);
+      expect(earlier).toMatchObject({ ids: ids.slice(0, 2).toReversed(), next: undefined });
+    }
+    expect((await service.page('/events?order=descending&before=0')).ids).toEqual([]);
+    const response = await service.get('/events?order=descending&limit=1');
+    expect(response.headers.get('log-position')).toBe(`${await store.logId()}.${await store.lastPosition()}`);
+  });
+
+  test('rejects other positions with 40005', async () => {
+    const store = await openLog(kind);
+    await fill(store, 3);
+    const { get } = await serviceOver(store);
+    const [logId, last] = [await store.logId(), await store.lastPosition()];
+    const invalid = [
+      '',
+      'x',
+      '-1',
+      '01',
+      '1e3',
+      '9223372036854775808',
+      `${logId}.`,
+      `${logId}.-1`,
+      '.',
+      '.1',
+    ];
+    const beyond = [`${last + 1n}`, `${logId}.${last + 1n}`, '9223372036854775807'];
+    const others = [`s0123456789ab.${last}`, `0.${last}`, `${logId}.${last}.1`, `${logId}.${last}%0d%0aX:1`];
+    for (const before of [...invalid, ...beyond, ...others]) {
+      const message = await refusedWith(40005, await get(`/events?order=descending&before=${before}`));
+      expect(message, before).toMatch(/^before is /);
+    }
+  });
+
+  test('finds a rare event behind empty pages, or at once by its user', async () => {
+    const store = await openLog(kind);
+    await appendOne(store, 1);
+    await fill(store, 250);
+    const readBackwards: EventStore['readBackwards'] = (range) =>
+      store.readBackwards({ ...range, limit: Math.min(range.limit, 4) });
+    const service = await serviceOver({ ...store, exact: { ...store, readBackwards } });
+    const pages = await everyPage(service, '/events?order=descending&type=PlantCreated&id=1001&limit=5');
+    expect(pages.flat()).toHaveLength(1);
+    expect(pages.slice(0, -1).flat()).toEqual([]);
+    expect(pages).toHaveLength(4); // 20 reads of 4 events each
+    if (kind === 'EventStoreDB') return;
+    const [ofUser] = await everyPage(service, '/events?order=descending&user=alice&id=1001');
+    expect(ofUser).toHaveLength(1);
+  });
+
+  test('is NDJSON only, as HEAD without the body', async () => {
+    const store = await openLog(kind);
+    await fill(store, 3);
+    const { get } = await serviceOver(store);
+    const path = '/events?order=descending&limit=1';
+    const accepting = (accept: string) => get(path, { headers: { ...CAROL, accept } });
+    await pageOf(await accepting('text/event-stream, */*;q=0.1'));
+    expect(await refusedWith(40601, await accepting('text/event-stream'))).toContain(NDJSON);
+    const head = await get(path, { method: 'HEAD' });
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    expect(head.headers.get('link')).toBe((await get(path)).headers.get('link'));
+  });
+});
+
+describe('order, before and after', () => {
+  const log = { lastPosition: async () => 9n };
+
+  test.each([
+    ['order=up', 'order must be ascending or descending.'],
+    ['order=', 'order must be ascending or descending.'],
+    ['order=descending&order=descending', 'order must be given once.'],
+    ['order=descending&before=1&before=1', 'before must be given once.'],
+    ['before=1', 'before requires order=descending.'],
+    ['order=ascending&before=1', 'before requires order=descending.'],
+    ['order=descending&after=1', 'after cannot be combined with order=descending.'],
+    [
+      'order=descending&limit=2147483648',
+      'limit must be an integer from 0 to 2147483647, in decimal digits.',
+    ],
+    ['order=descending&limit=-1', 'limit must be an integer from 0 to 2147483647, in decimal digits.'],
+    [
+      'order=descending&since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z',
+      'since must not be later than until.',
+    ],
+  ])('%s is 40004', async (query, message) => {
+    const { get } = await serviceOver(log);
+    expect(await refusedWith(40004, await get(`/events?${query}`))).toBe(message);
+  });
+});
+
+function recorded(position: Position, padding = ''): RecordedEvent {
+  const id = `${position}`;
+  const data = { padding };
+  return { position, stream: `plant-alice/${id}`, revision: 0n, id, type: 'Written', data, metadata: {} };
+}
+
+/** A log of a million events, from which at most a number of them is read at a time. */
+function endless(perRead: number, padding = '') {
+  const seen = { reads: 0 };
+  const end = 1_000_000n;
+  const log: Partial<EventStore> = {
+    lastPosition: async () => end,
+    readEvent: async (position) => recorded(position),
+    async readBackwards({ before = end + 1n, limit }) {
+      seen.reads++;
+      const events = Array.from({ length: Math.min(limit, perRead) }, (_, i) =>
+        recorded(before - BigInt(i) - 1n, padding),
+      );
+      return { events, position: events.at(-1)?.position ?? before, isEnd: false };
+    },
+  };
+  return { log, seen, end };
+}
+
+test('a limit is at most 1 000', async () => {
+  const { log, end } = endless(500);
+  const { page } = await serviceOver(log);
+  const { ids, next } = await page('/events?order=descending&limit=2147483647');
+  expect(ids).toHaveLength(MAX_LIMIT);
+  expect(next).toBe(`/events?limit=2147483647&order=descending&before=m.${end - 999n}`);
+});
+
+test('a page of large events ends early', async () => {
+  const { page } = await serviceOver(endless(100, 'x'.repeat(60_000)).log);
+  const { ids, next } = await page('/events?order=descending&limit=1000');
+  expect(ids).toHaveLength(18); // 1 MiB
+  expect(next).toContain(`before=m.${ids.at(-1)}`);
+});
+
+test('a page without a match ends after 20 reads, with a Link that keeps the filters', async () => {
+  const { log, seen, end } = endless(500);
+  const { page } = await serviceOver(log);
+  const type = `<>"&\u00e9;, rel='x'`;
+  const { ids, next } = await page(`/events?order=descending&type=${encodeURIComponent(type)}&foo=1`);
+  expect([ids, seen.reads]).toEqual([[], 20]);
+  const query = new URLSearchParams(next?.split('?')[1]);
+  const before = `m.${end + 1n - (100n + 19n * 500n)}`;
+  expect(Object.fromEntries(query)).toEqual({ type, order: 'descending', before });
+});
+
+test('a client that disconnects ends the reading', async () => {
+  const leaving = new AbortController();
+  const { log, seen } = endless(500);
+  const reading = Promise.withResolvers<void>();
+  const read = Promise.withResolvers<void>();
+  onTestFinished(() => read.resolve());
+  const readBackwards: EventStore['readBackwards'] = async (range) => {
+    reading.resolve();
+    await read.promise;
+    return (log as EventStore).readBackwards(range);
+  };
+  const { app, url } = await appOver({ ...log, readBackwards }, AUDITORS);
+  const closed = new Promise<void>((resolve) =>
+    app.server.once('request', (_, response) => response.once('close', () => resolve())),
+  );
+  const path = `${url}/events?order=descending&type=None`;
+  const response = fetch(path, { headers: CAROL, signal: leaving.signal });
+  response.catch(() => {});
+  await reading.promise;
+  leaving.abort();
+  await closed;
+  read.resolve();
+  await app.close();
+  expect(seen.reads).toBeLessThanOrEqual(1);
+});
+
+test('an unavailable log is 50301, also after a first read', async () => {
+  const { log } = endless(500);
+  let reads = 0;
+  const readBackwards: EventStore['readBackwards'] = async (range) => {
+    if (reads++ > 0) throw new StoreUnavailable('secret');
+    return (log as EventStore).readBackwards(range);
+  };
+  const { get } = await serviceOver({ ...log, readBackwards });
+  const response = await get('/events?order=descending&type=None');
+  expect(await refusedWith(50301, response)).not.toContain('secret');
+});
+
+test('a token without the scope audit is 40301, whatever the order', async () => {
+  const { url } = await appOver({});
+  for (const query of ['order=descending', 'order=x', 'order=descending&before=x'])
+    await refusedWith(40301, await fetch(`${url}/events?${query}`, { headers: CAROL }));
+});
