@@ -49,7 +49,7 @@ async function plant(config: ReturnType<typeof readConfig>): Promise<void> {
     time += (1 + (hour - 13) ** 2 / 6) * 240_000 * (0.4 + ((i * 7919) % 100) / 80);
     const tag = TAGS[(i * 7) % TAGS.length];
     const command = {
-      user: USERS[(i * i + i) % USERS.length] as string,
+      user: USERS[((i * 7919) >> 3) % USERS.length] as string,
       id: BigInt(i + 1),
       name: PLANTS[(i * 5) % PLANTS.length] as string,
       ...(tag !== undefined && { tag }),
@@ -88,7 +88,8 @@ for (const { name, width, height, scheme } of SIZES) {
   await shoot(page, `audit-sign-in-${name}`);
   await page.locator('#token').fill(token);
   await page.locator('#sign-in button.primary').click();
-  await page.waitForSelector('.live[data-state="on"]');
+  await page.waitForSelector('.live[data-state="Live"]');
+  await page.waitForSelector('tbody tr:nth-child(200)');
   await page.locator('tbody tr:nth-child(3) .name').click();
   await shoot(page, `audit-timeline-${name}`);
 

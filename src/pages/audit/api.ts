@@ -20,7 +20,10 @@ export class Api {
     this.#onUnauthorized = onUnauthorized;
   }
 
-  /** GETs a path, such as events?limit=1. @throws ApiError; TypeError if the service is unavailable */
+  /**
+   * GETs a path, such as events?limit=1; after a refusal by a rate limit, again.
+   * @throws ApiError; TypeError if the service is unavailable
+   */
   async get(path: string, { accept = '*/*', headers = {}, signal }: Options = {}): Promise<Response> {
     const response = await fetch(path, {
       headers: { ...headers, accept, authorization: `Bearer ${this.#token}` },
@@ -28,6 +31,11 @@ export class Api {
       ...(signal && { signal }),
     });
     if (response.ok) return response;
+    if (response.status === 429) {
+      await pause(1_000 * Number(response.headers.get('retry-after') ?? 1), signal);
+      signal?.throwIfAborted();
+      return this.get(path, { accept, headers, signal });
+    }
     const { message = response.statusText } = await response.json().catch(() => ({}));
     if (response.status === 401) this.#onUnauthorized(message);
     throw new ApiError(response.status, message);
@@ -40,4 +48,15 @@ export function messageOf(error: unknown): string {
   return error instanceof TypeError
     ? 'The service cannot be reached.'
     : String((error as Error).message ?? error);
+}
+
+/** Waits, or until the signal aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  signal?.addEventListener('abort', () => {
+    clearTimeout(timer);
+    resolve();
+  });
+  return promise;
 }

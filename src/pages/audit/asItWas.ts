@@ -1,7 +1,7 @@
 import { type Api, messageOf } from './api.ts';
-import { fieldValue, find, make, setField } from './dom.ts';
+import { cellText, fieldValue, find, make, setField } from './dom.ts';
 import { readEvents } from './events.ts';
-import { cellText, counted, utc } from './text.ts';
+import { counted, utc } from './text.ts';
 
 /** Rows that are added at a time. */
 const PAGE_SIZE = 500;

@@ -4,9 +4,9 @@ import { isConsistent, parseConsistencyProof } from '../../transparency/consiste
 import { isInclusionProof, openInclusionProof } from '../../transparency/inclusionProof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../../transparency/signedNote.ts';
 import { type Api, ApiError, messageOf } from './api.ts';
-import { fieldValue, find, make, saveFile } from './dom.ts';
+import { fieldValue, find, longText, make, saveFile } from './dom.ts';
 import { readTile, rootOfEntries } from './logReader.ts';
-import { count, counted, longText, visible } from './text.ts';
+import { count, counted, visible } from './text.ts';
 
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;

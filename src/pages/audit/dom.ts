@@ -1,3 +1,9 @@
+import { beginning, count, visible } from './text.ts';
+
+/** Longer texts are cut, with a button that shows all, in characters. */
+const MAX_SHOWN = 4_000;
+const MAX_SHOWN_IN_CELL = 120;
+
 /** The one element that matches a selector. @throws Error if there is none */
 export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
   const element = parent.querySelector<E>(selector);
@@ -52,4 +58,23 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
     for (const one of all) one.tabIndex = one === to ? 0 : -1;
     to.focus();
   });
+}
+
+/** A text of an event within a line. Its direction has no effect on what is around it. */
+export function cellText(text: string): HTMLElement {
+  const element = make('bdi', '', visible(beginning(text, MAX_SHOWN_IN_CELL)));
+  if (text.length > MAX_SHOWN_IN_CELL) element.append('…');
+  return element;
+}
+
+/** A text of several lines in `element`; if it is long, its beginning and a button that shows all. */
+export function longText(element: HTMLElement, text: string): void {
+  const shown = make('bdi', '', beginning(text, MAX_SHOWN));
+  element.replaceChildren(shown);
+  if (text.length <= MAX_SHOWN) return;
+  const showAll = button(`Show all ${count(text.length)} characters`, () => {
+    shown.textContent = text;
+    showAll.remove();
+  });
+  element.append('…\n', showAll);
 }

@@ -1,7 +1,7 @@
 import { type Api, messageOf } from './api.ts';
-import { button, make, saveFile } from './dom.ts';
+import { button, cellText, longText, make, saveFile } from './dom.ts';
 import type { ShownEvent } from './events.ts';
-import { cellText, indentedJson, longText, utc } from './text.ts';
+import { indentedJson, utc } from './text.ts';
 
 type Actions = {
   api: Api;

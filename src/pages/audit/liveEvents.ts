@@ -1,8 +1,10 @@
-import { type Api, ApiError, messageOf } from './api.ts';
+import { type Api, ApiError, messageOf, pause } from './api.ts';
 import { linesOf, parseEvent, type ShownEvent } from './events.ts';
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
+
+export type LiveState = 'Live' | 'Reconnecting' | 'Not live';
 
 type Options = {
   query: URLSearchParams;
@@ -11,7 +13,7 @@ type Options = {
   signal: AbortSignal;
   onEvent: (event: ShownEvent) => void;
   /** `problem` is why it is not connected. */
-  onState: (isConnected: boolean, problem?: string) => void;
+  onState: (state: LiveState, problem?: string) => void;
 };
 
 /**
@@ -27,29 +29,19 @@ export async function followEvents(
     try {
       const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
       const response = await api.get(`events?${query}`, { accept: 'text/event-stream', headers, signal });
-      onState(true);
+      onState('Live');
       retryMs = FIRST_RETRY_MS;
       for await (const line of linesOf(response)) {
         if (line.startsWith('id: ')) last = line.slice('id: '.length);
         else if (line.startsWith('data: ')) onEvent(parseEvent(line.slice('data: '.length)));
       }
-      onState(false, 'The connection ended.');
+      onState('Reconnecting', 'The connection ended.');
     } catch (error) {
       if (signal.aborted) return;
-      onState(false, messageOf(error));
-      const isFinal = error instanceof ApiError && error.status < 500 && error.status !== 429;
+      const isFinal = error instanceof ApiError && error.status < 500;
+      onState(isFinal ? 'Not live' : 'Reconnecting', messageOf(error));
       if (isFinal) return;
     }
     await pause(retryMs, signal);
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener('abort', () => {
-    clearTimeout(timer);
-    resolve();
-  });
-  return promise;
 }

@@ -1,4 +1,4 @@
-import './node/buffer.ts';
+import './node/globals.ts';
 import { Api, messageOf } from './api.ts';
 import { AsItWas } from './asItWas.ts';
 import { Check } from './check.ts';

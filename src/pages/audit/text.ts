@@ -3,10 +3,6 @@
 /** What cannot be seen, or changes the direction of other text: controls, formats, separators, lone surrogates. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Longer texts are cut, with a button that shows all, in characters. */
-const MAX_SHOWN = 4_000;
-const MAX_SHOWN_IN_CELL = 120;
-
 /** A text with characters that cannot be seen replaced by their number, such as [U+202E]. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, (character) => {
@@ -33,32 +29,8 @@ function exact(_key: string, value: unknown, { source }: { source: string }): un
 }
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
 
-/** A text of an event within a line. Its direction has no effect on what is around it. */
-export function cellText(text: string): HTMLElement {
-  const element = document.createElement('bdi');
-  element.textContent = visible(beginning(text, MAX_SHOWN_IN_CELL));
-  if (text.length > MAX_SHOWN_IN_CELL) element.append('…');
-  return element;
-}
-
-/** A text of several lines in `element`; if it is long, its beginning and a button that shows all. */
-export function longText(element: HTMLElement, text: string): void {
-  const shown = document.createElement('bdi');
-  shown.textContent = beginning(text, MAX_SHOWN);
-  element.replaceChildren(shown);
-  if (text.length <= MAX_SHOWN) return;
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.textContent = `Show all ${text.length.toLocaleString('en')} characters`;
-  button.addEventListener('click', () => {
-    shown.textContent = text;
-    button.remove();
-  });
-  element.append('…\n', button);
-}
-
 /** The first characters of a text; no pair of surrogates is divided. */
-function beginning(text: string, length: number): string {
+export function beginning(text: string, length: number): string {
   const cut = text.slice(0, length);
   return text.length > length && !cut.isWellFormed() ? cut.slice(0, -1) : cut;
 }

@@ -1,9 +1,10 @@
 import { type Api, messageOf } from './api.ts';
+import type { TimeRange } from './bars.ts';
 import { fieldValue, find, make, moveByArrows, saveFile, setField } from './dom.ts';
 import { eventRow } from './eventRow.ts';
 import { download, readPage, type ShownEvent } from './events.ts';
-import { Histogram, type TimeRange } from './histogram.ts';
-import { followEvents } from './liveEvents.ts';
+import { Histogram } from './histogram.ts';
+import { followEvents, type LiveState } from './liveEvents.ts';
 import { count, counted, utc } from './text.ts';
 
 /** Events of a page, which are in the document; while they arrive, up to twice as many. */
@@ -27,7 +28,10 @@ export class Timeline {
   /** The queries of the pages up to this one, and of the next one. */
   #pages: string[] = [];
   #index = 0;
-  #newest = -1n;
+  /** The position of the last event of the log when the filters were set; later ones arrive. */
+  #end = -1n;
+  /** The position of the oldest event in the bars. */
+  #oldest: bigint | undefined;
   #times: number[] = [];
   #arrived: ShownEvent[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -69,22 +73,21 @@ export class Timeline {
     this.#loading = new AbortController();
     const { signal } = this.#loading;
     this.#clear();
-    this.#showState(undefined);
+    this.#showState('Connecting');
     try {
       const query = this.#filters();
-      // Live events are those after the last one of the log, which the filters may leave out.
+      // The filters may leave out the last event of the log.
       const last = await readPage(api, new URLSearchParams({ order: 'descending', limit: '1' }), signal);
-      const after = last.events[0]?.position;
-      const first = new URLSearchParams([...query, ['order', 'descending'], ['limit', String(PAGE_SIZE)]]);
-      this.#pages = [String(first)];
-      if (!(await this.#show(0))) return;
-      this.#newest = after === undefined || after < this.#newest ? this.#newest : after;
+      const end = last.events[0]?.position;
+      this.#end = end ?? -1n;
+      this.#pages = [`${pageOf(query)}`];
+      void this.#show(0);
       await followEvents(api, {
         query,
-        after: after?.toString(),
+        after: end?.toString(),
         signal,
         onEvent: (event) => this.#add(event),
-        onState: (isConnected, problem) => this.#showState(isConnected, problem),
+        onState: (state, problem) => this.#showState(state, problem),
       });
     } catch (error) {
       if (!signal.aborted) this.#problem(messageOf(error));
@@ -123,25 +126,28 @@ export class Timeline {
     return query;
   }
 
-  /** Shows a page; false if that failed, or other filters were set meanwhile. */
-  async #show(index: number): Promise<boolean> {
+  /** Shows a page, which may take several responses: where few events match, each has few or none. */
+  async #show(index: number): Promise<void> {
     const { signal } = this.#loading;
-    const isNew = index === 0 || this.#pages[index + 1] === undefined;
     for (const name of ['newest', 'newer', 'older']) this.#button(name).disabled = true;
+    if (index > 0) this.#rows.replaceChildren();
+    this.#index = index;
+    let next = this.#pages[index];
     try {
-      const query = new URLSearchParams(this.#pages[index]);
-      const { events, next } = await readPage(this.#context.api, query, signal);
-      if (signal.aborted) return false;
-      this.#index = index;
+      for (let found = 0; next !== undefined && found < PAGE_SIZE; ) {
+        const page = await readPage(this.#context.api, new URLSearchParams(next), signal);
+        const events = page.events.filter(({ position }) => position <= this.#end);
+        this.#rows.append(...events.map((event) => this.#row(event)));
+        const older = events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest);
+        this.#chart(older);
+        this.#oldest = older.at(-1)?.position ?? this.#oldest;
+        found += events.length;
+        next = page.next;
+        this.#count(next === undefined ? '' : ', searching further');
+      }
       if (next !== undefined) this.#pages[index + 1] = next;
-      if (index === 0) this.#newest = events[0]?.position ?? -1n;
-      this.#rows.replaceChildren(...events.map((event) => this.#row(event)));
-      if (isNew) this.#chart(events);
-      this.#problem(events.length === 0 ? 'No events match.' : '');
-      return true;
     } catch (error) {
       if (!signal.aborted) this.#problem(messageOf(error));
-      return false;
     } finally {
       if (!signal.aborted) this.#showPaging();
     }
@@ -149,8 +155,6 @@ export class Timeline {
 
   /** Shows an event that has arrived, with others that arrive at that time. */
   #add(event: ShownEvent): void {
-    if (event.position <= this.#newest) return;
-    this.#newest = event.position;
     this.#arrived.push(event);
     this.#timer ??= setTimeout(() => this.#showArrived(), REFRESH_INTERVAL_MS);
   }
@@ -163,22 +167,31 @@ export class Timeline {
       const rows = arrived.slice(-PAGE_SIZE).map((event) => this.#row(event));
       for (const row of rows) row.classList.add('new');
       this.#rows.prepend(...rows.reverse());
-      const all = this.#rows.querySelectorAll('.event');
-      const isTooLong = all.length > 2 * PAGE_SIZE;
-      if (isTooLong)
-        while (this.#rows.lastChild && this.#rows.lastChild !== all[PAGE_SIZE - 1])
-          this.#rows.lastChild.remove();
-      this.#problem('');
-      if (isTooLong) this.#pages.length = 1; // the next page would not follow any more
+      this.#trim();
     } else {
       this.#unseen += arrived.length;
     }
     this.#showPaging();
   }
 
+  /** Removes the oldest rows if there are too many; the next page begins after those that stay. */
+  #trim(): void {
+    const all = this.#rows.querySelectorAll<HTMLElement>('.event');
+    if (all.length <= 2 * PAGE_SIZE) return;
+    for (const row of [...all].slice(PAGE_SIZE)) {
+      if (row.nextElementSibling?.matches('.detail')) row.nextElementSibling.remove();
+      row.remove();
+    }
+    const before = all[PAGE_SIZE - 1]?.dataset.position ?? '';
+    const first = new URLSearchParams(this.#pages[0]);
+    this.#pages = [`${first}`, `${new URLSearchParams([...first, ['before', before]])}`];
+  }
+
   #row(event: ShownEvent): HTMLTableRowElement {
     const { api, onMoment } = this.#context;
-    return eventRow(event, { api, onMoment, onUser: (user) => this.showUser(user) });
+    const row = eventRow(event, { api, onMoment, onUser: (user) => this.showUser(user) });
+    row.dataset.position = String(event.position);
+    return row;
   }
 
   #chart(events: readonly ShownEvent[]): void {
@@ -198,20 +211,27 @@ export class Timeline {
   }
 
   #showPaging(): void {
-    const shown = this.#rows.querySelectorAll('.event').length;
-    const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
-    find(this.#section, '.count').textContent = `${counted(shown, 'event')}, ${page}`;
+    this.#count('');
     this.#button('newest').disabled = this.#index === 0;
     this.#button('newest').textContent = this.#unseen > 0 ? `Newest (${count(this.#unseen)} new)` : 'Newest';
     this.#button('newer').disabled = this.#index === 0;
     this.#button('older').disabled = this.#pages[this.#index + 1] === undefined;
   }
 
-  #showState(isConnected: boolean | undefined, problem = ''): void {
-    const state = find(this.#section, '.live');
-    state.dataset.state = isConnected ? 'on' : 'off';
-    state.textContent = isConnected ? 'Live' : isConnected === undefined ? 'Connecting' : 'Reconnecting';
-    state.title = problem;
+  #count(more: string): void {
+    const shown = this.#rows.querySelectorAll('.event').length;
+    const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
+    const isNone = shown === 0 && more === '';
+    find(this.#section, '.count').textContent = isNone
+      ? 'No events'
+      : `${counted(shown, 'event')}, ${page}${more}`;
+  }
+
+  #showState(state: LiveState | 'Connecting', problem = ''): void {
+    const shown = find(this.#section, '.live');
+    shown.dataset.state = state;
+    shown.textContent = state;
+    shown.title = problem;
   }
 
   #problem(text: string): void {
@@ -225,6 +245,7 @@ export class Timeline {
     this.#times = [];
     this.#unseen = 0;
     this.#index = 0;
+    this.#oldest = undefined;
     this.#rows.replaceChildren();
     this.#histogram.show([]);
     this.#problem('');
@@ -245,6 +266,11 @@ export class Timeline {
   #button(page: string): HTMLButtonElement {
     return find<HTMLButtonElement>(this.#section, `[data-page="${page}"]`);
   }
+}
+
+/** The query of the first page of these filters. */
+function pageOf(filters: URLSearchParams): URLSearchParams {
+  return new URLSearchParams([...filters, ['order', 'descending'], ['limit', String(PAGE_SIZE)]]);
 }
 
 /** A time in RFC 3339, of a date, with a time or else this one, in UTC or else with an offset. @throws RangeError */

@@ -2,7 +2,7 @@
 
 type Encoding = 'utf8' | 'hex' | 'base64';
 
-/** The global `Buffer`; its methods do what Node's do, as far as they are here. */
+/** A `Buffer` whose methods do what Node's do, as far as they are here. */
 export class BrowserBuffer extends Uint8Array {
   static override from(source: unknown, encoding?: unknown): BrowserBuffer {
     if (typeof source !== 'string') return BrowserBuffer.#of(new Uint8Array(source as ArrayLike<number>));
@@ -68,5 +68,3 @@ function fromBase64(text: string): Uint8Array {
     return new Uint8Array();
   }
 }
-
-Object.assign(globalThis, { Buffer: BrowserBuffer });
