@@ -14,15 +14,8 @@ type File = { type: string; content: string; etag: string };
 /** The auditor's page: static files, which hold nothing of the log and require no token. */
 export async function auditPage(app: FastifyInstance): Promise<void> {
   await pageHeaders(app);
-  const modules = browserModules(SOURCES, 'pages/audit/main.ts');
-  const files = new Map<string, File>([
-    ['', fileOf('index.html', 'text/html; charset=utf-8')],
-    ['style.css', fileOf('style.css', 'text/css; charset=utf-8')],
-    ['icon.svg', fileOf('icon.svg', 'image/svg+xml')],
-    ...[...modules].map(([path, text]) => [path, withTag(TEXT_JAVASCRIPT, text)] as const),
-  ]);
   const send = (request: FastifyRequest, reply: FastifyReply, path: string): FastifyReply => {
-    const file = files.get(path);
+    const file = FILES.get(path);
     if (!file) throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
     reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
     if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
@@ -43,3 +36,13 @@ function fileOf(name: string, type: string): File {
 function withTag(type: string, content: string): File {
   return { type, content, etag: `"${hash('sha256', content).slice(0, 32)}"` };
 }
+
+/** By path below /audit. Read when this module is loaded, since stripping types takes a moment. */
+const FILES = new Map<string, File>([
+  ['', fileOf('index.html', 'text/html; charset=utf-8')],
+  ['style.css', fileOf('style.css', 'text/css; charset=utf-8')],
+  ['icon.svg', fileOf('icon.svg', 'image/svg+xml')],
+  ...[...browserModules(SOURCES, 'pages/audit/main.ts')].map(
+    ([path, text]) => [path, withTag(TEXT_JAVASCRIPT, text)] as const,
+  ),
+]);

@@ -24,7 +24,7 @@ export class Histogram {
     for (const button of buttons) button.tabIndex = -1;
     const last = buttons[buttons.length - 1];
     if (last) last.tabIndex = 0;
-    if (focused !== -1) (container.children[focused] as HTMLElement).focus();
+    if (focused !== -1) (container.children[focused] as HTMLElement | undefined)?.focus();
     const [from, to] = this.#figure.querySelectorAll('.axis span');
     from?.replaceChildren(utc(bars[0]?.from ?? Number.NaN).slice(0, 19));
     to?.replaceChildren(utc(bars.at(-1)?.to ?? Number.NaN).slice(0, 19));
