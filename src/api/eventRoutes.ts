@@ -11,13 +11,14 @@ import { replay } from '../audit/replay.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
-import { errorResponses, response } from '../http/openapi.ts';
+import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
+import { EVENT_EXAMPLE } from './examples.ts';
 import { formatLogPosition } from './logPosition.ts';
-import { ERROR_DESCRIPTIONS } from './openapi.ts';
+import { errorsOf, invalidQuery } from './openapi.ts';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';
@@ -27,13 +28,22 @@ const HEARTBEAT_INTERVAL_MS = 15_000;
 /** The longest time for a timer, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-const QUERY_ERRORS = {
-  ...ERROR_DESCRIPTIONS,
-  400: {
-    description:
-      'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
-  },
-};
+/** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
+const Lines = Type.String({
+  contentMediaType: NDJSON,
+  contentSchema: CloudEvent,
+  description: 'Each line is a CloudEvent.',
+});
+const Messages = Type.String({ description: 'The data of each message is a CloudEvent.' });
+const EXAMPLE_DATA = JSON.stringify(EVENT_EXAMPLE);
+
+const ERRORS = errorsOf(
+  [403, 406],
+  invalidQuery(
+    'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
+    'since must not be later than until.',
+  ),
+);
 
 type Dependencies = { log: EventLog; tree: LogTree | undefined; source: string; now: () => Date };
 
@@ -55,6 +65,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         operationId: 'replayEvents',
         tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
+        description:
+          'An event stream ends after limit events; without limit, when the client disconnects or its token expires.',
         querystring: OrderedEventQuery,
         headers: Type.Object({
           'Last-Event-ID': Type.Optional(
@@ -64,7 +76,13 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         response: {
           200: response(
             'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
-            { [NDJSON]: CloudEvent, [EVENT_STREAM]: Type.String() },
+            {
+              [NDJSON]: { schema: Lines, example: `${EXAMPLE_DATA}\n` },
+              [EVENT_STREAM]: {
+                schema: Messages,
+                example: `id: ${EVENT_EXAMPLE.position}\ndata: ${EXAMPLE_DATA}\n\n`,
+              },
+            },
             {
               'Log-Position': Type.String({
                 description: 'For NDJSON: the position of the last event of the log when it was read.',
@@ -82,7 +100,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
               }),
             },
           ),
-          ...errorResponses(QUERY_ERRORS, {}, 400, 401, 403, 406, 408, 417, 429, 431, 500, 503),
+          ...ERRORS,
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
@@ -94,8 +112,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const type = request.accepts().type(types);
       if (type === false)
         throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${types.join(' and ')}.`);
-      const live = type === EVENT_STREAM;
       if (descending) return sendNewest(query, reply);
+      const live = type === EVENT_STREAM;
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
       const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>

@@ -9,12 +9,14 @@ import type { Views } from '../../projections/views.ts';
 import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { limitSchema } from '../http/limit.ts';
-import { errorResponses, jsonResponse } from '../http/openapi.ts';
+import { jsonResponse } from '../http/openapi.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
-import { ListsInFlight, MAX_LISTS_IN_FLIGHT } from './listsInFlight.ts';
+import { API_ERRORS } from './errorTable.ts';
+import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
+import { ListsInFlight, MAX_LISTS_IN_FLIGHT, TooManyLists } from './listsInFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
-import { ERROR_DESCRIPTIONS } from './openapi.ts';
+import { ERRORS, errorsOf, invalidQuery } from './openapi.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
@@ -33,7 +35,11 @@ const Int64 = Type.Refine(
 
 export const NewPlant = Type.Object(
   { id: Int64, name: Type.String(), tag: Type.Optional(Type.String()) },
-  { $id: 'NewPlant', description: 'A plant to create. Unknown fields are ignored and not stored.' },
+  {
+    $id: 'NewPlant',
+    description: 'A plant to create. Unknown fields are ignored and not stored.',
+    examples: [NEW_PLANT_EXAMPLE],
+  },
 );
 
 const ListQuery = Type.Object({
@@ -46,29 +52,14 @@ const LogPosition = Type.String({
 });
 const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
 
-const ERRORS = errorResponses(
-  ERROR_DESCRIPTIONS,
-  { 'Log-Position': LogPosition },
-  400,
-  401,
-  408,
-  417,
-  429,
-  431,
-  500,
-  503,
-);
-const BODY_ERRORS = errorResponses(ERROR_DESCRIPTIONS, { 'Log-Position': LogPosition }, 413, 415);
-const LIST_ERRORS = errorResponses(
-  {
-    429: {
-      ...ERROR_DESCRIPTIONS[429],
-      description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry. Or the user sends more requests than the rate limit allows, if there is one (42902).`,
-    },
+const LIST_ERRORS = {
+  ...invalidQuery('The query is invalid (40004), or a position is (40005).', 'limit must be given once.'),
+  429: {
+    description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry. ${ERRORS[429].description}`,
+    example: { error: API_ERRORS.tooManyLists, message: new TooManyLists().message },
+    headers: ERRORS[429].headers,
   },
-  { 'Log-Position': LogPosition },
-  429,
-);
+};
 
 /**
  * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
@@ -100,9 +91,12 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         summary: 'Create a plant; idempotent',
         body: NewPlant,
         response: {
-          200: jsonResponse('The plant.', Plant, { 'Log-Position': LogPosition }),
-          ...ERRORS,
-          ...BODY_ERRORS,
+          200: jsonResponse(
+            'The plant.',
+            { schema: Plant, example: PLANT_EXAMPLE },
+            { 'Log-Position': LogPosition },
+          ),
+          ...errorsOf([413, 415], {}, { 'Log-Position': LogPosition }),
         },
       },
     },
@@ -127,9 +121,12 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
         response: {
-          200: jsonResponse('Your plants.', Type.Array(Plant), { 'Log-Position': LogPosition, Link }),
-          ...ERRORS,
-          ...LIST_ERRORS,
+          200: jsonResponse(
+            'Your plants.',
+            { schema: Type.Array(Plant), example: [PLANT_EXAMPLE, { name: 'Moss' }] },
+            { 'Log-Position': LogPosition, Link },
+          ),
+          ...errorsOf([], LIST_ERRORS, { 'Log-Position': LogPosition }),
         },
       },
     },

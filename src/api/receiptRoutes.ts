@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
-import type { TreeAndLog } from '../audit/entryBundle.ts';
+import type { TreeAndLog } from '../audit/readEntries.ts';
 import { receiptOf } from '../audit/receipt.ts';
 import { response } from '../http/openapi.ts';
 import { textSchema } from '../http/textSchema.ts';
@@ -9,10 +9,12 @@ import { isUser, USER_RULE } from '../plants/user.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { errorsOf, NO_AUDIT_SCOPE } from './openapi.ts';
+import { API_ERRORS } from './errorTable.ts';
+import { RECEIPT_EXAMPLE } from './examples.ts';
+import { errorsOf, invalidQuery } from './openapi.ts';
 
 const PlantQuery = Type.Object({
-  id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.' }),
+  id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.', examples: ['1'] }),
   user: Type.Optional(
     textSchema(isUser, USER_RULE, {
       description: 'Whose plant it is, for tokens with the scope audit; without it, your own.',
@@ -20,10 +22,12 @@ const PlantQuery = Type.Object({
   ),
 });
 
-const ERRORS = errorsOf({
-  400: 'The query is invalid (40004).',
-  403: NO_AUDIT_SCOPE,
-  404: 'The user has no plant with this ID (40402).',
+const ERRORS = errorsOf([403], {
+  ...invalidQuery('The query is invalid (40004).', `id must be ${INT64_RULE}.`),
+  404: {
+    description: 'The user has no plant with this ID (40402).',
+    example: { error: API_ERRORS.unknownPlant, message: 'There is no plant with this ID.' },
+  },
 });
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints };
@@ -44,7 +48,7 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         response: {
           200: response(
             'An inclusion proof (C2SP tlog-proof), with the entry as extra data.',
-            { 'text/plain': Type.String() },
+            { 'text/plain': { schema: Type.String(), example: RECEIPT_EXAMPLE } },
             { 'Content-Disposition': Type.String({ description: 'A file name.' }) },
           ),
           ...ERRORS,

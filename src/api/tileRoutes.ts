@@ -4,13 +4,13 @@ import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { readEntries, type TreeAndLog } from '../audit/entryBundle.ts';
+import { readEntries, type TreeAndLog } from '../audit/readEntries.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type Tile, type TileOrEntries } from '../merkle/tiles.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
-import { errorsOf, NO_AUDIT_SCOPE } from './openapi.ts';
+import { errorsOf } from './openapi.ts';
 
 const BYTES = 'application/octet-stream';
 /** A tile never changes. It is for the holder of the token only. */
@@ -19,13 +19,10 @@ const IMMUTABLE = 'private, max-age=31536000, immutable';
 const responses = (description: string, headers: Headers = {}) => ({
   200: response(
     description,
-    { [BYTES]: Type.String({ format: 'binary' }) },
+    { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
     { 'Cache-Control': Type.String({ description: `Always ${IMMUTABLE}.` }), ...headers },
   ),
-  ...errorsOf({
-    403: NO_AUDIT_SCOPE,
-    404: 'The path is not that of a tile, or the tree does not have the tile (40401).',
-  }),
+  ...errorsOf([403, 404]),
 });
 
 /** The tiles of the Merkle tree, and the entries that are hashed: https://c2sp.org/tlog-tiles */

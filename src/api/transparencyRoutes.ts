@@ -7,7 +7,8 @@ import type { LogKey } from '../transparency/logKey.ts';
 import { formatVerifierKey } from '../transparency/signedNote.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { errorsOf, NO_AUDIT_SCOPE } from './openapi.ts';
+import { CHECKPOINT_EXAMPLE, VERIFIER_KEY_EXAMPLE } from './examples.ts';
+import { errorsOf } from './openapi.ts';
 import { receiptRoutes } from './receiptRoutes.ts';
 import { tileRoutes } from './tileRoutes.ts';
 
@@ -29,8 +30,10 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
         tags: ['audit'],
         summary: 'The public key of the log, by which checkpoints and receipts are verified',
         response: {
-          200: response('A verifier key (C2SP signed-note).', { 'text/plain': Type.String() }),
-          ...errorsOf({}),
+          200: response('A verifier key (C2SP signed-note).', {
+            'text/plain': { schema: Type.String(), example: VERIFIER_KEY_EXAMPLE },
+          }),
+          ...errorsOf([]),
         },
       },
     },
@@ -46,8 +49,10 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
         tags: ['audit'],
         summary: 'Size and root of the log, signed',
         response: {
-          200: response('A checkpoint (C2SP tlog-checkpoint).', { 'text/plain': Type.String() }),
-          ...errorsOf({ 403: NO_AUDIT_SCOPE }),
+          200: response('A checkpoint (C2SP tlog-checkpoint).', {
+            'text/plain': { schema: Type.String(), example: CHECKPOINT_EXAMPLE },
+          }),
+          ...errorsOf([403]),
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },

@@ -3,7 +3,7 @@ import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
 import { hashesOfTile, inclusionProofFromTiles, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
 import { plantStream } from '../plants/stream.ts';
-import { entryOf, type TreeAndLog } from './entryBundle.ts';
+import { entryOf, type TreeAndLog } from './readEntries.ts';
 
 /** The user has no plant with this ID. */
 export class UnknownPlant extends Error {

@@ -1,12 +1,12 @@
 import { addAbortSignal } from 'node:stream';
 import { describeEntry } from '../audit/entry.ts';
-import { openCheckpoint, type SignedCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
+import { openCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
 import { openConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { isInclusionProof, openInclusionProof } from '../transparency/inclusionProof.ts';
 import { NotVerified } from '../transparency/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
-import { readCheckpointFile } from './checkpointFile.ts';
+import { parseRoot, readCheckpointFile } from './checkpointFile.ts';
 import { type Context, write } from './context.ts';
 import { printable } from './printable.ts';
 
@@ -19,19 +19,21 @@ const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 export async function checkProofCommand({ key, expect }: Options, context: Context): Promise<void> {
   const { input, output, signal } = context;
   const verifierKey = parseVerifierKey(key);
-  const expected =
-    expect === undefined
-      ? undefined
-      : await openCheckpoint(readCheckpointFile(expect, '--expect'), verifierKey);
+  const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
   const proof = await readText(addAbortSignal(signal, input));
   const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
   await write(output, `${printable(await check(proof, verifierKey, expected))}\n`);
 }
 
+/** The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint, which must be signed. */
+async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> {
+  return parseRoot(text) ?? openCheckpoint(readCheckpointFile(text, '--expect'), key);
+}
+
 async function checkInclusion(
   proof: string,
   key: VerifierKey,
-  expected: SignedCheckpoint | undefined,
+  expected: TreeHead | undefined,
 ): Promise<string> {
   const { index, entry, checkpoint } = await openInclusionProof(proof, key);
   if (expected && head(expected) !== head(checkpoint))
@@ -42,11 +44,11 @@ async function checkInclusion(
 async function checkConsistency(
   proof: string,
   key: VerifierKey,
-  expected: SignedCheckpoint | undefined,
+  expected: TreeHead | undefined,
 ): Promise<string> {
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
   const later = await openConsistencyProof(proof, expected, key);
-  return `the log ${expected.origin} ${head(expected)} is the beginning of ${head(later)}`;
+  return `the log ${later.origin} ${head(expected)} is the beginning of ${head(later)}`;
 }
 
 const head = ({ size, root }: TreeHead): string => `${size}:${root}`;

@@ -17,6 +17,12 @@ export function readCheckpointFile(file: string, option: string): string {
   }
 }
 
+/** The size and root of a text SIZE:ROOT; undefined if it is another one. */
+export function parseRoot(text: string): Root | undefined {
+  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
+  return size === undefined ? undefined : { size: Number(size), root: root.toLowerCase() };
+}
+
 /**
  * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
  * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
@@ -27,8 +33,8 @@ export async function parseExpectedRoot(
   config: Config,
   print: (line: string) => void,
 ): Promise<Root> {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  if (size !== undefined) return { size: Number(size), root };
+  const head = parseRoot(text);
+  if (head) return head;
   if (!existsSync(text))
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
   const note = readCheckpointFile(text, '--expect');

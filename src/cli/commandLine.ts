@@ -102,9 +102,13 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage('-- --key VKEY [--expect FILE] < FILE.tlog-proof')
+    .usage('-- --key VKEY [--expect CHECKPOINT] < FILE.tlog-proof')
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
-    .option('--expect <file>', 'The checkpoint that a consistency proof starts from.', once('expect'))
+    .option(
+      '--expect <checkpoint>',
+      'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
+      once('expect'),
+    )
     .action((options) =>
       run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
     );
@@ -112,15 +116,16 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('monitor')
     .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS]')
+    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]')
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
-    .requiredOption('--state <file>', 'Keeps the last checkpoint.', once('state'))
+    .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
     .option(
       '--once',
       'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
     )
     .option('--interval <seconds>', 'Time between two checks.', '60')
+    .option('--all', 'Check all events again, not only the new ones.')
     .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
     .action((options) =>
       run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),

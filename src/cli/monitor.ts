@@ -1,17 +1,16 @@
 import { existsSync } from 'node:fs';
-import { replaceFile } from '../disk/replaceFile.ts';
-import { Alarm, checkLog } from '../monitor/checkLog.ts';
+import { Alarm } from '../monitor/alarm.ts';
+import { checkLog } from '../monitor/checkLog.ts';
 import { LogClient, LogUnavailable } from '../monitor/logClient.ts';
+import type { State } from '../monitor/state.ts';
 import { sleep } from '../time/sleep.ts';
-import { openCheckpoint, type SignedCheckpoint } from '../transparency/checkpoint.ts';
-import { NotVerified } from '../transparency/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
-import { readCheckpointFile } from './checkpointFile.ts';
 import { type Context, ExitError, write } from './context.ts';
+import { MonitorFiles } from './monitorFiles.ts';
 import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
 
-type Options = { url: string; key: string; state: string; once?: true; interval: string };
+type Options = { url: string; key: string; state: string; once?: true; all?: true; interval: string };
 
 /** The exit code with --once, if the log could not be checked, or has events with problems: no alarm. */
 const NO_ALARM = 2;
@@ -19,13 +18,15 @@ const NO_ALARM = 2;
 const ATTEMPTS = 3;
 const RETRY_INTERVAL_MS = 1_000;
 const MAX_LISTED = 20;
+/** Larger evidence is not printed if it cannot be written: checkpoints and proofs are smaller. */
+const MAX_PRINTED_BYTES = 32 * 1024;
 
 /**
- * Checks a log over HTTP, once or again and again, and remembers its last checkpoint in a file.
- * @throws Error if the log contradicts itself; both checkpoints are then in files
+ * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed.
+ * @throws Error if the log contradicts itself; the evidence is then in files
  */
 export async function monitorCommand(options: Options, context: Context): Promise<void> {
-  const { state: file, once } = options;
+  const { once } = options;
   const { env, print, signal } = context;
   const key = parseVerifierKey(options.key);
   const url = parseUrl(options.url);
@@ -33,13 +34,14 @@ export async function monitorCommand(options: Options, context: Context): Promis
   const token = env.TOKEN;
   if (!token) throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const client = new LogClient({ url, token, signal });
-  if (existsSync(contradictionOf(file)))
+  const files = new MonitorFiles(options.state);
+  if (existsSync(files.alarm))
     throw new Error(
-      `there was an alarm before: ${contradictionOf(file)} contradicts ${file}; keep both, and move them to check this log again`,
+      `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
     );
   for (let failures = 0; ; ) {
     try {
-      const problems = await checkOnce(client, key, file, context);
+      const problems = await checkOnce(client, key, files, options, context);
       if (once && problems > 0) throw new ExitError(`events with problems: ${problems}`, NO_ALARM);
       if (once) return;
       failures = 0;
@@ -54,23 +56,26 @@ export async function monitorCommand(options: Options, context: Context): Promis
   }
 }
 
-/** Checks the log once, and returns how many of its new events have problems. @throws LogUnavailable, Error */
+/** Checks the log once, and returns how many of the checked events have problems. @throws LogUnavailable, Error */
 async function checkOnce(
   client: LogClient,
   key: VerifierKey,
-  file: string,
+  files: MonitorFiles,
+  { all }: Options,
   context: Context,
 ): Promise<number> {
   const { output, print, onTerminal, signal } = context;
   using progress = commandProgress(onTerminal ? print : () => {}, onTerminal);
   let problems = 0;
   try {
-    const { bytes, checkpoint, added } = await checkLog({
+    const { state, checkpoint, added, unknown } = await checkLog({
       client,
       key,
-      earlier: await readState(file, key),
+      state: await files.readState(key),
+      all,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
+      onReceived: (received) => files.writeState(received),
       onProblem: (problem) => {
         if (++problems <= MAX_LISTED) print(printable(problem));
       },
@@ -78,41 +83,41 @@ async function checkOnce(
         progress.show({ step: 'checking', events, position: BigInt(events), end: BigInt(end) }),
     });
     progress[Symbol.dispose]();
-    replaceFile(file, bytes);
+    files.writeState(state);
+    files.writeCheckpoint(checkpoint.note);
     const { origin, size, root } = checkpoint;
-    const line = `${origin}  ${size}:${root}  new events: ${added}, with problems: ${problems}`;
-    await write(output, `${new Date().toISOString()}  ${line}\n`);
+    const found = `new events: ${added}, with problems: ${problems}, of unknown types: ${unknown}`;
+    await write(output, `${new Date().toISOString()}  ${origin}  ${size}:${root}  ${found}\n`);
     return problems;
   } catch (error) {
-    if (!(error instanceof Alarm)) throw error;
-    throw new Error(printable(`ALARM: ${error.message}; ${keepEvidence(file, error)}`), { cause: error });
+    if (error instanceof Alarm) throw new Error(alarmLine(error, files), { cause: error });
+    if (error instanceof LogUnavailable)
+      throw new LogUnavailable(notChecked(error, await files.readState(key)));
+    throw error;
   }
 }
 
-/** Writes the contradicting checkpoint beside the last one, and says where they are. */
-function keepEvidence(file: string, { checkpoint }: Alarm): string {
-  const contradiction = contradictionOf(file);
+/** The line of an alarm, whose evidence is written to files. */
+function alarmLine({ message, evidence, commands }: Alarm, files: MonitorFiles): string {
+  const line = `ALARM: ${message}`;
+  const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/auditing.md:', ...commands] : [];
+  const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
   try {
-    replaceFile(contradiction, checkpoint);
+    files.writeAlarm(text, evidence);
+    return printable(`${line}; the evidence is in ${files.alarm}; see docs/auditing.md`);
   } catch (error) {
-    return `the evidence could not be written: ${(error as Error).message}\n${checkpoint}`;
+    const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
+    const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);
+    const reason = (error as Error).message;
+    return [printable(`${line}; the evidence could not be written: ${reason}`), ...contents].join('\n');
   }
-  return `the evidence is in ${existsSync(file) ? `${file} and ${contradiction}` : contradiction}`;
 }
 
-const contradictionOf = (file: string): string => `${file}.contradiction`;
-
-/** The last checkpoint; undefined before the first. @throws Error if the file has something else */
-async function readState(file: string, key: VerifierKey): Promise<SignedCheckpoint | undefined> {
-  if (!existsSync(file)) return undefined;
-  try {
-    return await openCheckpoint(readCheckpointFile(file, '--state'), key);
-  } catch (error) {
-    if (!(error instanceof NotVerified)) throw error;
-    throw new Error(`the file of --state is not a checkpoint of this log: ${error.message}`, {
-      cause: error,
-    });
-  }
+function notChecked({ message }: LogUnavailable, { pending }: State): string {
+  const [first] = pending;
+  if (!first) return message;
+  const count = `${pending.length} checkpoint${pending.length === 1 ? '' : 's'}`;
+  return `${message}; it has yet to show what it signed in ${count}, the first received at ${first.receivedAt}`;
 }
 
 function parseUrl(text: string): string {

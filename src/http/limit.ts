@@ -8,6 +8,7 @@ export const limitSchema = (items: string) =>
     Type.Unsafe<string>({
       format: 'int32',
       minimum: 0,
+      examples: [100],
       description: `The maximum number of ${items}; without it, all.`,
     }),
     (limit) => typeof limit === 'string' && /^(0|[1-9]\d{0,9})$/.test(limit) && Number(limit) <= MAX_LIMIT,

@@ -10,19 +10,23 @@ const COMMON_HEADERS: Headers = {
   'Cache-Control': Type.String({ description: 'Always no-store.' }),
 };
 
+/** What a media type of a response has. */
+export type Media = { schema: TSchema; example?: unknown };
+
 /** A JSON response. */
-export function jsonResponse(description: string, schema: TSchema, headers: Headers = {}) {
-  return response(description, { 'application/json': schema }, headers);
+export function jsonResponse(description: string, media: Media, headers: Headers = {}) {
+  return response(description, { 'application/json': media }, headers);
 }
 
 /** A response in one of several media types. */
-export function response(description: string, schemas: Record<string, TSchema>, headers: Headers = {}) {
-  const content = Object.fromEntries(Object.entries(schemas).map(([type, schema]) => [type, { schema }]));
+export function response(description: string, content: Record<string, Media>, headers: Headers = {}) {
   return { description, headers: { ...COMMON_HEADERS, ...headers }, content };
 }
 
+/** An error response; the status is that of the example. */
+export type ErrorDescription = { description: string; example: ErrorBody; headers?: Headers };
 /** The error responses of a route, by status. */
-export type ErrorDescriptions = Record<number, { description: string; headers?: Headers }>;
+export type ErrorDescriptions = Record<number, ErrorDescription>;
 
 /**
  * The error responses with these statuses; `headers` are sent to authenticated callers only, so not with 401.
@@ -30,8 +34,9 @@ export type ErrorDescriptions = Record<number, { description: string; headers?: 
 export function errorResponses(descriptions: ErrorDescriptions, headers: Headers, ...statuses: number[]) {
   return Object.fromEntries(
     statuses.map((status) => {
-      const { description = '', headers: own = {} } = descriptions[status] ?? {};
-      return [status, jsonResponse(description, ErrorBody, status === 401 ? own : { ...own, ...headers })];
+      const { description, example, headers: own = {} } = descriptions[status] as ErrorDescription;
+      const sent = status === 401 ? own : { ...own, ...headers };
+      return [status, jsonResponse(description, { schema: ErrorBody, example }, sent)];
     }),
   );
 }

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 export const textSchema = (
   isValid: (text: string) => boolean,
   rule: string,
-  options: { description: string },
+  options: { description: string; examples?: [string] },
 ) =>
   Type.Refine(
     Type.Unsafe<string>({ type: 'string', ...options }),

@@ -1,162 +1,228 @@
-import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
-import {
-  HASH_BYTES,
-  hashesOfTile,
-  type ReadTile,
-  rootFromTiles,
-  TILE_WIDTH,
-  tilePath,
-  tileWidth,
-  treeFromTiles,
-} from '../merkle/tiles.ts';
-import { openCheckpoint, type SignedCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
+import { consistencyProofFromTiles, rootFromTiles, tilePath } from '../merkle/tiles.ts';
+import { openCheckpoint } from '../transparency/checkpoint.ts';
+import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
-import { parseEntryBundle } from '../transparency/entryBundle.ts';
 import { NotVerified } from '../transparency/notVerified.ts';
 import type { VerifierKey } from '../transparency/signedNote.ts';
+import { Alarm, type Evidence, Mismatch } from './alarm.ts';
+import { readEntriesAfter } from './entries.ts';
 import { EventCheck } from './eventCheck.ts';
-import type { LogClient } from './logClient.ts';
-import { readAhead } from './readAhead.ts';
+import { type LogClient, LogUnavailable } from './logClient.ts';
+import type { ReceivedCheckpoint, State } from './state.ts';
+import { VerifiedTiles } from './verifiedTiles.ts';
 
-/**
- * The log contradicts what it has signed, or the checkpoint is not its own. The message says which;
- * `checkpoint` is what was received.
- */
-export class Alarm extends Error {
-  override readonly name = 'Alarm';
-  readonly checkpoint: Buffer;
-  constructor(message: string, checkpoint: Buffer) {
-    super(message);
-    this.checkpoint = checkpoint;
-  }
-}
-
-/** The log is consistent with its earlier checkpoint; `added` events were checked. `bytes` are the checkpoint's. */
-export type Checked = { bytes: Buffer; checkpoint: SignedCheckpoint; added: number };
-
-type Client = Pick<LogClient, 'checkpoint' | 'tile' | 'entries'>;
+/** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
+export type Checked = {
+  checkpoint: ReceivedCheckpoint;
+  state: State;
+  added: number;
+  /** Events of unknown types among those that were checked. */
+  unknown: number;
+};
 
 type Options = {
-  client: Client;
+  client: Pick<LogClient, 'checkpoint' | 'tile' | 'entries'>;
   key: VerifierKey;
-  /** What the log has signed before; undefined if nothing is known of it. */
-  earlier: TreeHead | undefined;
+  state: State;
+  /** Whether all events are checked, not only the new ones. */
+  all?: boolean | undefined;
   now: () => Date;
   sleep: (ms: number) => Promise<void>;
-  /** Called for each event that this service cannot have appended, or not at its time. */
+  /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
+  onReceived: (state: State) => void;
+  /** Called for each checked event that this service cannot have appended, or not at its time. */
   onProblem: (problem: string) => void;
-  /** Called after each tile. */
+  /** Called after each bundle of entries. */
   onProgress?: (done: { events: number; end: number }) => void;
 };
 
 /** How often a checkpoint with fewer events is fetched again: another instance may lag behind. */
 const RETRIES = 5;
 const RETRY_INTERVAL_MS = 1_000;
+/** So many checkpoints may wait for their tiles: more than half a day of them, one a minute. */
+const MAX_PENDING = 1_000;
 
 /**
- * Checks what the log signs now: its signature, that what it signed before is the beginning of it, and every
- * event since. @throws Alarm, LogUnavailable
+ * Checks what the log signs now: its signature, that it is consistent with all that the log has signed before,
+ * and every event since. @throws Alarm, LogUnavailable
  */
 export async function checkLog(options: Options): Promise<Checked> {
-  const { earlier = { size: 0, root: new MerkleTree().root() } } = options;
-  const { bytes, checkpoint } = await fetchLatest(options, earlier.size);
-  const { size, root } = checkpoint;
-  const alarm = (message: string): Alarm => new Alarm(message, bytes);
-  if (size < earlier.size)
-    throw alarm(`rollback: the log has signed ${earlier.size} events, and now signs ${size}`);
-  if (size === earlier.size && root !== earlier.root)
-    throw alarm(`split view: the log has signed two different histories of ${size} events`);
-  if (size > earlier.size) await checkAdded(earlier, checkpoint, { ...options, alarm });
-  return { bytes, checkpoint, added: size - earlier.size };
-}
-
-type Fetched = { bytes: Buffer; checkpoint: SignedCheckpoint };
-
-async function fetchLatest({ client, key, sleep }: Options, size: number): Promise<Fetched> {
-  for (let retries = 0; ; retries++) {
-    const fetched = await openFetched(await client.checkpoint(), key);
-    if (fetched.checkpoint.size >= size || retries === RETRIES) return fetched;
-    await sleep(RETRY_INTERVAL_MS);
+  const { checkpoint, state } = await fetchCheckpoint(options);
+  const largest = largestOf(state) as ReceivedCheckpoint;
+  if (checkpoint.size < largest.size) throw await rollback(checkpoint, largest, state, options);
+  if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
+    return { checkpoint, state, added: 0, unknown: 0 };
+  try {
+    const tiles = await compareAll(state, largest, options.client);
+    return await checkEvents(largest, { ...options, state }, tiles);
+  } catch (error) {
+    if (!(error instanceof Mismatch)) throw error;
+    throw new Alarm('mismatch', error.message, [...checkpointFiles(largest), ...error.evidence]);
   }
 }
 
-async function openFetched(bytes: Buffer, key: VerifierKey): Promise<Fetched> {
+const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
+  checkpoint ? [checkpoint, ...pending] : [...pending];
+
+function largestOf(state: State): ReceivedCheckpoint | undefined {
+  return knownOf(state).reduce<ReceivedCheckpoint | undefined>(
+    (largest, one) => (largest && largest.size >= one.size ? largest : one),
+    undefined,
+  );
+}
+
+/** The checkpoint of now, which is also in the state, as every other one that was received meanwhile. */
+async function fetchCheckpoint(options: Options): Promise<{ checkpoint: ReceivedCheckpoint; state: State }> {
+  let { state } = options;
+  compareHeads(state); // a kill may have prevented the alarm
+  for (let retries = 0; ; retries++) {
+    const checkpoint = await openReceived(await options.client.checkpoint(), options);
+    const known = knownOf(state).find(
+      ({ size, root }) => size === checkpoint.size && root === checkpoint.root,
+    );
+    if (!known) state = { ...state, pending: [...state.pending, checkpoint] };
+    try {
+      if (!known) options.onReceived(state);
+    } finally {
+      compareHeads(state); // also if the disk is full
+    }
+    if (state.pending.length > MAX_PENDING) throw withheld(state);
+    const { size } = largestOf(state) as ReceivedCheckpoint;
+    if (checkpoint.size === size || retries === RETRIES) return { checkpoint: known ?? checkpoint, state };
+    await options.sleep(RETRY_INTERVAL_MS);
+  }
+}
+
+async function openReceived(bytes: Buffer, { key, now }: Options): Promise<ReceivedCheckpoint> {
   try {
-    return { bytes, checkpoint: await openCheckpoint(decodeUtf8(bytes), key) };
+    const note = decodeUtf8(bytes);
+    return { ...(await openCheckpoint(note, key)), note, receivedAt: now().toISOString() };
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
-    throw new Alarm(`false checkpoint: ${error.message}`, bytes);
+    throw new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
   }
 }
 
-type Context = Options & { alarm: (message: string) => Alarm };
-
-/** Checks the tree of the earlier checkpoint, and appends every event since to it. */
-async function checkAdded(earlier: TreeHead, { size, root }: TreeHead, context: Context): Promise<void> {
-  const { now, alarm, onProblem, onProgress } = context;
-  const read = tileReader(context);
-  const tree = await treeFromTiles(earlier.size, size, read);
-  if (tree.root() !== earlier.root)
-    throw alarm(
-      (await rootFromTiles(size, read)) === root
-        ? `fork: the first ${earlier.size} events are not those that the log has signed before`
-        : 'false tiles: they do not have the root that the log signs',
-    );
-  const events = new EventCheck(now);
-  const first = Math.floor(earlier.size / TILE_WIDTH);
-  const last = Math.floor((size - 1) / TILE_WIDTH);
-  for await (const { entries, index } of readAhead(first, last, (at) =>
-    fetchEntries(at, size, read, context),
-  )) {
-    for (const [i, { entry, hash }] of entries.entries()) {
-      const number = index * TILE_WIDTH + i + 1;
-      const problem = events.problem(entry); // also of earlier ones, for the order of times
-      if (number <= earlier.size) continue;
-      tree.append(hash);
-      if (problem !== undefined) onProblem(`event ${number}, ${problem}`);
-    }
-    onProgress?.({ events: tree.size, end: size });
+/** Finds what two checkpoints show without tiles. @throws Alarm */
+function compareHeads(state: State): void {
+  const roots = new Map<number, ReceivedCheckpoint>();
+  const sizes = new Map<string, ReceivedCheckpoint>();
+  for (const one of knownOf(state)) {
+    const { size, root } = one;
+    const sameSize = roots.get(size);
+    if (sameSize && sameSize.root !== root)
+      throw new Alarm(
+        'fork',
+        `the log has signed two roots of ${size} events: ${sameSize.root} and ${root}`,
+        checkpointFiles(one, sameSize),
+      );
+    const sameRoot = sizes.get(root);
+    if (sameRoot && sameRoot.size !== size)
+      throw new Alarm(
+        'fork',
+        `the log has signed the root of ${sameRoot.size} events again, for ${size} events`,
+        checkpointFiles(one, sameRoot),
+      );
+    roots.set(size, one);
+    sizes.set(root, one);
   }
-  if (tree.root() !== root) throw alarm('false tiles: the events do not have the root that the log signs');
 }
 
-type Entries = { index: number; entries: { entry: Buffer; hash: string }[] };
-
-/** The entries of a tile of level 0, each with its hash, which is that of the tile. */
-async function fetchEntries(
-  index: number,
-  size: number,
-  read: ReadTile,
-  { client, alarm }: Context,
-): Promise<Entries> {
-  const width = tileWidth(0, index, size);
-  const [hashes, bundle] = await Promise.all([
-    read({ level: 0, index, width }),
-    client.entries(index, width),
-  ]);
-  const entries = parseEntries(bundle, alarm).map((entry) => ({ entry, hash: leafHash(entry) }));
-  if (entries.length !== width)
-    throw alarm(`false entries: ${tilePath('entries', index, width)} has ${entries.length} entries`);
-  const leaves = hashesOfTile(hashes);
-  const other = entries.findIndex(({ hash }, i) => hash !== leaves[i]);
-  if (other !== -1)
-    throw alarm(`false entries: event ${index * TILE_WIDTH + other + 1} is not the one in the log's tree`);
-  return { index, entries };
+/** Compares all checkpoints with the tree of the largest one, and returns its tiles. @throws Alarm, Mismatch, LogUnavailable */
+async function compareAll(
+  state: State,
+  largest: ReceivedCheckpoint,
+  client: Options['client'],
+): Promise<VerifiedTiles> {
+  const kept = largest === state.checkpoint ? state.tiles : undefined;
+  const tiles = await VerifiedTiles.open(
+    largest,
+    async (tile) => kept?.get(tilePath(tile.level, tile.index, tile.width)) ?? client.tile(tile),
+  );
+  for (const one of knownOf(state)) {
+    if (one.size === largest.size) continue;
+    const root = await rootFromTiles(one.size, tiles.read);
+    if (root !== one.root) throw await fork(one, largest, root, tiles);
+  }
+  return tiles;
 }
 
-function parseEntries(bundle: Buffer, alarm: Context['alarm']): Buffer[] {
+/** The alarm that the tree of the larger checkpoint does not begin with the smaller one; with the proof of it. */
+async function fork(
+  smaller: ReceivedCheckpoint,
+  larger: ReceivedCheckpoint,
+  root: string,
+  tiles: VerifiedTiles,
+): Promise<Alarm> {
+  const { size } = smaller;
+  const path = await consistencyProofFromTiles(size, larger.size, tiles.read);
+  const proof = formatConsistencyProof({ from: size, path, checkpoint: larger.note });
+  const [earlier, later] = inOrder(smaller, larger);
+  return new Alarm(
+    'fork',
+    `the log has signed ${size}:${smaller.root}, but the first ${size} of its ${larger.size} events are ${size}:${root}`,
+    [...checkpointFiles(later, earlier), { name: 'consistency.proof', content: Buffer.from(proof) }],
+    `${size}:${root}`,
+  );
+}
+
+/** The alarm that the log signs fewer events than before, or also other ones. */
+async function rollback(
+  received: ReceivedCheckpoint,
+  largest: ReceivedCheckpoint,
+  state: State,
+  { client }: Options,
+): Promise<Alarm> {
+  let relation = 'which are the first of them';
   try {
-    return parseEntryBundle(bundle);
+    await compareAll(state, largest, client);
   } catch (error) {
-    throw alarm(`false entries: ${(error as Error).message}`);
+    if (error instanceof Alarm) return error;
+    if (!(error instanceof LogUnavailable || error instanceof Mismatch)) throw error;
+    relation = 'and does not show whether they are the first of them';
   }
+  const message = `the log has signed ${largest.size} events, and now signs ${received.size}, ${relation}`;
+  return new Alarm('rollback', message, checkpointFiles(received, largest));
 }
 
-function tileReader({ client, alarm }: Context): ReadTile {
-  return async (tile) => {
-    const hashes = await client.tile(tile);
-    if (hashes.length === tile.width * HASH_BYTES) return hashes;
-    const path = tilePath(tile.level, tile.index, tile.width);
-    throw alarm(`false tiles: ${path} has ${hashes.length} bytes`);
+function withheld({ pending }: State): Alarm {
+  const first = pending[0] as ReceivedCheckpoint;
+  const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
+  return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
+}
+
+const inOrder = (...two: [ReceivedCheckpoint, ReceivedCheckpoint]): typeof two =>
+  two[0].receivedAt <= two[1].receivedAt ? two : [two[1], two[0]];
+
+function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpoint): Evidence[] {
+  const file = { name: 'received.checkpoint', content: Buffer.from(received.note) };
+  return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
+}
+
+/** Checks every event that was added, or all. @throws Mismatch, LogUnavailable */
+async function checkEvents(
+  checkpoint: ReceivedCheckpoint,
+  { state, client, all, now, onProblem, onProgress }: Options,
+  tiles: VerifiedTiles,
+): Promise<Checked> {
+  const known = state.checkpoint?.size ?? 0;
+  const from = all ? 0 : known;
+  const check = new EventCheck(now, all ? undefined : state.latestTime);
+  const report = (problem: string | undefined, number: number): void => {
+    if (problem !== undefined) onProblem(`event ${number}, ${problem}`);
+  };
+  for await (const { number, entries } of readEntriesAfter(from, tiles, client)) {
+    for (const [i, entry] of entries.entries()) report(check.problem(entry), number + i);
+    onProgress?.({ events: number - 1 + entries.length, end: tiles.size });
+  }
+  if (check.mayHaveDuplicates)
+    for await (const { number, entries } of readEntriesAfter(from, tiles, client))
+      for (const [i, entry] of entries.entries()) report(check.duplicate(entry, number + i), number + i);
+  if (check.missesDuplicates) onProblem('more events may occur twice than could be compared');
+  return {
+    checkpoint,
+    state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: check.latestTime },
+    added: tiles.size - known,
+    unknown: check.unknown,
   };
 }

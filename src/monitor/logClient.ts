@@ -1,6 +1,6 @@
 import { MAX_LEAF_BYTES } from '../audit/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
-import { MAX_NOTE_BYTES } from '../transparency/signedNote.ts';
+import { sleep } from '../time/sleep.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
@@ -8,6 +8,11 @@ export class LogUnavailable extends Error {
 }
 
 const TIMEOUT_MS = 30_000;
+/** Three lines and signatures: monitors keep checkpoints. */
+const MAX_CHECKPOINT_BYTES = 16 * 1024;
+/** How often, and how long at a time, a rate limit is waited for. */
+const MAX_WAITS = 10;
+const MAX_WAIT_S = 60;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
 /** Each entry after its length in two bytes. */
 const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
@@ -26,7 +31,7 @@ export class LogClient {
   }
 
   checkpoint(): Promise<Buffer> {
-    return this.#get('checkpoint', 'text/plain', MAX_NOTE_BYTES);
+    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
   }
 
   tile({ level, index, width }: Tile): Promise<Buffer> {
@@ -42,11 +47,7 @@ export class LogClient {
     const url = `${this.#url}/${path}`;
     const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
     try {
-      const response = await fetch(url, {
-        headers: { authorization: `Bearer ${this.#token}`, accept: type },
-        redirect: 'error', // to where the token has no business
-        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      });
+      const response = await this.#fetch(url, type);
       const body = await readAtMost(maxBytes, response);
       if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
       // The page of a proxy is not an answer of the log.
@@ -58,6 +59,21 @@ export class LogClient {
       if (error instanceof LogUnavailable) throw error;
       const { message, cause } = error as Error;
       throw unavailable((cause as NodeJS.ErrnoException | undefined)?.code ?? message);
+    }
+  }
+
+  /** The response; a request over the rate limit is repeated after the time that its response names. */
+  async #fetch(url: string, type: string): Promise<Response> {
+    for (let waits = 0; ; waits++) {
+      const response = await fetch(url, {
+        headers: { authorization: `Bearer ${this.#token}`, accept: type },
+        redirect: 'error', // to where the token has no business
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      });
+      const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+      if (response.status !== 429 || waits === MAX_WAITS || !(seconds <= MAX_WAIT_S)) return response;
+      await response.body?.cancel();
+      await sleep(seconds * 1_000, this.#signal);
     }
   }
 }

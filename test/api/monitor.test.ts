@@ -14,7 +14,7 @@ type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 
 /** An auditor who has the key of the log, a token, and a file for the last checkpoint. */
 async function auditorOf({ dir, url }: Service) {
-  const state = join(tempDir(), 'checkpoint');
+  const state = join(tempDir(), 'state');
   const key = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).trim();
   const TOKEN = await auditorToken(dir);
   const monitor = (at = url) => {
@@ -43,7 +43,7 @@ describe.each(STORES)('an auditor of %s', (_, storeEnv) => {
     const { state, key, monitored } = await auditorOf(service);
     const alice = service.as('alice');
     for (const id of [1, 2, 3]) expect((await alice.create(id, { name: `Fern ${id} 🌱` })).status).toBe(200);
-    expect(await monitored(3)).toMatch(/ {2}new events: \d, with problems: 0\n$/);
+    expect(await monitored(3)).toMatch(/ {2}new events: \d, with problems: 0, of unknown types: 0\n$/);
 
     const receipt = await (await alice.request('/proofs/plants?id=2')).text();
     const check = (text: string, ...options: string[]) =>
@@ -55,11 +55,15 @@ describe.each(STORES)('an auditor of %s', (_, storeEnv) => {
     for (const id of [4, 5]) expect((await service.as('bob').create(id, { name: 'Oak' })).status).toBe(200);
     const settings = { DATA_DIR: service.dir, ...env };
     const proof = succeeded(await runCli(['prove', '--from', '3'], settings));
-    expect(succeeded(await check(proof, '--expect', state))).toMatch(/ 3:\S+ is the beginning of 5:/);
+    expect(succeeded(await check(proof, '--expect', `${state}.checkpoint`))).toMatch(
+      / 3:\S+ is the beginning of 5:/,
+    );
     expect(await monitored(5)).toContain('with problems: 0');
-    expect(succeeded(await runCli(['verify', '--expect', state], settings))).toMatch(/^problems +none$/m);
+    expect(succeeded(await runCli(['verify', '--expect', `${state}.checkpoint`], settings))).toMatch(
+      /^problems +none$/m,
+    );
     const signed = succeeded(await runCli(['prove', '--from', '5'], settings));
-    expect(signed.slice(signed.indexOf('\n\n') + 2)).toBe(readFileSync(state, 'utf8')); // the same checkpoint
+    expect(signed.slice(signed.indexOf('\n\n') + 2)).toBe(readFileSync(`${state}.checkpoint`, 'utf8')); // the same checkpoint
   });
 });
 
@@ -80,8 +84,12 @@ describe('an auditor of a service', () => {
   const RENAME = "UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2";
 
   test.each([
-    ['the same size', 0, /^ALARM: split view: the log has signed two different histories of 400 events/],
-    ['a larger one', 1, /^ALARM: fork: the first 400 events are not those that the log has signed before/],
+    ['the same size', 0, /^ALARM: fork: the log has signed two roots of 400 events/],
+    [
+      'a larger one',
+      1,
+      /^ALARM: fork: the log has signed 400:\w+, but the first 400 of its 401 events are 400:/,
+    ],
   ])('notices another server whose log differs in one byte, with %s', async (_, added, alarm) => {
     const first = await startServiceWithTree({ DATA_DIR: logWith({ events: 400 }) });
     const { monitor, monitored, state } = await auditorOf(first);
@@ -92,7 +100,9 @@ describe('an auditor of a service', () => {
     if (added > 0) await second.as('alice').create(1_000, { name: 'Ivy' });
     await one.monitored(400 + added); // until its tree is complete
     expectRefused(await monitor(second.url), alarm);
-    expect(readFileSync(`${state}.contradiction`)).toEqual(readFileSync(one.state));
+    expect(readFileSync(join(`${state}.alarm`, 'received.checkpoint'))).toEqual(
+      readFileSync(`${one.state}.checkpoint`),
+    );
   });
 
   test('notices that a backup was restored', async () => {
@@ -111,7 +121,7 @@ describe('an auditor of a service', () => {
     const [refused] = await untilSettled(monitor(restored.url));
     expectRefused(
       refused,
-      /^ALARM: rollback: the log has signed 4 events, and now signs 3; the evidence is in /,
+      /^ALARM: rollback: the log has signed 4 events, and now signs 3, which are the first of them; the evidence is in /,
     );
   });
 
@@ -128,7 +138,9 @@ describe('an auditor of a service', () => {
     const { code, stderr } = await monitor();
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/^ALARM: false entries: event 4 is not the one in the log's tree/),
+      stderr: expect.stringMatching(
+        /^ALARM: mismatch: the entry of event 4 does not have its hash in the tree/,
+      ),
     });
   });
 });

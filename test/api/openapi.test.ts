@@ -6,6 +6,9 @@ import type { RequestOpts } from '@oazapfts/runtime';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { openInclusionProof } from '../../src/transparency/inclusionProof.ts';
+import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { untilAvailable } from '../support/load.ts';
 import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
@@ -14,8 +17,14 @@ const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const published = await fetch(`${url}/openapi.json`);
 const source = await published.text();
 
-type Described = { headers?: Record<string, unknown>; content?: Record<string, { schema: unknown }> };
-type Operation = { operationId: string; summary: string; responses: Record<string, Described> };
+type Media = { schema: unknown; example?: unknown };
+type Described = { headers?: Record<string, unknown>; content?: Record<string, Media> };
+type Operation = {
+  operationId: string;
+  summary: string;
+  responses: Record<string, Described>;
+  parameters?: { required: boolean; example?: unknown }[];
+};
 const document = JSON.parse(source);
 const { get, post } = document.paths['/plants'];
 const { get: replay } = document.paths['/events'];
@@ -138,28 +147,58 @@ describe('the document', () => {
     for (const { responses } of operations) {
       const { 200: success, ...refusals } = responses;
       expect(Object.keys(success?.headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
-      expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '500', '503']));
-      for (const { headers, content } of Object.values(refusals)) {
-        expect(content).toEqual({ 'application/json': { schema: ref('Error') } });
+      expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '429', '500', '503']));
+      for (const [status, { headers, content }] of Object.entries(refusals)) {
+        const example = { error: expect.any(Number), message: expect.stringMatching(/\.$/) };
+        expect(content).toEqual({ 'application/json': { schema: ref('Error'), example } });
+        expect(JSON.stringify(content)).toContain(`"error":${status}`);
         expect(Object.keys(headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
       }
       expect(Object.keys(refusals[401]?.headers ?? {})).toContain('WWW-Authenticate');
-      expect(Object.keys(refusals[503]?.headers ?? {})).toContain('Retry-After');
+      for (const status of [429, 503])
+        expect(Object.keys(refusals[status]?.headers ?? {})).toContain('Retry-After');
     }
     expect(Object.keys(post.responses)).toEqual(expect.arrayContaining(['413', '415']));
-    expect(post.responses[200].content).toEqual({ 'application/json': { schema: ref('Plant') } });
+    expect(post.responses[200].content).toMatchObject({ 'application/json': { schema: ref('Plant') } });
     const list = { type: 'array', items: ref('Plant') };
-    expect(get.responses[200].content).toEqual({ 'application/json': { schema: list } });
+    expect(get.responses[200].content).toMatchObject({ 'application/json': { schema: list } });
     expect(Object.keys(get.responses[200].headers)).toContain('Link');
     for (const { responses } of [get, post])
       expect(Object.keys(responses[200].headers)).toContain('Log-Position');
-    expect(replay.responses[200].content).toEqual({
-      'application/x-ndjson': { schema: ref('CloudEvent') },
+    const contentMediaType = 'application/x-ndjson';
+    expect(replay.responses[200].content).toMatchObject({
+      [contentMediaType]: {
+        schema: { type: 'string', contentMediaType, contentSchema: ref('CloudEvent') },
+      },
       'text/event-stream': { schema: { type: 'string' } },
     });
     expect(Object.keys(replay.responses)).toEqual(expect.arrayContaining(['403', '406']));
     expect(Object.keys(replay.responses[403].headers)).toContain('WWW-Authenticate');
     for (const { responses } of [get, post]) expect(responses).not.toHaveProperty('403');
+  });
+
+  test('has examples at each operation', () => {
+    for (const { operationId, responses, parameters = [] } of operations) {
+      const bodies = Object.values(responses[200]?.content ?? {}).map(({ example }) => example);
+      const required = parameters.filter((parameter) => parameter.required);
+      expect(required.filter(({ example }) => example === undefined)).toEqual([]);
+      if (!/^get(Tile|Entries)$/.test(operationId)) expect(bodies).not.toContain(undefined); // they are binary
+    }
+    expect(document.components.schemas.NewPlant.examples).toEqual([{ id: 1, name: 'Fern', tag: 'indoor' }]);
+  });
+
+  test('has the receipt of its example event, verified with its example key', async () => {
+    const exampleOf = (path: string) =>
+      document.paths[path].get.responses[200].content['text/plain'].example as string;
+    const [event = ''] = Object.values<{ example: string }>(replay.responses[200].content).map(
+      ({ example }) => example,
+    );
+    const { entry, index } = await openInclusionProof(
+      exampleOf('/proofs/plants'),
+      parseVerifierKey(exampleOf('/log-key').trimEnd()),
+    );
+    expect([index, entry.toString()]).toEqual([0, leafOfCloudEvent(JSON.parse(event))]);
+    expect(exampleOf('/proofs/plants')).toContain(exampleOf('/checkpoint'));
   });
 
   test('passes the recommended rules of Redocly', async () => {

@@ -56,6 +56,20 @@ test('requests without a valid token do not count, whatever user they name', asy
   expect((await request('alice')).status).toBe(200);
 });
 
+test.each(['/plants', '/events'])('the document describes the response of %s', async (path) => {
+  const request = await serve({ ...AUDITORS, rateLimit: { maxRequests: 1, windowMs: 10_000 } });
+  await (await request('alice')).text();
+  const { headers } = await request('alice', path);
+  type Document = { paths: Record<string, { get: { responses: Record<string, { headers: object }> } }> };
+  const document = (await (await request('alice', '/openapi.json')).json()) as Document;
+  const listed = Object.keys(document.paths[path]?.get.responses[429]?.headers ?? {});
+  const sent = ['cache-control', 'request-id', 'retry-after'];
+  expect([...headers.keys()]).toEqual(expect.arrayContaining(sent));
+  expect(listed.map((name) => name.toLowerCase())).toEqual(
+    expect.arrayContaining([...sent, ...(headers.has('log-position') ? ['log-position'] : [])]),
+  );
+});
+
 test('neither health nor the document counts or is limited', async () => {
   const request = await serve();
   for (let i = 0; i < 3; i++) {

@@ -19,7 +19,7 @@ const COMMANDS = {
   'log-key': [],
   prove: ['--user USER --id ID', '--size', '--from', '--to'],
   'check-proof': ['--key', '--expect'],
-  monitor: ['--url', '--key', '--state', '--once', '--interval'],
+  monitor: ['--url', '--key', '--state', '--once', '--interval', '--all'],
   rebuild: [],
   backup: [],
 };

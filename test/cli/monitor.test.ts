@@ -1,6 +1,15 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { parseState } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
 import { verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
@@ -16,7 +25,7 @@ const TOKEN = { TOKEN: 'secret' };
 const optionsFor = (url: string, state: string) => ['--url', url, '--key', VKEY, '--state', state];
 const monitor = (url: string, state: string, ...more: string[]) =>
   runCli(['monitor', ...optionsFor(url, state), '--once', ...more], TOKEN);
-const newState = (): string => join(tempDir(), 'checkpoint');
+const newState = (): string => join(tempDir(), 'state');
 
 describe('npm run monitor', () => {
   test('remembers the last checkpoint, and checks what was added since', async () => {
@@ -24,31 +33,58 @@ describe('npm run monitor', () => {
     const http = await serve(log);
     const { root } = log.head();
     const line = (text: string) =>
-      expect.stringMatching(RegExp(`^\\d{4}-\\S+Z  plants\\.example/log  ${text}, with problems: 0\n$`));
+      expect.stringMatching(
+        RegExp(`^\\d{4}-\\S+Z  plants\\.example/log  ${text}, with problems: 0, of unknown types: 0\n$`),
+      );
     expect(succeeded(await monitor(http.url, state))).toEqual(line(`300:${root}  new events: 300`));
-    expect(readFileSync(state)).toEqual(await log.checkpoint());
+    expect(readFileSync(`${state}.checkpoint`)).toEqual(await log.checkpoint());
     expect(statSync(state).mode & 0o777).toBe(0o600);
     http.requests.length = 0;
     expect(succeeded(await monitor(`${http.url}/`, state))).toEqual(line(`300:${root}  new events: 0`));
     expect(http.requests).toEqual(['/checkpoint']);
     http.serve(new FakeLog(entries(301)));
     expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
-    expect(await openCheckpoint(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({ size: 301 });
-    expect(readdirSync(join(state, '..'))).toEqual(['checkpoint']);
+    const note = readFileSync(`${state}.checkpoint`, 'utf8');
+    expect((await openCheckpoint(note, VERIFIER_KEY)).size).toBe(301);
+    expect(await parseState(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({
+      checkpoint: { size: 301 },
+      pending: [],
+      latestTime: Date.parse('2026-01-01T05:01:00Z'),
+    });
+    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint']);
   });
 
-  test('ends with 1 and both checkpoints on disk when it is moved to a server with another log', async () => {
+  test('ends with 1 and the evidence on disk when it is moved to a server with another log', async () => {
     const [state, one] = [newState(), new FakeLog(entries(20))];
     const two = new FakeLog(entries(21).with(7, entryOf(8, { name: 'Fren' })));
     const [first, second] = [await serve(one), await serve(two)];
     succeeded(await monitor(first.url, state));
-    const alarm =
-      /^ALARM: fork: the first 20 events are not those that the log has signed before; the evidence is in /;
-    expectRefused(await monitor(second.url, state), alarm);
-    expect(readFileSync(state)).toEqual(await one.checkpoint());
-    expect(readFileSync(`${state}.contradiction`)).toEqual(await two.checkpoint());
+    const refused = await monitor(second.url, state);
+    const { root } = two.head(20);
+    const alarm = `ALARM: fork: the log has signed 20:${one.head().root}, but the first 20 of its 21 events are 20:${root}`;
+    expectRefused(refused, RegExp(`^${alarm}; the evidence is in .*state\\.alarm; see docs/auditing\\.md`));
+    const file = (name: string): string => readFileSync(join(`${state}.alarm`, name), 'utf8');
+    expect(readdirSync(`${state}.alarm`).sort()).toEqual([
+      'alarm.txt',
+      'consistency.proof',
+      'earlier.checkpoint',
+      'received.checkpoint',
+    ]);
+    expect(file('alarm.txt')).toMatch(
+      RegExp(`^\\d{4}-\\S+Z  ${alarm}\n\nVerify with the scripts of docs/auditing\\.md:\n`),
+    );
+    expect(file('earlier.checkpoint')).toBe(`${await one.checkpoint()}`);
+    expect(file('received.checkpoint')).toBe(`${await two.checkpoint()}`);
+    expect(readFileSync(`${state}.checkpoint`)).toEqual(await one.checkpoint());
+    const prove = (expected: string) =>
+      runCli(['check-proof', '--key', VKEY, '--expect', expected], {}, [file('consistency.proof')]);
+    expect(succeeded(await prove(`20:${root}`))).toBe(
+      `the log ${ORIGIN} 20:${root} is the beginning of 21:${two.head().root}\n`,
+    );
+    expectRefused(await prove(`20:${one.head().root}`), /the proof is invalid/);
+    expectRefused(await prove(join(`${state}.alarm`, 'earlier.checkpoint')), /the proof is invalid/);
     // The alarm is not forgotten when the monitor is restarted, or the log shows its first face again.
-    expectRefused(await monitor(first.url, state), /^there was an alarm before: .* keep both/);
+    expectRefused(await monitor(first.url, state), /^there was an alarm before: .* keep it and .*state/);
   });
 
   test('raises the alarm also if the evidence cannot be written, and prints it', async () => {
@@ -56,11 +92,84 @@ describe('npm run monitor', () => {
     const two = new FakeLog(entries(20).with(7, entryOf(8, { name: 'Fren' })));
     const [first, second] = [await serve(one), await serve(two)];
     succeeded(await monitor(first.url, state));
-    mkdirSync(`${state}.contradiction.draft`);
+    symlinkSync('missing', `${state}.alarm`); // a directory cannot be renamed to it
     const { code, stderr } = await monitor(second.url, state);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^ALARM: split view: .*; the evidence could not be written: EISDIR/);
-    for (const line of `${await two.checkpoint()}`.trimEnd().split('\n')) expect(stderr).toContain(line);
+    expect(stderr).toMatch(
+      /^ALARM: fork: the log has signed two roots .*; the evidence could not be written: /,
+    );
+    for (const log of [one, two]) expect(stderr).toContain((await log.checkpoint()).toString('base64'));
+  });
+
+  test('with --all checks all events again, of which one may be altered since', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(300))];
+    const http = await serve(log);
+    succeeded(await monitor(http.url, state));
+    expect(succeeded(await monitor(http.url, state, '--all'))).toContain('new events: 0, with problems: 0');
+    const altered = new FakeLog(entries(300).with(7, entryOf(8, { name: 'Fren' })));
+    altered.tile = (tile) => log.tile(tile);
+    altered.checkpoint = () => log.checkpoint();
+    http.serve(altered);
+    succeeded(await monitor(http.url, state));
+    const alarm = /^ALARM: mismatch: the entry of event 8 does not have its hash in the tree; /;
+    expectRefused(await monitor(http.url, state, '--all'), alarm);
+    const evidence = ['alarm.txt', 'received.checkpoint', 'tile-0-000', 'tile-entries-000'];
+    expect(readdirSync(`${state}.alarm`).sort()).toEqual(evidence);
+  });
+
+  test('keeps a checkpoint whose tiles are missing, for which the log must account later', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(one);
+    succeeded(await monitor(http.url, state));
+    const fork = new FakeLog(entries(22).with(7, entryOf(8, { name: 'Fren' })));
+    const { tile } = fork;
+    fork.tile = async () => {
+      throw new Error('missing');
+    };
+    http.serve(fork);
+    stopClock();
+    const [{ code, stderr }] = await untilSettled(monitor(http.url, state));
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^not checked: GET \S+: 404 No such tile\.; it has yet to show what it signed in 1 checkpoint, the first received at \d/m,
+    );
+    http.serve(new FakeLog(entries(23)));
+    expectRefused(await monitor(http.url, state), /^ALARM: fork: the log has signed 22:/);
+    fork.tile = tile;
+  });
+
+  test.each([
+    ['empty', () => ''],
+    ['cut off', (text: string) => text.slice(0, -9)],
+    ['a checkpoint', (_: string, note: string) => note],
+    ['of another version', (text: string) => text.replace('monitor 1', 'monitor 2')],
+    ['altered', (text: string) => text.replace('\\n3\\n', '\\n4\\n')],
+    ['altered in a time', (text: string) => text.replace(/"latestTime": ".*"/, '"latestTime": "now"')],
+    ['not UTF-8', () => Buffer.of(255)],
+  ])('refuses a state file that is %s, and leaves it as it is', async (_, changed) => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    succeeded(await monitor(http.url, state));
+    const content = Buffer.from(
+      changed(readFileSync(state, 'utf8'), readFileSync(`${state}.checkpoint`, 'utf8')),
+    );
+    writeFileSync(state, content);
+    expectRefused(
+      await monitor(http.url, state),
+      /^the file of --state is not that of this log, and is left as it is: /,
+    );
+    expect(readFileSync(state)).toEqual(content);
+  });
+
+  test('continues from its state after a kill left drafts beside it', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    succeeded(await monitor(http.url, state));
+    writeFileSync(`${state}.draft`, '{');
+    mkdirSync(`${state}.alarm.draft`);
+    writeFileSync(join(`${state}.alarm.draft`, 'alarm.txt'), '');
+    expect(succeeded(await monitor(http.url, state))).toContain('new events: 0');
+    http.serve(new FakeLog(entries(3).with(0, entryOf(1, { name: 'Fren' }))));
+    expectRefused(await monitor(http.url, state), /^ALARM: fork/);
+    expect(readdirSync(`${state}.alarm`)).toHaveLength(3);
   });
 
   test('continues after a log was unavailable, and says so: no alarm', async () => {
@@ -77,7 +186,7 @@ describe('npm run monitor', () => {
     const { code, stderr } = await running.ended;
     expect(code).toBeNull();
     expect(stderr).toMatch(/^(not checked: GET http:\S+\/checkpoint: 503 The tree is behind\.\n)+$/);
-    expect(existsSync(`${state}.contradiction`)).toBe(false);
+    expect(existsSync(`${state}.alarm`)).toBe(false);
   });
 
   test.each<[string, (response: import('node:http').ServerResponse) => void, RegExp]>([
@@ -100,7 +209,7 @@ describe('npm run monitor', () => {
     [
       'never ends',
       (response) => response.setHeader('content-type', 'text/plain').end(Buffer.alloc(2_000_000)),
-      /the response is larger than 1000000 bytes/,
+      /the response is larger than 16384 bytes/,
     ],
   ])('with --once ends with 2 after three attempts if the service %s', async (_, answer, reason) => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
@@ -122,26 +231,22 @@ describe('npm run monitor', () => {
     http.serve(new FakeLog([...entries(2), entryOf(3, { name: '\u001b' }), '{"x":"\u202e"}']));
     const { code, stdout, stderr } = await monitor(http.url, state);
     expect(code).toBe(2);
-    expect(stdout).toMatch(/ {2}new events: 1, with problems: 1\n$/);
+    expect(stdout).toMatch(/ {2}new events: 1, with problems: 1, of unknown types: 0\n$/);
     expect(stderr).toBe(
       'event 4, an entry of 11 bytes: it is not an event in canonical form, or too large for an entry\nevents with problems: 1\n',
     );
     succeeded(await monitor(http.url, state));
   });
 
-  test('refuses a state file of another log, which it does not overwrite', async () => {
+  test('refuses the state file of another log', async () => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
-    writeFileSync(state, 'Fern\n');
-    expectRefused(await monitor(http.url, state), /the file of --state is not a checkpoint of this log/);
-    expect(readFileSync(state, 'utf8')).toBe('Fern\n');
+    succeeded(await monitor(http.url, state));
     const key = formatVerifierKey(verifierKeyOf(ORIGIN, keyNamed('other')));
-    const other = newState();
-    succeeded(await monitor(http.url, other));
-    const refused = await runCli(
-      ['monitor', '--url', http.url, '--key', key, '--state', other, '--once'],
-      TOKEN,
+    const args = ['monitor', '--url', http.url, '--key', key, '--state', state, '--once'];
+    expectRefused(
+      await runCli(args, TOKEN),
+      /not that of this log.*: no signature is by plants\.example\/log\+/,
     );
-    expectRefused(refused, /not a checkpoint of this log: no signature is by plants\.example\/log\+/);
   });
 
   test.each<
@@ -155,7 +260,7 @@ describe('npm run monitor', () => {
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
     ['no token', { token: '' }, /TOKEN, an environment variable, must be a token with the scope audit\./],
-    ['a directory as state', { state: '.' }, /cannot read the file of --state: it is not a checkpoint/],
+    ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(
     'refuses %s',
     async (_, { url = 'http://127.0.0.1:1', key = VKEY, interval = '60', state, token = 'x' }, line) => {

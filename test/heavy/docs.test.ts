@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
-import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
+import { formatVerifierKey, parseVerifierKey } from '../../src/transparency/signedNote.ts';
+import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { runCli } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
@@ -16,8 +17,17 @@ const blocks = (language: string): string[] =>
   [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-const [GET = '', EXPECT = '', MONITOR = '', PROVE = '', RECOMPUTE = ''] = blocks('sh');
-const [ROOT_PY = '', INCLUSION_PY = '', SIGNATURE_PY = ''] = blocks('python');
+const [
+  WEEKLY = '',
+  FORK = '',
+  GET = '',
+  NEWEST = '',
+  EXPECT = '',
+  PROVE = '',
+  RECOMPUTE = '',
+  ELSEWHERE = '',
+] = blocks('sh');
+const [ROOT_PY = '', INCLUSION_PY = '', SIGNATURE_PY = '', CONSISTENCY_PY = ''] = blocks('python');
 
 const PLANTS: [user: string, id: bigint, plant: Plant][] = [
   ['alice', 42n, { name: 'Fern', tag: 'indoor' }],
@@ -30,7 +40,8 @@ const PLANTS: [user: string, id: bigint, plant: Plant][] = [
 ];
 
 /** The files that the commands and scripts of the page name. */
-const FILES = /\b[a-z]+\.(?:py|tlog-proof|proof|bin|der)\b|(?<=--(?:state|expect) )checkpoint\b/g;
+const FILES =
+  /\b(?:monitor\.alarm\/)?[a-z]+\.(?:py|tlog-proof|proof|bin|der|checkpoint|ndjson)\b|(?<=--state )monitor\b/g;
 
 const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
 
@@ -60,6 +71,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   writeFileSync(join(dir, 'root.py'), ROOT_PY);
   writeFileSync(join(dir, 'inclusion.py'), INCLUSION_PY);
+  writeFileSync(join(dir, 'consistency.py'), CONSISTENCY_PY);
   writeFileSync(
     join(dir, 'signature.py'),
     SIGNATURE_PY.replaceAll(FILES, (file) => join(dir, file)),
@@ -109,9 +121,18 @@ describe('docs/auditing.md', () => {
     expect(JSON.parse(plants)).toEqual([]); // before the first plant
   });
 
+  test('prints a page of the newest events, and the link to the next one', async () => {
+    const [token = ''] = GET.split(/(?<=\n)/);
+    const [head = '', body = ''] = succeeded(await pasted(token + NEWEST)).split('\r\n\r\n');
+    expect(head).toMatch(/^link: <\/events\?.*>; rel="next"\r?$/m);
+    const events = body.trimEnd().split('\n');
+    const newest = PLANTS.toReversed().slice(0, 5);
+    expect(events.map((line) => JSON.parse(line).data.name)).toEqual(newest.map(([, , { name }]) => name));
+  });
+
   test('shows the output of verify', () => {
     const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
-    const [shown] = blocks('');
+    const shown = blocks('').find((block) => block.startsWith('size'));
     expect(labels(shown)).toBe(labels(verification));
     expect(verification).toContain(`size      ${PLANTS.length}\n`);
     expect(verification).toContain('problems  none\n');
@@ -125,12 +146,19 @@ describe('docs/auditing.md', () => {
     expect(changed.stdout).toContain(`the first ${PLANTS.length} events are not the expected ones`);
   });
 
-  test('follows the log over HTTP', async () => {
+  test('follows the log over HTTP every week', async () => {
     const [token = '', key = ''] = await Promise.all([auditorToken(service.dir), vkey()]);
-    const line = succeeded(
-      await pasted(MONITOR, { KEY: key }, (text) => text.replace('TOKEN=…', `TOKEN=${token}`)),
+    const output = succeeded(
+      await pasted(WEEKLY, { KEY: key }, (text) => text.replaceAll('TOKEN=…', `TOKEN=${token}`)),
     );
-    expect(line).toMatch(RegExp(`  urn:plant-store  ${expectedRoot}  new events: 7, with problems: 0\n$`));
+    const [line, again, ...verified] = output.split(/(?<=\n)/);
+    const found = (added: number) =>
+      RegExp(
+        `  urn:plant-store  ${expectedRoot}  new events: ${added}, with problems: 0, of unknown types: 0\n$`,
+      );
+    expect(line).toMatch(found(7));
+    expect(again).toMatch(found(0));
+    expect(verified).toEqual(expect.arrayContaining([`expect    ${expectedRoot}\n`, 'problems  none\n']));
     const shown = /^\d{4}-.*$/m.exec(blocks('').find((block) => block.includes('new events')) ?? '')?.[0];
     const shape = (text = '') =>
       text
@@ -142,7 +170,7 @@ describe('docs/auditing.md', () => {
 
   test('proves that a plant is in the log, and that the log is append-only', async () => {
     const five = succeeded(await runCli(['prove', '--from', '1', '--to', '5'], inDir));
-    writeFileSync(join(dir, 'checkpoint'), five.slice(five.indexOf('\n\n') + 2));
+    writeFileSync(join(dir, 'monitor.checkpoint'), five.slice(five.indexOf('\n\n') + 2));
     const shown = succeeded(await pasted(PROVE)).split('\n');
     expect(shown).toEqual([
       expect.stringMatching(
@@ -164,14 +192,56 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
   test('recompute the root of a log with unusual names, and check a proof, when pasted', async () => {
     const proof = await proofOf('alice', 42n);
     writeFileSync(join(dir, 'plant.tlog-proof'), proof);
-    const [root, plant, signature] = succeeded(await pasted(RECOMPUTE)).split('\n');
-    expect(root).toBe(expectedRoot);
+    const [root, plant, signed, signature] = succeeded(await pasted(RECOMPUTE)).split('\n');
+    expect([root, signed]).toEqual([expectedRoot, expectedRoot]);
     expect(plant).toMatch(RegExp(`^\\["plant-alice/42", "[\\da-f-]{36}"\\] is number 1 of ${expectedRoot}$`));
     expect(signature).toBe('Signature Verified Successfully');
     writeFileSync(join(dir, 'plant.tlog-proof'), proof.replace('\n7\n', '\n8\n'));
     const damaged = await pasted(RECOMPUTE);
     expect(damaged.code).toBe(1);
     expect(damaged.stdout).toMatch(/^Signature Verification Failure$/m);
+  });
+
+  test('recompute what a checkpoint states, from anywhere', async () => {
+    const env = { TOKEN: await auditorToken(service.dir), KEY: await vkey() };
+    const output = succeeded(await pasted(ELSEWHERE, env, (text) => text.replaceAll('SIZE', '7')));
+    expect(output).toBe(`${expectedRoot}\nSignature Verified Successfully\n${expectedRoot}\n`);
+  });
+
+  test('prove a fork to others, from the evidence of an alarm', async () => {
+    const one = new FakeLog(entries(5));
+    const two = new FakeLog(entries(7).with(2, entryOf(3, { name: 'Fren' })));
+    const http = await serve(one);
+    const key = formatVerifierKey(VERIFIER_KEY);
+    const args = ['monitor', '--url', http.url, '--key', key, '--state', join(dir, 'monitor'), '--once'];
+    rmSync(join(dir, 'monitor'), { force: true });
+    expect(await runCli(args, { TOKEN: 'secret' })).toMatchObject({ code: 0 });
+    http.serve(two);
+    const { stderr } = await runCli(args, { TOKEN: 'secret' });
+    const shape = (line: string) =>
+      line
+        .replaceAll(/5:[\da-f]+…?/g, '5:…')
+        .replace(/; .*/, '')
+        .trim();
+    expect(shape(stderr)).toBe(shape(blocks('').find((block) => block.startsWith('ALARM')) ?? ''));
+    const commands = readFileSync(join(dir, 'monitor.alarm/alarm.txt'), 'utf8').split('\n').slice(3, -1);
+    const [other = ''] = /5:[\da-f]{64}(?=;)/.exec(stderr) ?? [];
+    const shown = FORK.replaceAll('monitor.alarm/', '').replaceAll('SIZE:ROOT', other).trimEnd().split('\n');
+    expect(commands).toEqual(shown.slice(0, -1)); // the last one is of this service
+    const proven = await pasted(FORK, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', other));
+    const [first, last] = [`5:${one.head().root}`, `7:${two.head().root}`];
+    expect(succeeded(proven).split('\n')).toEqual([
+      first,
+      'Signature Verified Successfully',
+      last,
+      'Signature Verified Successfully',
+      `${other} is the beginning of ${last}`,
+      `the log ${ORIGIN} ${other} is the beginning of ${last}`,
+      '',
+    ]);
+    const refuted = await pasted(FORK, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', first));
+    expect(refuted.stdout).toMatch(/^no proof$/m);
+    expect(refuted.stderr).toMatch(/the proof is invalid/);
   });
 
   test('recompute the root of the log of every size', async () => {
@@ -186,6 +256,22 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     const logs = roots.map((_, size) => lines.slice(0, size).join(''));
     const computed = await python('root.py', logs);
     expect(computed.map(succeeded)).toEqual(roots.map((root, size) => `${size}:${root}\n`));
+  });
+
+  test('check the consistency proofs of all sizes', async () => {
+    const lines = (await replayed()).split(/(?<=\n)/).slice(0, 7);
+    const logs = lines.map((_, i) => lines.slice(0, i + 1).join(''));
+    const heads = (await python('root.py', logs)).map((ended) => succeeded(ended).trim());
+    for (const [i, head] of heads.slice(0, -1).entries()) {
+      const later = heads.slice(i + 1);
+      const proofs = await Array.fromAsync(later, async (_, j) =>
+        succeeded(await runCli(['prove', '--from', `${i + 1}`, '--to', `${i + 2 + j}`], inDir)),
+      );
+      const proven = await python('consistency.py', proofs, head);
+      expect(proven.map(succeeded)).toEqual(later.map((one) => `${head} is the beginning of ${one}\n`));
+      const refuted = await python('consistency.py', proofs, forged(head));
+      expect(refuted).toEqual(later.map(() => ({ code: 1, stdout: 'no proof\n', stderr: '' })));
+    }
   });
 
   test('compute another root if a name is changed or two events are swapped', async () => {
@@ -243,21 +329,23 @@ function pasted(block: string, env = {}, changed = (text: string) => text): Prom
 /** Runs a script on each input in one process: Python takes longer to start than the script to run. */
 const RUN_ON_EACH = `
 import contextlib, io, json, runpy, sys, traceback
-ended = []
-for text in json.load(sys.stdin.buffer):
+script, ended = sys.argv[1], []
+for text, arguments in json.load(sys.stdin.buffer):
+    sys.argv = [script, *arguments]
     sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
     code, out, err = 0, io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try: runpy.run_path(sys.argv[1], run_name="__main__")
+        try: runpy.run_path(script, run_name="__main__")
         except SystemExit as end: code = int(end.code or 0)
         except BaseException: code = 1; traceback.print_exc()
     ended.append({"code": code, "stdout": out.getvalue(), "stderr": err.getvalue()})
 json.dump(ended, sys.stdout)
 `;
 
-async function python(file: string, inputs: string[]): Promise<Ended[]> {
+async function python(file: string, inputs: string[], argument = ''): Promise<Ended[]> {
+  const runs = inputs.map((text) => [text, argument === '' ? [] : [argument]]);
   const running = start({ command: ['python3', '-c', RUN_ON_EACH, join(dir, file)] });
-  running.stdin.end(JSON.stringify(inputs));
+  running.stdin.end(JSON.stringify(runs));
   expect(await running.ended).toMatchObject({ code: 0 });
   return JSON.parse(running.stdout());
 }

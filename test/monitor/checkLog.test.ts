@@ -1,37 +1,66 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Alarm, checkLog } from '../../src/monitor/checkLog.ts';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { rootOfTile } from '../../src/merkle/tiles.ts';
+import { Alarm } from '../../src/monitor/alarm.ts';
+import { checkLog } from '../../src/monitor/checkLog.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import type { TreeHead } from '../../src/transparency/checkpoint.ts';
+import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
+import { openCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
+import { openConsistencyProof } from '../../src/transparency/consistencyProof.ts';
 import { signCheckpoint } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
-/** What a monitor finds that has checked the first log, and then sees this one. */
-async function check(log: FakeLog, earlier?: TreeHead) {
+const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
+const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): ReceivedCheckpoint => ({
+  origin: ORIGIN,
+  ...head,
+  note: signed(head),
+  receivedAt,
+});
+/** The state of a monitor that has checked a log with this head, and has received others. */
+const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
+  checkpoint: head && received(head),
+  pending: pending.map((one) => received(one)),
+  tiles: new Map(),
+  latestTime: undefined,
+});
+
+/** What a monitor with this state finds in a log. */
+async function check(log: FakeLog, state = NEW_STATE) {
   const problems: string[] = [];
   const slept: number[] = [];
+  const states = [state];
   const checked = checkLog({
     client: log,
     key: VERIFIER_KEY,
-    earlier,
+    state,
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
+    onReceived: (last) => states.push(last),
     onProblem: (problem) => problems.push(problem),
   });
-  return { ...(await checked), problems, slept };
+  let error: unknown;
+  const found = await checked.catch((thrown) => {
+    error = thrown;
+  });
+  return { found, error, problems, slept, last: states.at(-1) as State };
 }
 
-/** The message of the alarm, or what else it finds. */
-async function alarmOf(log: FakeLog, earlier?: TreeHead): Promise<string> {
-  try {
-    const { added } = await check(log, earlier);
-    return `${added} added`;
-  } catch (error) {
-    expect(error).toBeInstanceOf(Alarm);
-    expect((error as Alarm).checkpoint).toEqual(await log.checkpoint());
-    return (error as Alarm).message;
-  }
+/** What a monitor finds that has no alarm. */
+async function checked(log: FakeLog, state?: State) {
+  const { found, error, ...more } = await check(log, state);
+  if (!found) throw error;
+  return { ...found, ...more };
+}
+
+/** The message of the alarm, and its evidence as text by name. */
+async function alarmOf(log: FakeLog, state?: State) {
+  const { error } = await check(log, state);
+  if (!(error instanceof Alarm)) throw error ?? new Error('no alarm');
+  const files = Object.fromEntries(error.evidence.map(({ name, content }) => [name, `${content}`]));
+  return { message: error.message, files };
 }
 
 const ALL = entries(700);
@@ -50,33 +79,68 @@ describe('a log that grows', () => {
     const sizes = fc.uniqueArray(someSize, { minLength: 1, maxLength: 4 });
     await fc.assert(
       fc.asyncProperty(sizes, async (unsorted) => {
-        let earlier: TreeHead | undefined;
+        let state = NEW_STATE;
         for (const size of unsorted.sort((a, b) => a - b)) {
-          const { checkpoint, added, problems } = await check(logOf(size), earlier);
-          expect(checkpoint).toEqual({ origin: ORIGIN, ...logOf(size).head() });
-          expect(added).toBe(size - (earlier?.size ?? 0));
-          expect(problems).toEqual([]);
-          earlier = checkpoint;
+          const found = await checked(logOf(size), state);
+          expect(found.checkpoint).toMatchObject({ origin: ORIGIN, ...logOf(size).head() });
+          expect(found.added).toBe(size - (state.checkpoint?.size ?? 0));
+          expect(found.problems).toEqual([]);
+          state = found.state;
+          expect(state).toMatchObject({ checkpoint: logOf(size).head(), pending: [] });
         }
       }),
-      { numRuns: 30 },
+      { numRuns: 15 },
     );
   });
 
   test('is read only as far as necessary: what has not changed, and what is new', async () => {
     const log = logOf(700);
-    await check(log, logOf(600).head());
-    expect([...new Set(log.read)].sort()).toEqual(['0/2', '1/0', 'entries/2']);
+    await checked(log, stateOf(logOf(600).head()));
+    expect(log.read.sort()).toEqual(['0/2', '1/0', 'entries/2']);
     const unchanged = logOf(700);
-    expect((await check(unchanged, logOf(700).head())).added).toBe(0);
+    expect((await checked(unchanged, stateOf(logOf(700).head()))).added).toBe(0);
     expect(unchanged.read).toEqual([]);
   });
 
   test('may be empty', async () => {
-    expect(await check(logOf(0))).toMatchObject({ added: 0, checkpoint: { size: 0 } });
-    expect(await check(logOf(3), logOf(0).head())).toMatchObject({ added: 3 });
+    expect(await checked(logOf(0))).toMatchObject({ added: 0, checkpoint: { size: 0 } });
+    expect(await checked(logOf(3), stateOf(logOf(0).head()))).toMatchObject({ added: 3 });
+  });
+
+  test('may have instances that lag behind for a moment', async () => {
+    const lagging = showing([logOf(6), logOf(6), logOf(8)], logOf(8));
+    const { checkpoint, slept, state } = await checked(lagging, stateOf(logOf(7).head()));
+    expect(checkpoint.size).toBe(8);
+    expect(slept).toEqual([1_000, 1_000]);
+    expect(state.pending).toEqual([]);
   });
 });
+
+/** A log with the tiles of one, whose checkpoints are those of others, one after another. */
+function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: FakeLog): FakeLog {
+  const received = [...logs];
+  const last = received.at(-1) as FakeLog;
+  tiles.checkpoint = async () => (received.shift() ?? last).checkpoint();
+  return tiles;
+}
+
+const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
+
+/** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
+async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
+  const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
+  const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);
+  expect(one.root === two.root).toBe(one.size !== two.size && message.includes('again'));
+  const proof = files['consistency.proof'];
+  if (proof === undefined) {
+    expect(one.size === two.size || one.root === two.root).toBe(true);
+    return;
+  }
+  const [smaller, larger] = one.size < two.size ? [one, two] : [two, one];
+  const root = message.match(/[\da-f]{64}$/)?.[0] as string;
+  expect(root).not.toBe(smaller.root);
+  expect(await openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
+}
 
 describe('an alarm is raised', () => {
   test('by a split view: another server whose log differs in one byte, whatever the place and the sizes', async () => {
@@ -84,69 +148,140 @@ describe('an alarm is raised', () => {
     await fc.assert(
       fc.asyncProperty(places, async ([seen, size, any]) => {
         const place = any % Math.min(seen, size);
-        const alarm = await alarmOf(forkOf(size, place), logOf(seen).head());
-        if (size < seen)
-          expect(alarm).toBe(`rollback: the log has signed ${seen} events, and now signs ${size}`);
-        else if (size === seen)
-          expect(alarm).toBe(`split view: the log has signed two different histories of ${size} events`);
-        else
-          expect(alarm).toBe(`fork: the first ${seen} events are not those that the log has signed before`);
+        const alarm = await alarmOf(forkOf(size, place), stateOf(logOf(seen).head()));
+        const expected = {
+          fewer: `rollback: the log has signed ${seen} events, and now signs ${size}, `,
+          same: `fork: the log has signed two roots of ${size} events`,
+          more: `fork: the log has signed ${seen}:`,
+        };
+        const relation = size < seen ? 'fewer' : size === seen ? 'same' : 'more';
+        expect(alarm.message).toMatch(expected[relation]);
+        if (size >= seen) await expectFork(alarm);
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 
-  test('by a rollback, but not if another instance lags behind for a moment', async () => {
-    expect(await alarmOf(logOf(5), logOf(7).head())).toBe(
-      'rollback: the log has signed 7 events, and now signs 5',
-    );
-    const lagging = logOf(8);
-    const older = await logOf(6).checkpoint();
-    const latest = await lagging.checkpoint();
-    const received = [older, older, latest];
-    lagging.checkpoint = async () => received.shift() ?? latest;
-    const { checkpoint, slept } = await check(lagging, logOf(7).head());
-    expect(checkpoint.size).toBe(8);
-    expect(slept).toEqual([1_000, 1_000]);
-  });
-
-  test('by a removed event, and by an inserted one', async () => {
-    const seen = logOf(300).head();
-    for (const place of [0, 128, 255, 256, 299]) {
-      const removed = new FakeLog(ALL.toSpliced(place, 1).slice(0, 400));
-      expect(await alarmOf(removed, seen)).toMatch(/^fork: the first 300 events/);
-      const inserted = new FakeLog(ALL.toSpliced(place, 0, entryOf(900)).slice(0, 300));
-      expect(await alarmOf(inserted, seen)).toMatch(/^split view: .* 300 events/);
-      const shorter = new FakeLog(ALL.slice(0, 300).toSpliced(place, 1));
-      expect(await alarmOf(shorter, seen)).toMatch(/^rollback: /);
+  test('by a smaller log with other events, even if the next checkpoint is consistent', async () => {
+    for (const [seen, size, next] of [
+      [700, 300, 700],
+      [300, 299, 700],
+      [257, 256, 257],
+      [7, 1, 8],
+    ] as const) {
+      const log = showing([forkOf(size, 0), logOf(next)], logOf(next));
+      const alarm = await alarmOf(log, stateOf(logOf(seen).head()));
+      expect(alarm.message).toMatch(`fork: the log has signed ${size}:`);
+      await expectFork(alarm);
     }
   });
 
-  test('by an older root that is signed again, with its own size or a larger one', async () => {
-    for (const [seen, size] of [
-      [300, 400],
-      [300, 300],
-      [256, 512],
-      [3, 5],
+  test('by a rollback, whose checkpoint is compared with the tiles if the log still shows them', async () => {
+    const state = stateOf(logOf(7).head());
+    const { message, files } = await alarmOf(logOf(5), state);
+    expect(message).toBe(
+      'rollback: the log has signed 7 events, and now signs 5, and does not show whether they are the first of them',
+    );
+    expect(files).toEqual({
+      'earlier.checkpoint': signed(logOf(7).head()),
+      'received.checkpoint': signed(logOf(5).head()),
+    });
+    expect((await alarmOf(showing([logOf(5)], logOf(7)), state)).message).toBe(
+      'rollback: the log has signed 7 events, and now signs 5, which are the first of them',
+    );
+    const fork = await alarmOf(showing([forkOf(5, 2)], logOf(7)), state);
+    expect(fork.message).toMatch(/^fork: the log has signed 5:/);
+    await expectFork(fork);
+  });
+
+  test('by a rollback to another log, which the partial tiles that were kept prove', async () => {
+    const { state } = await checked(logOf(700));
+    for (const [size, place] of [
+      [699, 0],
+      [513, 512],
+      [512, 300],
     ] as const) {
-      const log = logOf(size);
-      const resigned = { ...log.head(seen - 1), size };
-      log.checkpoint = async () => Buffer.from(signCheckpoint(resigned, { origin: ORIGIN, key: KEY }));
-      expect(await alarmOf(log, logOf(seen).head())).toMatch(
-        size === seen ? /^split view: / : /^false tiles: the events do not have the root/,
+      const fork = await alarmOf(forkOf(size, place), state);
+      expect(fork.message).toMatch(`fork: the log has signed ${size}:`);
+      await expectFork(fork);
+      expect((await alarmOf(logOf(size), state)).message).toMatch(
+        /^rollback: .*, which are the first of them$/,
       );
+    }
+    expect((await alarmOf(logOf(300), state)).message).toMatch(/^rollback: .*, and does not show whether/);
+  });
+
+  test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
+    const log = forkOf(300, 7);
+    const failing = checkLog({
+      client: log,
+      key: VERIFIER_KEY,
+      state: stateOf(logOf(300).head()),
+      now: () => NOW,
+      sleep: async () => {},
+      onReceived: () => {
+        throw new Error('ENOSPC');
+      },
+      onProblem: () => {},
+    });
+    await expect(failing).rejects.toThrow(/^fork: the log has signed two roots of 300 events/);
+    log.checkpoint = async () => {
+      throw new LogUnavailable('503');
+    };
+    await expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
+  });
+
+  test('by a removed event, and by an inserted one', async () => {
+    const seen = stateOf(logOf(300).head());
+    for (const place of [0, 128, 255, 256, 299]) {
+      const removed = new FakeLog(ALL.toSpliced(place, 1).slice(0, 400));
+      expect((await alarmOf(removed, seen)).message).toMatch(/^fork: the log has signed 300:/);
+      const inserted = new FakeLog(ALL.toSpliced(place, 0, entryOf(900)).slice(0, 300));
+      expect((await alarmOf(inserted, seen)).message).toMatch(/^fork: .* two roots of 300 events/);
+      const shorter = new FakeLog(ALL.slice(0, 300).toSpliced(place, 1));
+      expect((await alarmOf(shorter, seen)).message).toMatch(/^rollback: /);
+    }
+  });
+
+  test('by an older root that is signed again, for its own size or a larger one', async () => {
+    for (const [seen, root, size, alarm] of [
+      [300, 300, 400, /^fork: the log has signed the root of 300 events again, for 400 events$/],
+      [300, 299, 300, /^fork: the log has signed two roots of 300 events/],
+      [300, 299, 400, /^mismatch: the tiles of 400 events have the root/],
+      [256, 255, 512, /^mismatch: the tiles of 512 events/],
+    ] as const) {
+      const log = showing([stating({ ...logOf(root).head(), size })], logOf(size));
+      expect((await alarmOf(log, stateOf(logOf(seen).head()))).message).toMatch(alarm);
     }
   });
 
   test('by a log that rewrites its past, and shows old tiles to hide it', async () => {
-    const [honest, rewritten] = [logOf(400), forkOf(400, 10)];
-    rewritten.tile = (tile) => honest.tile(tile);
-    expect(await alarmOf(rewritten, logOf(300).head())).toBe(
-      'false tiles: the events do not have the root that the log signs',
+    const state = stateOf(logOf(300).head());
+    for (const [checkpoint, tiles] of [
+      [forkOf(400, 10), logOf(400)],
+      [logOf(400), forkOf(400, 10)],
+    ] as const)
+      expect((await alarmOf(showing([checkpoint], tiles), state)).message).toMatch(
+        /^mismatch: the tiles of 400 events have the root [\da-f]{64}, and the log has signed [\da-f]{64}$/,
+      );
+  });
+
+  test('by a false size, after a few tiles', async () => {
+    const size = 2 ** 50;
+    const root = rootOfTile(Buffer.alloc(4 * 32, 1));
+    const log = logOf(700);
+    log.checkpoint = stating({ size, root }).checkpoint;
+    const state = stateOf(logOf(600).head());
+    expect((await check(log, state)).error).toBeInstanceOf(LogUnavailable);
+    expect(log.read).toEqual(['6/0']);
+    log.tile = async (tile) => {
+      log.read.push(`${tile.level}/${tile.index}`);
+      return Buffer.alloc(tile.width * 32, 1); // the root is right, and the tiles below are made up
+    };
+    expect((await alarmOf(log, state)).message).toMatch(
+      /^mismatch: tile\/\d\/000 does not have the hash 0101/,
     );
-    const mixed = forkOf(400, 10);
-    mixed.checkpoint = () => honest.checkpoint();
-    expect(await alarmOf(mixed, logOf(300).head())).toMatch(/^false tiles: they do not have the root/);
+    expect(log.read.length).toBeLessThan(20);
   });
 
   test.each<[string, (log: FakeLog) => void, RegExp]>([
@@ -156,7 +291,7 @@ describe('an alarm is raised', () => {
         const other = forkOf(400, 320);
         log.entries = (index, width) => other.entries(index, width);
       },
-      /^false entries: event 321 is not the one in the log's tree$/,
+      /^mismatch: the entry of event 321 does not have its hash in the tree$/,
     ],
     [
       'two entries are swapped',
@@ -169,7 +304,7 @@ describe('an alarm is raised', () => {
         ]);
         log.entries = (index, width) => swapped.entries(index, width);
       },
-      /^false entries: event 351 is not/,
+      /^mismatch: the entry of event 351 does not/,
     ],
     [
       'an entry is missing',
@@ -177,7 +312,7 @@ describe('an alarm is raised', () => {
         const { entries: read } = log;
         log.entries = (index, width) => read.call(log, index, width - 1);
       },
-      /^false entries: tile\/entries\/001\.p\/144 has 143 entries$/,
+      /^mismatch: tile\/entries\/001\.p\/144 has 143 entries, not 144$/,
     ],
     [
       'a bundle is cut off',
@@ -185,7 +320,7 @@ describe('an alarm is raised', () => {
         const { entries: read } = log;
         log.entries = async (index, width) => (await read.call(log, index, width)).subarray(0, -1);
       },
-      /^false entries: a bundle of entries ends within an entry$/,
+      /^mismatch: tile\/entries\/001\.p\/144 ends within an entry$/,
     ],
     [
       'a tile is too short',
@@ -193,7 +328,7 @@ describe('an alarm is raised', () => {
         const { tile } = log;
         log.tile = async (wanted) => (await tile.call(log, wanted)).subarray(32);
       },
-      /^false tiles: tile\/\d\/000(\.p\/\d+)? has \d+ bytes$/,
+      /^mismatch: tile\/\d\/00\d(\.p\/\d+)? has \d+ bytes, not \d+$/,
     ],
     [
       'a tile has another byte',
@@ -205,7 +340,21 @@ describe('an alarm is raised', () => {
           return hashes;
         };
       },
-      /^false tiles: they do not have the root that the log signs$/,
+      /^mismatch: the tiles of 400 events have the root/,
+    ],
+    [
+      'a full tile has another byte',
+      (log) => {
+        const { tile } = log;
+        log.tile = async (wanted) => {
+          const hashes = Buffer.from(await tile.call(log, wanted));
+          if (wanted.width === 256) hashes.writeUInt8(hashes.readUInt8(0) ^ 1, 0);
+          return hashes;
+        };
+        log.head = () => logOf(512).head();
+        log.checkpoint = stating(logOf(512).head()).checkpoint;
+      },
+      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
     ],
     [
       'the checkpoint is signed with another key',
@@ -213,7 +362,7 @@ describe('an alarm is raised', () => {
         const forged = signCheckpoint(log.head(), { origin: ORIGIN, key: keyNamed('other') });
         log.checkpoint = async () => Buffer.from(forged);
       },
-      /^false checkpoint: no signature is by plants\.example\/log\+/,
+      /^invalid checkpoint: no signature is by plants\.example\/log\+/,
     ],
     [
       'the checkpoint is of another log',
@@ -221,19 +370,23 @@ describe('an alarm is raised', () => {
         const other = signCheckpoint(log.head(), { origin: 'other.example', key: keyNamed('log') });
         log.checkpoint = async () => Buffer.from(other);
       },
-      /^false checkpoint: no signature is by/,
+      /^invalid checkpoint: no signature is by/,
     ],
     [
       'the checkpoint is not text',
       (log) => {
         log.checkpoint = async () => Buffer.of(0, 255);
       },
-      /^false checkpoint: the text is not UTF-8$/,
+      /^invalid checkpoint: the text is not UTF-8$/,
     ],
-  ])('if %s', async (_, lie, alarm) => {
-    const log = logOf(400);
+  ])('if %s', async (name, lie, alarm) => {
+    const log = name === 'a full tile has another byte' ? logOf(512) : logOf(400);
     lie(log);
-    expect(await alarmOf(log, logOf(300).head())).toMatch(alarm);
+    const { message, files } = await alarmOf(log, stateOf(logOf(300).head()));
+    expect(message).toMatch(alarm);
+    expect(files['received.checkpoint']).toBe(`${await log.checkpoint()}`);
+    const path = message.match(/tile\/\S+|(?<=entry of event )321/)?.[0].replaceAll('/', '-');
+    if (path) expect(Object.keys(files)).toContain(path === '321' ? 'tile-entries-001.p-144' : path);
   });
 });
 
@@ -244,8 +397,53 @@ test('a log that is unavailable is no alarm, at whatever request', async () => {
   for (const method of ['checkpoint', 'tile', 'entries'] as const) {
     const log = logOf(400);
     log[method] = unavailable;
-    await expect(check(log, logOf(300).head())).rejects.toThrow(LogUnavailable);
+    expect((await check(log, stateOf(logOf(300).head()))).error).toBeInstanceOf(LogUnavailable);
   }
+});
+
+describe('a checkpoint whose tiles the log does not show', () => {
+  const hidden = (log: FakeLog): FakeLog => {
+    log.tile = async () => {
+      throw new LogUnavailable('503');
+    };
+    return log;
+  };
+
+  test('is kept, before anything else is fetched, until the log shows that it is consistent', async () => {
+    const one = await check(hidden(logOf(400)), stateOf(logOf(300).head()));
+    expect(one.error).toBeInstanceOf(LogUnavailable);
+    expect(one.last).toMatchObject({ checkpoint: logOf(300).head(), pending: [logOf(400).head()] });
+    const same = await check(hidden(logOf(400)), one.last);
+    expect(same.last).toBe(one.last);
+    const two = await check(hidden(logOf(500)), one.last);
+    expect(two.last.pending).toMatchObject([logOf(400).head(), logOf(500).head()]);
+    const shown = await checked(logOf(700), two.last);
+    expect(shown).toMatchObject({ added: 400, state: { checkpoint: logOf(700).head(), pending: [] } });
+  });
+
+  test('must be the beginning of a later one, and not be larger', async () => {
+    const state = stateOf(logOf(300).head(), forkOf(400, 350).head());
+    const fork = await alarmOf(logOf(500), state);
+    expect(fork.message).toMatch(/^fork: the log has signed 400:/);
+    await expectFork(fork);
+    expect((await alarmOf(logOf(400), state)).message).toMatch(/^fork: the log has signed two roots of 400/);
+    expect((await alarmOf(logOf(399), state)).message).toMatch(
+      /^rollback: the log has signed 400 events, and now signs 399/,
+    );
+    const smaller = stateOf(logOf(300).head(), forkOf(200, 0).head());
+    await expectFork(await alarmOf(logOf(300), smaller));
+  });
+
+  test('is an alarm if there are too many', async () => {
+    const heads = Array.from({ length: 1_000 }, (_, i) => ({ size: 400 + i, root: leafHash(`${i}`) }));
+    const log = hidden(logOf(700));
+    log.checkpoint = stating({ size: 5_000, root: leafHash('') }).checkpoint;
+    const { message, files } = await alarmOf(log, stateOf(undefined, ...heads));
+    expect(message).toMatch(
+      /^withheld: since 2026-05-31T00:00:00.000Z the log has signed 1001 checkpoints, and/,
+    );
+    expect(Object.keys(files)).toEqual(['earlier.checkpoint', 'received.checkpoint']);
+  });
 });
 
 describe('events that this service cannot have appended are reported', () => {
@@ -255,7 +453,11 @@ describe('events that this service cannot have appended are reported', () => {
       entryOf(4, { at: '2026-06-01T00:05:01Z' }),
       'it occurs in the future, at 2026-06-01T00:05:01Z',
     ],
-    ['before those before it', entryOf(4, { at: '2025-12-31T23:57:00Z' }), 'long before the event before it'],
+    [
+      'before those before it',
+      entryOf(4, { at: '2025-12-31T23:57:00Z' }),
+      'long before an event before it, at 2026-01-01T00:03:00.000Z',
+    ],
     ['without a name', entryOf(4).replace('"name":"Fern",', ''), 'its data is not that of a PlantCreated'],
     [
       'with another member',
@@ -264,8 +466,8 @@ describe('events that this service cannot have appended are reported', () => {
     ],
     [
       'in the stream of another plant',
-      entryOf(4).replace('/4"', '/5"'),
-      'it is in the stream "plant-alice/5"',
+      entryOf(4).replace('/4"', '/50"'),
+      'it is in the stream "plant-alice/50"',
     ],
     ['at another revision', entryOf(4).replace('"0"', '"1"'), 'it is a PlantCreated at revision 1'],
     [
@@ -282,19 +484,58 @@ describe('events that this service cannot have appended are reported', () => {
     ['too large for an entry', '{"sha256":"00"}', 'it is not an event in canonical form, or too large'],
   ])('%s', async (_, event, problem) => {
     const log = new FakeLog([...entries(3), event, ...entries(6).slice(4)]);
-    for (const seen of [0, 3]) {
-      const { problems, added } = await check(log, log.head(seen));
+    const { state } = await checked(new FakeLog(entries(3)));
+    for (const [seen, known] of [
+      [0, NEW_STATE],
+      [3, state],
+    ] as const) {
+      const { problems, added } = await checked(log, known);
       expect(added).toBe(6 - seen);
       expect(problems).toEqual([expect.stringMatching(/^event 4, /)]);
       expect(problems[0]).toContain(problem);
     }
-    expect((await check(log, log.head(4))).problems).toEqual([]); // reported once
+    expect((await checked(log, stateOf(log.head(4)))).problems).toEqual([]); // reported once
   });
 
   test('but not if clocks differ by a few minutes, nor of unknown types', async () => {
     const times = ['2026-06-01T00:04:59Z', '2026-06-01T00:00:30Z', '2026-06-01T00:04:00.000+00:00'];
     const later = times.map((at, i) => entryOf(i + 4, { at }));
     const unknown = entryOf(9).replace('PlantCreated', 'PlantWatered');
-    expect((await check(new FakeLog([...entries(3), ...later, unknown]))).problems).toEqual([]);
+    const found = await checked(new FakeLog([...entries(3), ...later, unknown]));
+    expect(found).toMatchObject({ problems: [], unknown: 1 });
+  });
+
+  test('if times decrease slowly, or after a tile, or after a check', async () => {
+    const at = (minutes: number): string => new Date(NOW.getTime() + minutes * 60_000).toISOString();
+    const slowly = [0, -2, -4, -6].map((minutes, i) => entryOf(i + 1, { at: at(minutes) }));
+    const { problems } = await checked(new FakeLog(slowly));
+    expect(problems).toEqual([expect.stringMatching(/^event 4, .* long before an event before it/)]);
+    for (const size of [255, 256, 257]) {
+      const before = [...entries(size - 1), entryOf(size, { at: at(0) })];
+      const after = new FakeLog([...before, entryOf(size + 1, { at: at(-6) })]);
+      const { state } = await checked(new FakeLog(before));
+      const expected = [expect.stringMatching(RegExp(`^event ${size + 1}, `))];
+      expect((await checked(after)).problems).toEqual(expected);
+      expect((await checked(after, state)).problems).toEqual(expected);
+    }
+  });
+
+  test('but an event in the future is not compared with later ones', async () => {
+    const log = new FakeLog([entryOf(1, { at: '2036-01-01T00:00:00Z' }), ...entries(3).slice(1)]);
+    const { problems } = await checked(log);
+    expect(problems).toEqual([expect.stringMatching(/^event 1, .* occurs in the future/)]);
+  });
+
+  test('that occur twice: the same ID, or the same stream and revision', async () => {
+    const log = entries(600);
+    const [first, second] = [log[0] as string, log[1] as string];
+    const sameId = entryOf(601).replace('00000259-', '00000001-');
+    const sameRevision = second.replace('00000002-', '00000999-').replace('Fern', 'Oak');
+    const { problems } = await checked(new FakeLog([...log, sameId, sameRevision, first]));
+    expect(problems.filter((problem) => !problem.includes('long before'))).toEqual([
+      expect.stringMatching(/^event 601, .*: its ID is also that of event 1$/),
+      expect.stringMatching(/^event 602, .*: revision 0 of its stream is also event 2$/),
+      expect.stringMatching(/^event 603, .*: its ID is also that of event 1$/),
+    ]);
   });
 });

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { parseTilePath, rootOfTile, type Tile } from '../../src/merkle/tiles.ts';
+import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import type { TreeHead } from '../../src/transparency/checkpoint.ts';
 import { formatEntryBundle } from '../../src/transparency/entryBundle.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
@@ -57,7 +58,9 @@ export class FakeLog {
 
   async tile({ level, index, width }: Tile): Promise<Buffer> {
     this.read.push(`${level}/${index}`);
-    return Buffer.from((this.#levels[level] ?? []).slice(256 * index, 256 * index + width).join(''), 'hex');
+    const hashes = (this.#levels[level] ?? []).slice(256 * index, 256 * index + width);
+    if (hashes.length < width) throw new LogUnavailable('404');
+    return Buffer.from(hashes.join(''), 'hex');
   }
 
   async entries(index: number, width: number): Promise<Buffer> {
@@ -85,10 +88,11 @@ export async function serve(current: FakeLog): Promise<{
     else if (!tile) response.writeHead(404).end();
     else {
       const { level, index, width } = tile;
-      response.setHeader('content-type', 'application/octet-stream');
-      response.end(
-        level === 'entries' ? await served.entries(index, width) : await served.tile({ level, index, width }),
-      );
+      const reading =
+        level === 'entries' ? served.entries(index, width) : served.tile({ level, index, width });
+      const bytes = await reading.catch(() => undefined);
+      if (!bytes) return void response.writeHead(404).end('{"message":"No such tile."}');
+      response.setHeader('content-type', 'application/octet-stream').end(bytes);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,6 +1,6 @@
 import type { Browser, Page, Viewport } from 'puppeteer-core';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
-import { startChromium } from './chromium.ts';
+import { startChromium, TIMEOUT_MS } from './chromium.ts';
 
 const executablePath = inject('chromium');
 
@@ -32,6 +32,7 @@ export function browserOfFile() {
     const context = await browser.createBrowserContext();
     onTestFinished(() => context.close());
     const page = await context.newPage();
+    page.setDefaultTimeout(TIMEOUT_MS);
     const requests: string[] = [];
     const problems: string[] = [];
     const { origin } = new URL(url);

@@ -10,6 +10,9 @@ const { CHROMIUM } = process.env;
 /** No name is resolved, so that a page reaches this machine only; root cannot use the sandbox. */
 const ARGS = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--no-sandbox'];
 
+/** Ends a hang of the browser, in milliseconds. */
+export const TIMEOUT_MS = 300_000;
+
 /** The path of a Chromium. */
 export async function chromiumPath(): Promise<string> {
   return CHROMIUM || join(await extracted(), 'chromium');
@@ -18,7 +21,8 @@ export async function chromiumPath(): Promise<string> {
 /** Starts a Chromium. The caller must close it. @throws Error if it does not start here */
 export async function startChromium(executablePath: string): Promise<Browser> {
   const { launch } = await import('puppeteer-core');
-  return launch({ executablePath, headless: CHROMIUM ? true : 'shell', args: ARGS });
+  const headless = CHROMIUM ? true : 'shell';
+  return launch({ executablePath, headless, args: ARGS, timeout: TIMEOUT_MS, protocolTimeout: TIMEOUT_MS });
 }
 
 /** The directory with the Chromium of the package, which takes seconds to extract. */

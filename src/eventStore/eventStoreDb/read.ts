@@ -74,7 +74,7 @@ export async function readPage(
   };
 }
 
-/** The same, newest event first: a backward read of $all starts before the position. */
+/** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
 export async function readPageBackwards(
   client: EventStoreDBClient,
   prefix: string,

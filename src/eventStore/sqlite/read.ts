@@ -182,7 +182,10 @@ type Row = [
   metadata: string,
 ];
 
-/** The first name of a stream with a prefix, and the first name after all of those, in UTF-8's order. */
+/**
+ * A prefix, and the first text after all those that start with it, in the order of their UTF-8; undefined if
+ * the prefix does not end in ASCII.
+ */
 function streamRange(prefix: string): [from: string, to: string] | undefined {
   const last = prefix.charCodeAt(prefix.length - 1);
   return last < 0x7f ? [prefix, prefix.slice(0, -1) + String.fromCharCode(last + 1)] : undefined;

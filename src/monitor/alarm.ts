@@ -1,0 +1,46 @@
+/** What is wrong with the log; docs/auditing.md explains each. */
+export type AlarmKind = 'invalid checkpoint' | 'fork' | 'rollback' | 'mismatch' | 'withheld';
+
+/** A file that shows what the message of an alarm states. */
+export type Evidence = { name: string; content: Buffer };
+
+/** The log contradicts what it has signed, does not show it, or the checkpoint is not its own. */
+export class Alarm extends Error {
+  override readonly name = 'Alarm';
+  readonly kind: AlarmKind;
+  readonly evidence: readonly Evidence[];
+  /** SIZE:ROOT of the log from which a consistency proof among the evidence starts. */
+  readonly provenFrom: string | undefined;
+
+  constructor(kind: AlarmKind, message: string, evidence: readonly Evidence[], provenFrom?: string) {
+    super(`${kind}: ${message}`);
+    this.kind = kind;
+    this.evidence = evidence;
+    this.provenFrom = provenFrom;
+  }
+
+  /** The commands by which others verify the evidence that is signed, in its directory: docs/auditing.md. */
+  get commands(): string[] {
+    if (this.kind === 'invalid checkpoint') return [];
+    const checkpoints = this.evidence.map(({ name }) => name).filter((name) => name.endsWith('.checkpoint'));
+    return [
+      ...checkpoints.flatMap((name) => [`python3 signature.py "$KEY" < ${name}`, VERIFY]),
+      ...(this.provenFrom ? [`python3 consistency.py ${this.provenFrom} < consistency.proof`] : []),
+    ];
+  }
+}
+
+/** Verifies what signature.py has written. */
+const VERIFY =
+  'openssl pkeyutl -verify -pubin -keyform DER -inkey key.der -rawin -in signed.bin -sigfile signature.bin';
+
+/** Tiles or entries do not match the root that the log has signed. They are the evidence, by their paths. */
+export class Mismatch extends Error {
+  override readonly name = 'Mismatch';
+  readonly evidence: readonly Evidence[];
+
+  constructor(message: string, received: Iterable<readonly [path: string, content: Buffer]>) {
+    super(message);
+    this.evidence = [...received].map(([path, content]) => ({ name: path.replaceAll('/', '-'), content }));
+  }
+}

@@ -1,0 +1,91 @@
+import { LRUCache } from 'lru-cache';
+import {
+  HASH_BYTES,
+  type ReadTile,
+  rootFromTiles,
+  rootOfTile,
+  TILE_WIDTH,
+  type Tile,
+  tilePath,
+  tileWidth,
+} from '../merkle/tiles.ts';
+import type { TreeHead } from '../transparency/checkpoint.ts';
+import { Mismatch } from './alarm.ts';
+
+/** Full tiles of 8 KiB that are kept: those above the ones that are being read. */
+const MAX_CACHED = 64;
+
+/**
+ * The tiles of the tree that a checkpoint states. Each is compared with the hash of it in the tile above before
+ * it is used, so whoever makes up a tree must have made all of it before it was signed: a false size of 2^50
+ * ends at the first tile that does not exist.
+ */
+export class VerifiedTiles {
+  readonly size: number;
+  readonly #download: ReadTile;
+  /** The partial tiles by path: the last one of each level, whose hashes make the root. */
+  readonly partial: ReadonlyMap<string, Buffer>;
+  readonly #full = new LRUCache<string, Promise<Buffer>>({ max: MAX_CACHED });
+
+  private constructor(size: number, partial: ReadonlyMap<string, Buffer>, download: ReadTile) {
+    this.size = size;
+    this.partial = partial;
+    this.#download = download;
+  }
+
+  /** Reads the partial tiles, at most one per level. @throws Mismatch, and what `download` throws */
+  static async open({ size, root }: TreeHead, download: ReadTile): Promise<VerifiedTiles> {
+    const partial = new Map<string, Buffer>();
+    const found = await rootFromTiles(size, async (tile) => {
+      const hashes = await downloadWhole(tile, download);
+      partial.set(pathOf(tile), hashes);
+      return hashes;
+    });
+    if (found !== root)
+      throw new Mismatch(
+        `the tiles of ${size} events have the root ${found}, and the log has signed ${root}`,
+        partial,
+      );
+    return new VerifiedTiles(size, partial, download);
+  }
+
+  /** The first hashes of a tile that the tree has. @throws Mismatch, and what `download` throws */
+  readonly read = async ({ level, index, width }: Tile): Promise<Buffer> => {
+    const hashes = await this.#whole({ level, index, width: tileWidth(level, index, this.size) });
+    return hashes.subarray(0, width * HASH_BYTES);
+  };
+
+  #whole(tile: Tile): Buffer | Promise<Buffer> {
+    const path = pathOf(tile);
+    const known = this.partial.get(path) ?? this.#full.get(path);
+    if (known) return known;
+    const reading = this.#readFull(tile);
+    this.#full.set(path, reading);
+    return reading;
+  }
+
+  async #readFull(tile: Tile): Promise<Buffer> {
+    const index = Math.floor(tile.index / TILE_WIDTH);
+    const width = (tile.index % TILE_WIDTH) + 1;
+    const [hashes, above] = await Promise.all([
+      downloadWhole(tile, this.#download),
+      this.read({ level: tile.level + 1, index, width }),
+    ]);
+    const expected = above.toString('hex', (width - 1) * HASH_BYTES);
+    if (rootOfTile(hashes) === expected) return hashes;
+    const received = [[pathOf(tile), hashes] as const];
+    throw new Mismatch(
+      `${pathOf(tile)} does not have the hash ${expected}, which the tile above has`,
+      received,
+    );
+  }
+}
+
+const pathOf = ({ level, index, width }: Tile): string => tilePath(level, index, width);
+
+async function downloadWhole(tile: Tile, download: ReadTile): Promise<Buffer> {
+  const hashes = await download(tile);
+  if (hashes.length === tile.width * HASH_BYTES) return hashes;
+  const path = pathOf(tile);
+  throw new Mismatch(`${path} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`, [[path, hashes]]);
+}
