@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,11 +15,11 @@ import { loadExistingLogKey } from '../../src/transparency/logKey.ts';
 import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { chromiumPath, startChromium } from '../support/chromium.ts';
 
-// npm run screenshots: writes a picture of each page, wide and narrow, to docs/.
+// npm run screenshots: writes a picture of each page, wide and narrow, to docs/screenshots/.
 
-const DOCS = join(import.meta.dirname, '../../docs');
+const PICTURES = join(import.meta.dirname, '../../docs/screenshots');
 const SIZES = [
-  { name: 'wide', width: 1600, height: 1000, scheme: 'light' },
+  { name: 'wide', width: 1600, height: 840, scheme: 'light' },
   { name: 'narrow', width: 400, height: 860, scheme: 'dark' },
 ] as const;
 
@@ -76,8 +76,10 @@ const browser = await startChromium(await chromiumPath());
 
 async function shoot(page: Page, name: string): Promise<void> {
   await page.evaluate('document.activeElement?.blur()');
-  await page.screenshot({ path: join(DOCS, `${name}.png`) as `${string}.png`, optimizeForSpeed: false });
-  console.info(`docs/${name}.png: ${Math.ceil(readFileSync(join(DOCS, `${name}.png`)).length / 1024)} KiB`);
+  await page.waitForFunction('document.getAnimations().length === 0');
+  const path = join(PICTURES, `${name}.png`) as `${string}.png`;
+  await page.screenshot({ path });
+  console.info(`docs/screenshots/${name}.png: ${Math.ceil(statSync(path).size / 1024)} KiB`);
 }
 
 for (const { name, width, height, scheme } of SIZES) {
@@ -85,7 +87,6 @@ for (const { name, width, height, scheme } of SIZES) {
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
   await page.goto(`${service.url}/audit`);
-  await shoot(page, `audit-sign-in-${name}`);
   await page.locator('#token').fill(token);
   await page.locator('#sign-in button.primary').click();
   await page.waitForSelector('.live[data-state="Live"]');
@@ -107,6 +108,10 @@ for (const { name, width, height, scheme } of SIZES) {
   await page.locator('.read').click();
   await page.waitForSelector('#check .card:nth-child(3) .good');
   await shoot(page, `audit-check-${name}`);
+  await page.goto(`${service.url}/docs`);
+  await page.locator('#operations-plants-createPlant .opblock-summary-control').click();
+  await page.waitForSelector('#operations-plants-createPlant .execute');
+  await shoot(page, `docs-${name}`);
   await page.close();
 }
 await browser.close();

@@ -2,9 +2,12 @@
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;
-  constructor(status: number, message: string) {
+  /** The error number of the API, such as 40401; undefined if it is not the service's. */
+  readonly number: number | undefined;
+  constructor(status: number, message: string, number?: number) {
     super(message);
     this.status = status;
+    this.number = number;
   }
 }
 
@@ -28,6 +31,7 @@ export class Api {
     const response = await fetch(path, {
       headers: { ...headers, accept, authorization: `Bearer ${this.#token}` },
       redirect: 'error',
+      cache: 'no-store', // tiles never change, but whether that is true is what is checked
       ...(signal && { signal }),
     });
     if (response.ok) return response;
@@ -36,9 +40,9 @@ export class Api {
       signal?.throwIfAborted();
       return this.get(path, { accept, headers, signal });
     }
-    const { message = response.statusText } = await response.json().catch(() => ({}));
+    const { error, message = response.statusText } = await response.json().catch(() => ({}));
     if (response.status === 401) this.#onUnauthorized(message);
-    throw new ApiError(response.status, message);
+    throw new ApiError(response.status, message, error);
   }
 }
 

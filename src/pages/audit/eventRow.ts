@@ -1,7 +1,10 @@
-import { type Api, messageOf } from './api.ts';
+import { type Api, ApiError, messageOf } from './api.ts';
 import { button, cellText, longText, make, saveFile } from './dom.ts';
 import type { ShownEvent } from './events.ts';
 import { indentedJson, utc } from './text.ts';
+
+/** The error number of a path that the service does not have. */
+const NOT_FOUND = 40401;
 
 type Actions = {
   api: Api;
@@ -71,7 +74,10 @@ function detailRow(
           saveFile(`plant-${id}.tlog-proof`, await receipt.blob());
           said.textContent = 'Saved; “Check” verifies it.';
         } catch (error) {
-          said.textContent = messageOf(error);
+          const hasNoTree = error instanceof ApiError && error.number === NOT_FOUND;
+          said.textContent = hasNoTree
+            ? 'The service has no Merkle tree, so it gives no receipts.'
+            : messageOf(error);
         }
       }),
     );
