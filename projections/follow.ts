@@ -167,7 +167,8 @@ export class Follower {
     const mismatch = await this.#mismatch(current);
     if (mismatch === undefined) return;
     const reason = eventId === '' ? view.replaced : mismatch;
-    if (reason) logger.warn({ view: view.name, reason }, 'rebuilding view');
+    const copy = eventId === '' ? undefined : view.keepCopy?.();
+    if (reason) logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;

@@ -33,6 +33,8 @@ export interface View {
    * before the view follows the log. @throws StoreUnavailable
    */
   mismatch?(log: EventLog): Promise<string | undefined>;
+  /** Before a reset, copies the view's file, if it is evidence of what the log was; returns the copy's name. */
+  keepCopy?(): string | undefined;
   /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
   save(): Promise<void>;
   /** Empties the view; from now on it belongs to the log with this ID. */

@@ -3,7 +3,7 @@ export class ViewBehind extends Error {
   override readonly name = 'ViewBehind';
 }
 
-/** How long a reader waits for a view, in milliseconds. */
+/** How long a reader waits for a view by default, in milliseconds. */
 export const REACHED_TIMEOUT_MS = 5_000;
 
 /** Readers that wait until a view has reached what they need. */
@@ -11,7 +11,7 @@ export class Waiting {
   readonly #checks = new Set<() => void>();
 
   /** Resolves at the first `check` at which a condition is true. @throws ViewBehind with this message */
-  until(isReached: () => boolean, message: string): Promise<void> {
+  until(isReached: () => boolean, message: string, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const done = (): void => {
         this.#checks.delete(check);
@@ -25,7 +25,7 @@ export class Waiting {
       const timer = setTimeout(() => {
         done();
         reject(new ViewBehind(message));
-      }, REACHED_TIMEOUT_MS);
+      }, timeoutMs);
       this.#checks.add(check);
     });
   }

@@ -60,7 +60,7 @@ const Settings = Type.Object(
       Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
     ),
     DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
-    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'off', description: 'on or off' }),
+    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',

@@ -18,6 +18,7 @@ import {
   tokenVerifier,
   type VerifyToken,
 } from './tokens/tokenVerifier.ts';
+import { CheckpointSigner } from './transparency/checkpointSigner.ts';
 import { loadLogKey } from './transparency/logKey.ts';
 
 export type Service = {
@@ -78,13 +79,20 @@ export async function startService(
         })
       : undefined;
     if (tree) resources.defer(() => tree.close());
+    const signer = new CheckpointSigner(logKey, config.dataDir);
+    const histories = signer.earlierHistories();
+    if (tree && histories.length > 0)
+      logger.warn(
+        { file: signer.file, histories },
+        'the log has another key or origin; its checkpoints start again',
+      );
 
     const app = await buildApp({
       store,
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      transparency: tree && { tree, logKey },
+      transparency: tree && { tree, signer },
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,

@@ -34,7 +34,7 @@ test('the defaults are ./data and the loopback interface', () => {
     logKeyFile: './data/log-key.json',
     logOrigin: 'urn:plant-store',
     skipEvents: new Set(),
-    merkleTree: false,
+    merkleTree: true,
     logLevel: 'info',
   });
 });
@@ -57,7 +57,7 @@ test('every setting is read', () => {
       LOG_KEY_FILE: '/run/secrets/log-key.json',
       LOG_ORIGIN: 'plants.example/log1',
       SKIP_EVENTS: '0199-a,0199-b',
-      MERKLE_TREE: 'on',
+      MERKLE_TREE: 'off',
       LOG_LEVEL: 'debug',
     }),
   ).toEqual({
@@ -80,7 +80,7 @@ test('every setting is read', () => {
     logKeyFile: '/run/secrets/log-key.json',
     logOrigin: 'plants.example/log1',
     skipEvents: new Set(['0199-a', '0199-b']),
-    merkleTree: true,
+    merkleTree: false,
     logLevel: 'debug',
   });
 });

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import type { BaseLogger } from 'pino';
+import { hasSqliteCode, SQLITE } from '../../src/disk/sqlite.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import type { Tile } from '../../src/merkle/tiles.ts';
 import type { LogLocation } from '../../src/stores.ts';
@@ -28,6 +30,8 @@ const CLOSE_TIMEOUT_MS = 3_000;
  * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
  */
 export class LogTree {
+  /** Called whenever the tree can be read again, after it could not be. */
+  onReady = () => {};
   readonly #options: Options;
   readonly #waiting = new Waiting();
   #thread: Worker | undefined;
@@ -48,9 +52,10 @@ export class LogTree {
 
   /** Why the tree cannot be read; undefined if it can. */
   get notReady(): string | undefined {
+    if (this.#isClosed) return 'the Merkle tree is closed';
     if (this.#failure !== undefined) return `the Merkle tree has failed: ${this.#failure}`;
     const position = this.#saved?.position ?? START;
-    return this.#caughtUpAt === undefined || position < this.#caughtUpAt
+    return !this.#saved || this.#caughtUpAt === undefined || position < this.#caughtUpAt
       ? `the Merkle tree is catching up with the log, at position ${position}`
       : undefined;
   }
@@ -63,14 +68,14 @@ export class LogTree {
 
   /**
    * Resolves once the saved tree has caught up with the log with this ID, and has the event at a position of it.
-   * @throws ViewBehind after five seconds
+   * @throws ViewBehind after this time, five seconds by default
    */
-  async reached(position: Position, logId?: string): Promise<void> {
+  async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean =>
       this.notReady === undefined &&
       (logId === undefined || this.#saved?.logId === logId) &&
       (this.#saved as SavedTree).position >= position;
-    if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE);
+    if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE, timeoutMs);
   }
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
@@ -92,6 +97,12 @@ export class LogTree {
     type Row = { number: bigint; startsAfter: Position };
     const row = this.#read(({ before }) => before.get(position)) as Row | undefined;
     return row && { index: Number(row.number), startsAfter: row.startsAfter };
+  }
+
+  /** Discards the file, for this reason, so that the tree is rebuilt from the log. */
+  rebuild(reason: string): void {
+    this.#caughtUpAt = undefined;
+    this.#post({ discard: reason });
   }
 
   async close(): Promise<void> {
@@ -143,6 +154,7 @@ export class LogTree {
   }
 
   #handle(message: TreeMessage): void {
+    const wasReady = this.notReady === undefined;
     if ('log' in message) {
       const { level, fields, message: text } = message.log;
       this.#options.logger[level](fields, text);
@@ -151,14 +163,17 @@ export class LogTree {
       if (position >= end) this.#caughtUpAt ??= position;
       this.#options.onProgress(message.progress);
     } else if ('reset' in message) {
-      this.#saved = message.reset;
+      this.#saved = undefined;
       this.#caughtUpAt = undefined;
       this.#closeReader(); // its file may be gone
     } else {
       this.#saved = message.saved;
     }
     this.#failure = undefined;
-    if (this.notReady === undefined) this.#failures = 0;
+    if (this.notReady === undefined) {
+      this.#failures = 0;
+      if (!wasReady) this.onReady();
+    }
     this.#waiting.check();
   }
 
@@ -169,9 +184,9 @@ export class LogTree {
       return query(this.#reader.statements);
     } catch (error) {
       this.#closeReader();
-      if (!isDamage(error)) throw error;
-      this.#caughtUpAt = undefined;
-      this.#post({ discard: (error as Error).message });
+      const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
+      if (!isDamage(error) && !isGone) throw error;
+      this.rebuild((error as Error).message);
       throw new ViewBehind(NOT_UP_TO_DATE, { cause: error });
     }
   }

@@ -1,4 +1,6 @@
+import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from '../../src/disk/fsyncPath.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
 import type { Checkpoint } from '../view.ts';
@@ -154,8 +156,8 @@ export function openTree(file: string) {
     levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
     positions: db.prepare('SELECT starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number'),
     before: db.prepare(`
-      SELECT number, starts_after AS startsAfter FROM tiles WHERE level = 0 AND starts_after < ?
-      ORDER BY starts_after DESC LIMIT 1`),
+      SELECT number, starts_after AS startsAfter FROM tiles INDEXED BY tiles_by_position
+      WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1`),
   }));
 }
 
@@ -169,4 +171,18 @@ export function readTile({ tile }: TreeStatements, { level, index, width }: Tile
   const row = tile.get(level, index) as TileRow | undefined;
   if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
   return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
+}
+
+/** Copies the file of a tree, also beside its writer, to one that is complete or that of an earlier copy. */
+export function copyTreeFile(file: string, copy: string): void {
+  const draft = `${copy}.draft`;
+  rmSync(draft, { force: true });
+  const { db } = openTree(file);
+  try {
+    db.prepare('VACUUM INTO ?').run(draft);
+  } finally {
+    db.close();
+  }
+  fsyncPath(draft);
+  renameSync(draft, copy);
 }

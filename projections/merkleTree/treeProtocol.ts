@@ -11,11 +11,11 @@ export type TreeRequest = { close: true } | { discard: string };
 
 /**
  * `saved`: the tree in its file, first as it was found. `progress`: it catches up with the log; at `end` it has.
- * `reset`: it does not belong to the log, or is damaged, and starts again from the beginning.
+ * `reset`: it does not belong to the log, or is damaged, and will start again from the beginning.
  */
 export type TreeMessage =
   | { saved: SavedTree }
-  | { reset: SavedTree }
+  | { reset: true }
   | { progress: Progress }
   | { log: { level: LogLevel; fields: object; message: string } };
 

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { leafText } from '../../src/audit/leaf.ts';
+import { fileIdentity } from '../../src/disk/fileIdentity.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import type { Checkpoint, View } from '../view.ts';
@@ -8,7 +10,7 @@ import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
 import { lastTileMismatch } from './lastTile.ts';
 import { LogTiles } from './logTiles.ts';
-import { type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
+import { copyTreeFile, type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
@@ -23,7 +25,7 @@ export class MerkleTreeView implements View {
   onDamage = () => {};
   /** Called when the tree has been saved. */
   onSaved = () => {};
-  /** Called when the tree has been emptied: it restarts from the beginning. */
+  /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
   onReset = () => {};
   /** As of the last save. */
   saved: SavedTree;
@@ -32,6 +34,8 @@ export class MerkleTreeView implements View {
   replaced: string | undefined;
   readonly #file: string;
   readonly #writer: ViewWriter;
+  /** Of the open file. */
+  #identity: string | undefined;
   #tiles: LogTiles;
   #logId: string;
   #eventId: string;
@@ -50,6 +54,7 @@ export class MerkleTreeView implements View {
     this.#tiles = new LogTiles(last, checkpoint.position);
     this.#logId = checkpoint.logId;
     this.#eventId = checkpoint.eventId;
+    this.#identity = fileIdentity(file);
     this.saved = this.#current;
   }
 
@@ -68,6 +73,7 @@ export class MerkleTreeView implements View {
 
   async save(): Promise<void> {
     if (this.unsaved === 0) return;
+    this.#assertInPlace();
     this.#writer.add(this.#tiles.takeChanged().map(rowOf));
     this.#done(this.#writer.handle({ save: this.applied }));
     this.unsaved = 0;
@@ -76,11 +82,26 @@ export class MerkleTreeView implements View {
   }
 
   async reset(logId: string): Promise<void> {
-    this.#clear();
+    this.onReset();
     this.#done(this.#writer.handle({ reset: logId }));
+    this.#identity = fileIdentity(this.#file);
+    this.#clear();
     this.#logId = logId;
     this.saved = this.#current;
+    this.onSaved();
+  }
+
+  keepCopy(): string | undefined {
     this.onReset();
+    if (!existsSync(this.#file)) return undefined;
+    const copy = `${this.#file}.mismatch`;
+    try {
+      copyTreeFile(this.#file, copy);
+      return copy;
+    } catch (error) {
+      if (isDamage(error)) this.discard((error as Error).message);
+      throw error;
+    }
   }
 
   mismatch(log: EventLog): Promise<string | undefined> {
@@ -123,6 +144,13 @@ export class MerkleTreeView implements View {
     }
   }
 
+  /** @throws ViewDamaged if the file is not the one that was opened */
+  #assertInPlace(): void {
+    if (fileIdentity(this.#file) === this.#identity) return;
+    this.#writer.handle({ discard: true });
+    throw this.#forget('its file was deleted or replaced while the service was running');
+  }
+
   /** @throws ViewDamaged, or why the file cannot be written */
   #done(reply: Reply): void {
     if ('damaged' in reply) throw this.#forget(reply.damaged);
@@ -131,9 +159,9 @@ export class MerkleTreeView implements View {
 
   #forget(reason: string): ViewDamaged {
     this.replaced = reason;
+    this.onReset();
     this.#clear();
     this.saved = this.#current;
-    this.onReset();
     this.onDamage();
     return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`);
   }

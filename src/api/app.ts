@@ -12,9 +12,10 @@ import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import { httpServer } from '../http/server.ts';
 import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
-import type { LogKey } from '../transparency/logKey.ts';
+import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
 import { authenticate } from './auth.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { errorTable } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
@@ -28,8 +29,8 @@ export type Dependencies = {
   readYourWrites: ReadYourWrites;
   /** Of every view: /health/ready depends on all of them. */
   followers: readonly Follower[];
-  /** The Merkle tree of the log, and the key that signs it; without them there are no routes for it. */
-  transparency?: { tree: LogTree; logKey: LogKey } | undefined;
+  /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
+  transparency?: { tree: LogTree; signer: CheckpointSigner } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
   /** Whether there are pages for browsers. */
@@ -48,6 +49,7 @@ export async function buildApp(deps: Dependencies) {
   const { store, followers, transparency, verifyToken, corsOrigins, pages, rateLimit, source, logger, now } =
     deps;
   const log = store.exact ?? store;
+  const checkpoints = transparency && new Checkpoints({ ...transparency, log, logger, now });
   const app = await httpServer({ logger, corsOrigins, errorTable });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
@@ -61,8 +63,10 @@ export async function buildApp(deps: Dependencies) {
     await authenticate(secured, verifyToken);
     if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, deps);
-    await secured.register(eventRoutes, { log, tree: transparency?.tree, source, now });
-    if (transparency) await secured.register(transparencyRoutes, { ...transparency, log, now });
+    await secured.register(eventRoutes, { log, checkpoints, source, now });
+    if (!transparency || !checkpoints) return;
+    const { tree, signer } = transparency;
+    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey });
   });
   return app;
 }

@@ -1,46 +1,177 @@
+import type { BaseLogger } from 'pino';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import type { LogKey } from '../transparency/logKey.ts';
-import { signCheckpoint } from '../transparency/signCheckpoint.ts';
+import { ViewBehind } from '../../projections/waiting.ts';
+import { TreeEnd } from '../audit/treeEnd.ts';
+import type { EventLog } from '../eventStore/eventStore.ts';
+import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
+import {
+  CheckpointFileUnusable,
+  type CheckpointSigner,
+  LogContradictsCheckpoint,
+} from '../transparency/checkpointSigner.ts';
 
 /** How long a checkpoint is the latest one, in milliseconds. */
 const CACHE_MS = 1_000;
+/** How long a replay waits for the tree, in milliseconds. */
+const REPLAY_TIMEOUT_MS = 2_000;
+
+const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
 
 type Head = LogTree['current'];
-type Dependencies = { tree: Pick<LogTree, 'current'>; logKey: LogKey; now: () => Date };
+
+type Dependencies = {
+  tree: Pick<LogTree, 'notReady' | 'current' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
+  signer: CheckpointSigner;
+  log: EventLog;
+  logger: Pick<BaseLogger, 'info' | 'error'>;
+  now: () => Date;
+};
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
   readonly #deps: Dependencies;
-  #last: { head: Head; note: string; signedAt: number } | undefined;
+  readonly #treeEnd: TreeEnd;
+  #latest: { note: string; signedAt: number } | undefined;
+  /** The latest one, while it is being signed. */
+  #signing: Promise<string> | undefined;
+  /** How often the tree has become ready: each time it may be another one. */
+  #trees = 0;
+  /** The last check of a tree. */
+  #checking = Promise.resolve();
+  /** The last tree that was found to extend what was signed; it is append-only. */
+  #consistentTree: number | undefined;
+  /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
+  #rebuiltFor: string | undefined;
+  /** The kind of error that was logged last; undefined once a checkpoint was signed. */
+  #logged: string | undefined;
+  /** The position of the tree when a replay has waited for it in vain. */
+  #stalledAt: Head['position'] | undefined;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
+    this.#treeEnd = new TreeEnd(deps);
+    deps.tree.onReady = () => this.#checkTree();
+    if (deps.tree.notReady === undefined) this.#checkTree();
   }
 
-  /** The checkpoint of the log, at most a second old. @throws ViewBehind */
-  latest(): string {
-    const { current } = this.#deps.tree;
-    return this.#isLatest(current) && this.#last ? this.#last.note : this.of(current);
+  /**
+   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has them.
+   * @throws ViewBehind, StoreUnavailable, LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  async latest(): Promise<string> {
+    const recent = this.#recent;
+    if (recent !== undefined) return recent;
+    await this.#treeEnd.reached();
+    if (this.#recent !== undefined) return this.#recent;
+    this.#signing ??= this.#signLatest().finally(() => {
+      this.#signing = undefined;
+    });
+    return this.#signing;
   }
 
-  /** The checkpoint of a tree. */
-  of(head: Head): string {
-    const last = this.#last;
-    if (last && last.head.size === head.size && last.head.root === head.root) return last.note;
-    const note = signCheckpoint(head, this.#deps.logKey);
-    this.#last = { head, note, signedAt: this.#now() };
+  /** The checkpoint of a tree. @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable */
+  async of(head: Head): Promise<string> {
+    try {
+      const note = await this.#deps.signer.sign(head, this.#prove);
+      if (this.#logged !== undefined) this.#deps.logger.info('checkpoints are signed again');
+      this.#logged = undefined;
+      if (this.#consistentTree !== this.#trees) this.#checkTree();
+      return note;
+    } catch (error) {
+      throw this.#handle(error);
+    }
+  }
+
+  /**
+   * The tree over every event that the log has now; undefined if it is behind, or contradicts what was signed.
+   * Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
+   */
+  async currentHead(): Promise<Head | undefined> {
+    const { tree } = this.#deps;
+    const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
+    if (tree.notReady === undefined) await this.#checking;
+    if (!isUsable() || tree.current.position === this.#stalledAt) return undefined;
+    try {
+      await this.#treeEnd.reached(REPLAY_TIMEOUT_MS);
+      return isUsable() ? tree.current : undefined;
+    } catch (error) {
+      if (!(error instanceof ViewBehind)) throw error;
+      if (tree.notReady === undefined) this.#stalledAt = tree.current.position;
+      return undefined;
+    }
+  }
+
+  get #recent(): string | undefined {
+    if (!this.#latest || this.#deps.tree.notReady !== undefined) return undefined;
+    const age = this.#now() - this.#latest.signedAt;
+    return age >= 0 && age < CACHE_MS ? this.#latest.note : undefined;
+  }
+
+  async #signLatest(): Promise<string> {
+    const signedAt = this.#now();
+    const note = await this.of(this.#deps.tree.current);
+    this.#latest = { note, signedAt };
     return note;
   }
 
-  /** Whether the last checkpoint is recent, and of a tree from which this one has grown. */
-  #isLatest({ logId, size }: Head): boolean {
-    if (!this.#last) return false;
-    const { head, signedAt } = this.#last;
-    const age = this.#now() - signedAt;
-    return age >= 0 && age < CACHE_MS && head.logId === logId && head.size <= size;
+  /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
+  #checkTree(): void {
+    this.#checking = this.#check(++this.#trees).catch((error) => void this.#handle(error));
   }
+
+  async #check(tree: number): Promise<void> {
+    await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
+    this.#consistentTree = tree;
+    this.#rebuiltFor = undefined;
+  }
+
+  /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
+  #handle(error: unknown): unknown {
+    const { tree, signer, logger } = this.#deps;
+    if (error instanceof LogContradictsCheckpoint) {
+      const { signed, head } = error;
+      if (head.size >= signed.size && this.#rebuiltFor !== signed.root) {
+        this.#rebuiltFor = signed.root;
+        tree.rebuild(error.message); // its file may be what was altered
+      }
+      if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
+      this.#logOnce(error, () =>
+        logger.error(
+          { signed: textOf(signed), log: textOf(head), file: signer.file },
+          'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
+        ),
+      );
+    } else if (error instanceof CheckpointFileUnusable) {
+      this.#logOnce(error, () =>
+        logger.error(
+          { reason: error.message },
+          'the signed checkpoint cannot be read or saved; nothing is signed',
+        ),
+      );
+    }
+    return error;
+  }
+
+  #logOnce({ name }: Error, log: () => void): void {
+    if (this.#logged !== name) log();
+    this.#logged = name;
+  }
+
+  readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
+    const { tree } = this.#deps;
+    if (tree.current.size < to) await this.#treeEnd.reached(); // another process has signed more
+    if (tree.current.size < to) return undefined;
+    if (from === 0) return [];
+    return consistencyProofFromTiles(from, to, (tile: Tile) => {
+      const hashes = tree.readTile(tile);
+      if (!hashes) throw new ViewBehind(BEING_REBUILT);
+      return hashes;
+    });
+  };
 
   #now(): number {
     return this.#deps.now().getTime();
   }
 }
+
+const textOf = ({ size, root }: Pick<Head, 'size' | 'root'>): string => `${size}:${root}`;

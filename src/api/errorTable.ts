@@ -9,7 +9,8 @@ import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.t
 import { RateLimitExceeded } from '../http/rateLimit.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
-import { TooManyLists } from './listsInFlight.ts';
+import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
+import { TooManyInFlight } from './inFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
 export const API_ERRORS = {
@@ -19,11 +20,12 @@ export const API_ERRORS = {
   invalidToken: 40102,
   insufficientScope: 40301,
   unknownPlant: 40402,
-  tooManyLists: 42901,
+  tooManyInFlight: 42901,
   rateLimitExceeded: 42902,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
+  notSigned: 50304,
 } as const;
 
 /** The token is valid, but its scope does not allow this (RFC 6750 section 3.1). */
@@ -54,7 +56,8 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   }
   if (error instanceof UnknownPlant)
     return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
-  if (error instanceof TooManyLists) return errorResponse(API_ERRORS.tooManyLists, error.message, RETRY);
+  if (error instanceof TooManyInFlight)
+    return errorResponse(API_ERRORS.tooManyInFlight, error.message, RETRY);
   if (error instanceof RateLimitExceeded) {
     const headers = { 'retry-after': String(error.retryAfterS) };
     return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
@@ -71,6 +74,18 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const message = 'The identity provider is unavailable, so the token cannot be verified; retry.';
     return errorResponse(API_ERRORS.identityProviderUnavailable, message, RETRY);
   }
+  if (error instanceof LogContradictsCheckpoint)
+    return errorResponse(
+      API_ERRORS.notSigned,
+      'The log contradicts a checkpoint that it has signed, so nothing is signed. The operators have been informed.',
+      RETRY,
+    );
+  if (error instanceof CheckpointFileUnusable)
+    return errorResponse(
+      API_ERRORS.notSigned,
+      'The checkpoint cannot be saved, so it is not signed; retry.',
+      RETRY,
+    );
   switch ((error as { code?: string }).code) {
     case 'FST_BEARER_AUTH_MISSING_AUTHORIZATION_HEADER':
     case 'FST_BEARER_AUTH_INVALID_AUTHORIZATION_HEADER':

@@ -3,18 +3,16 @@ import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import { ViewBehind } from '../../projections/waiting.ts';
 import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
 import { parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
-import { TreeEnd } from '../audit/treeEnd.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
 import { formatLogPosition } from './logPosition.ts';
@@ -45,15 +43,14 @@ const ERRORS = errorsOf(
   ),
 );
 
-type Dependencies = { log: EventLog; tree: LogTree | undefined; source: string; now: () => Date };
+type Dependencies = { log: EventLog; checkpoints: Checkpoints | undefined; source: string; now: () => Date };
 
 /** The events of the whole log, for auditors. */
 export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   app,
-  { log, tree, source, now },
+  { log, checkpoints, source, now },
 ) => {
   const closing = new AbortController();
-  const treeEnd = tree && new TreeEnd({ tree, log });
   app.addHook('preClose', async () => closing.abort());
   await app.register(accepts);
 
@@ -89,7 +86,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
               }),
               Checkpoint: Type.String({
                 description:
-                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind, and with order=descending.',
+                  'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
               }),
               Link: Type.String({
                 description:
@@ -124,7 +121,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const signals = live
         ? [disconnected.signal, closing.signal, tokenExpiry(request, disconnected.signal)]
         : [disconnected.signal];
-      const head = live ? undefined : await currentHead();
+      const head = live ? undefined : await checkpoints?.currentHead();
       const end = head?.position;
       const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
       const disconnect = (): void => {
@@ -161,18 +158,6 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       .type(NDJSON)
       .headers(page?.headers ?? {})
       .send(page?.body ?? '');
-  }
-
-  /** The tree over every event that the log has now; undefined if it is off, or behind. */
-  async function currentHead(): Promise<LogTree['current'] | undefined> {
-    if (!tree || tree.notReady !== undefined) return undefined;
-    try {
-      await treeEnd?.reached();
-      return tree.current;
-    } catch (error) {
-      if (error instanceof ViewBehind) return undefined;
-      throw error;
-    }
   }
 
   type Batches = AsyncGenerator<Batch>;

@@ -2,6 +2,8 @@ import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import { type ErrorBody, HTTP_ERRORS } from '../http/errors.ts';
 import { type ErrorDescriptions, errorResponses, type Headers, publish } from '../http/openapi.ts';
+import { API_ERRORS } from './errorTable.ts';
+import { type Kind, MAX_IN_FLIGHT, TooManyInFlight } from './inFlight.ts';
 
 const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
 const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }) };
@@ -9,7 +11,7 @@ const CHALLENGE = { 'WWW-Authenticate': Type.String({ description: 'The challeng
 const example = (error: number, message: string): ErrorBody => ({ error, message });
 
 /** What the statuses mean in this API. */
-export const ERRORS = {
+const ERRORS = {
   400: {
     description: 'The request is invalid; the message names the field and the rule.',
     example: example(40002, 'name must be a string.'),
@@ -60,7 +62,7 @@ export const ERRORS = {
   500: { description: 'Internal server error.', example: example(50001, 'Internal server error.') },
   503: {
     description:
-      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable; retry.',
+      'The event store (50301), the view (50302) or the identity provider (50303) is unavailable, or nothing is signed (50304); retry.',
     example: example(
       50301,
       'The event store is unavailable. The request may have been stored, and can be repeated safely.',
@@ -72,6 +74,15 @@ export const ERRORS = {
 /** 400 for an invalid query: what is wrong with it, and an example. */
 export const invalidQuery = (description: string, message: string) => ({
   400: { description, example: example(HTTP_ERRORS.invalidQuery, message) },
+});
+
+/** 429 of a route whose responses in flight are limited. */
+export const tooManyInFlight = (kind: Kind) => ({
+  429: {
+    ...ERRORS[429],
+    description: `${MAX_IN_FLIGHT[kind]} ${kind} of the user are in flight (42901); read them, and retry. ${ERRORS[429].description}`,
+    example: example(API_ERRORS.tooManyInFlight, new TooManyInFlight(kind).message),
+  },
 });
 
 /** The error responses that every route may have. */

@@ -12,11 +12,10 @@ import { limitSchema } from '../http/limit.ts';
 import { jsonResponse } from '../http/openapi.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
-import { API_ERRORS } from './errorTable.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
-import { ListsInFlight, MAX_LISTS_IN_FLIGHT, TooManyLists } from './listsInFlight.ts';
+import { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
-import { ERRORS, errorsOf, invalidQuery } from './openapi.ts';
+import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
@@ -54,11 +53,7 @@ const Link = Type.String({ description: 'If there are more plants: the next page
 
 const LIST_ERRORS = {
   ...invalidQuery('The query is invalid (40004), or a position is (40005).', 'limit must be given once.'),
-  429: {
-    description: `${MAX_LISTS_IN_FLIGHT} lists of the user are in flight (42901); read them, and retry. ${ERRORS[429].description}`,
-    example: { error: API_ERRORS.tooManyLists, message: new TooManyLists().message },
-    headers: ERRORS[429].headers,
-  },
+  ...tooManyInFlight('lists'),
 };
 
 /**
@@ -79,7 +74,7 @@ type Dependencies = {
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, readYourWrites, now, newEventId } = deps;
   const { plantsByUser } = deps.views;
-  const listsInFlight = new ListsInFlight();
+  const listsInFlight = new InFlight('lists');
 
   app.post(
     '/plants',

@@ -6,12 +6,14 @@ import { response } from '../http/openapi.ts';
 import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
+import { Turns } from '../time/turns.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
 import { RECEIPT_EXAMPLE } from './examples.ts';
-import { errorsOf, invalidQuery } from './openapi.ts';
+import { InFlight } from './inFlight.ts';
+import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
 
 const PlantQuery = Type.Object({
   id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.', examples: ['1'] }),
@@ -28,12 +30,16 @@ const ERRORS = errorsOf([403], {
     description: 'The user has no plant with this ID (40402).',
     example: { error: API_ERRORS.unknownPlant, message: 'There is no plant with this ID.' },
   },
+  ...tooManyInFlight('receipts'),
 });
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints };
 
 /** Receipts: the evidence that the log has a plant, which its owner can keep (https://c2sp.org/tlog-proof). */
 export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const receiptsInFlight = new InFlight('receipts');
+  const turns = new Turns();
+
   app.get(
     '/proofs/plants',
     {
@@ -55,9 +61,11 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         },
       },
     },
-    async ({ user, query }, reply) => {
+    async ({ user, query, raw }, reply) => {
+      if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+      await turns.next();
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
-      const proof = { extra: entry, index, path, checkpoint: deps.checkpoints.of(head) };
+      const proof = { extra: entry, index, path, checkpoint: await deps.checkpoints.of(head) };
       return reply
         .type('text/plain; charset=utf-8')
         .header('content-disposition', `attachment; filename="plant-${query.id}.tlog-proof"`)

@@ -9,25 +9,30 @@ import { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type Tile, type TileOrEntries } from '../merkle/tiles.ts';
+import { Turns } from '../time/turns.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
-import { errorsOf } from './openapi.ts';
+import { InFlight } from './inFlight.ts';
+import { errorsOf, tooManyInFlight } from './openapi.ts';
 
 const BYTES = 'application/octet-stream';
 /** A tile never changes. It is for the holder of the token only. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
-const responses = (description: string, headers: Headers = {}) => ({
+const responses = (kind: 'tiles' | 'bundles of entries', description: string, headers: Headers = {}) => ({
   200: response(
     description,
     { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
     { 'Cache-Control': Type.String({ description: `Always ${IMMUTABLE}.` }), ...headers },
   ),
-  ...errorsOf([403, 404]),
+  ...errorsOf([403, 404], tooManyInFlight(kind)),
 });
 
 /** The tiles of the Merkle tree, and the entries that are hashed: https://c2sp.org/tlog-tiles */
 export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { tree, log }) => {
   const treeEnd = new TreeEnd({ tree, log });
+  const tilesInFlight = new InFlight('tiles');
+  const bundlesInFlight = new InFlight('bundles of entries');
+  const turns = new Turns();
   await app.register(accepts);
   const security = [{ bearer: [AUDIT_SCOPE] }];
 
@@ -39,13 +44,15 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
         operationId: 'getTile',
         tags: ['audit'],
         summary: 'A tile of the Merkle tree',
-        response: responses('Up to 256 hashes of 32 bytes.'),
+        response: responses('tiles', 'Up to 256 hashes of 32 bytes.'),
         security,
       },
     },
     async (request, reply) => {
       const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);
       if (level === 'entries') throw notATile();
+      if (!tilesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
+        return reply.send();
       const hashes = await hashesOf({ level, index, width });
       return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
     },
@@ -59,7 +66,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
         operationId: 'getEntries',
         tags: ['audit'],
         summary: 'The entries of a tile of level 0: the bytes that are hashed',
-        response: responses('Up to 256 entries, each after its length in two bytes.', {
+        response: responses('bundles of entries', 'Up to 256 entries, each after its length in two bytes.', {
           'Content-Encoding': Type.String({ description: 'gzip, if the client accepts it.' }),
           Vary: Type.String({ description: 'Accept-Encoding.' }),
         }),
@@ -68,8 +75,10 @@ export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { t
     },
     async (request, reply) => {
       const { index, width } = parseTile(`tile/entries/${restOfPath(request)}`);
+      if (!bundlesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
+        return reply.send();
       await hashesOf({ level: 0, index, width });
-      const pages = readEntries({ tree, log }, { index, width });
+      const pages = readEntries({ tree, log }, { index, width, turns });
       const first = await pages.next(); // before the response starts, there may be an error
       const isGzip = request.accepts().encoding(['gzip', 'identity']) === 'gzip';
       reply.type(BYTES).header('cache-control', IMMUTABLE);

@@ -3,10 +3,9 @@ import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { response } from '../http/openapi.ts';
-import type { LogKey } from '../transparency/logKey.ts';
-import { formatVerifierKey } from '../transparency/signedNote.ts';
+import { formatVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
-import { Checkpoints } from './checkpoints.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { CHECKPOINT_EXAMPLE, VERIFIER_KEY_EXAMPLE } from './examples.ts';
 import { errorsOf } from './openapi.ts';
 import { receiptRoutes } from './receiptRoutes.ts';
@@ -14,13 +13,12 @@ import { tileRoutes } from './tileRoutes.ts';
 
 const TEXT = 'text/plain; charset=utf-8';
 
-type Dependencies = { tree: LogTree; log: EventLog; logKey: LogKey; now: () => Date };
+type Dependencies = { tree: LogTree; log: EventLog; checkpoints: Checkpoints; logKey: VerifierKey };
 
 /** The log as a transparency log: https://c2sp.org/tlog-tiles */
 export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { tree, log, logKey } = deps;
-  const checkpoints = new Checkpoints(deps);
-  const verifierKey = `${formatVerifierKey(logKey.verifierKey)}\n`;
+  const { tree, log, checkpoints } = deps;
+  const verifierKey = `${formatVerifierKey(deps.logKey)}\n`;
 
   app.get(
     '/log-key',
@@ -57,7 +55,7 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
     },
-    async (_request, reply) => reply.type(TEXT).send(checkpoints.latest()),
+    async (_request, reply) => reply.type(TEXT).send(await checkpoints.latest()),
   );
 
   await app.register(tileRoutes, { tree, log });

@@ -5,11 +5,11 @@ import { limitSchema } from '../http/limit.ts';
 import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text, parsePlantStream } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
+import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
 import { occurredAt } from './cloudEvent.ts';
 
 const time = (description: string) =>
-  textSchema((value) => parseRfc3339(value) !== undefined, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {
+  textSchema(isRfc3339, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', {
     description,
   });
 

@@ -77,8 +77,11 @@ export function leafMetadata(
   event: LeafEvent,
 ): { metadata: string | undefined } | { dataAndMetadata: string } {
   const { data, metadata } = event;
-  if (isIJson(data) && isIJson(metadata) && areWellFormed(event))
-    return { metadata: canonicalText(metadata) };
+  if (areWellFormed(event) && isIJson(data) && !isBytes(metadata)) {
+    try {
+      return { metadata: canonicalText(metadata) };
+    } catch {} // it has no canonical form
+  }
   return leafContent(event);
 }
 
@@ -116,16 +119,28 @@ export function canonicalText(value: unknown): string | undefined {
 function sorted(value: unknown): object | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (Object.getPrototypeOf(value) !== Object.prototype) return undefined;
-  const keys = Object.keys(value).sort();
   const members: Record<string, unknown> = {};
-  for (const key of keys) {
+  for (const key of sort(Object.keys(value))) {
     const member = (value as Record<string, unknown>)[key];
     if (typeof member !== 'string' && !Number.isFinite(member)) return undefined;
+    // Numeric keys come first in any object, and __proto__ would not become a member.
+    if ((key >= '0' && key <= '9\uffff') || key === '__proto__') return undefined;
     members[key] = member;
   }
-  // Numeric keys come first in any object, and __proto__ did not become a member.
-  const order = Object.keys(members);
-  return keys.every((key, i) => key === order[i]) ? members : undefined;
+  return members;
+}
+
+/** Sorts in place, in the order of RFC 8785: by UTF-16 code units. */
+function sort(keys: string[]): string[] {
+  if (keys.length > 8) return keys.sort();
+  // Insertion sort: for so few keys it takes a tenth of the time.
+  for (let i = 1; i < keys.length; i++) {
+    const key = keys[i] as string;
+    let at = i;
+    for (; at > 0 && (keys[at - 1] as string) > key; at--) keys[at] = keys[at - 1] as string;
+    keys[at] = key;
+  }
+  return keys;
 }
 
 /** RFC 8785. @throws Error for what is not I-JSON */

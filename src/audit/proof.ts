@@ -2,10 +2,9 @@ import { type EventLog, type RecordedEvent, START } from '../eventStore/eventSto
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
 import { plantStream } from '../plants/stream.ts';
+import type { TreeHead } from '../transparency/checkpoint.ts';
 import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
 import type { InclusionProof } from '../transparency/inclusionProof.ts';
-import type { LogKey } from '../transparency/logKey.ts';
-import { signCheckpoint } from '../transparency/signCheckpoint.ts';
 import { leafText } from './leaf.ts';
 import { replay } from './replay.ts';
 import type { Root } from './verify.ts';
@@ -15,7 +14,8 @@ export class NotProven extends Error {
   override readonly name = 'NotProven';
 }
 
-type Sign = { logKey: LogKey; signal: AbortSignal };
+/** `sign` returns the checkpoint of the log with a size and root. */
+type Sign = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 
 /**
  * Proves that the event of a plant is among the first `size` events, or among all; the proof has its leaf.
@@ -24,7 +24,7 @@ type Sign = { logKey: LogKey; signal: AbortSignal };
 export async function proveInclusion(
   log: EventLog,
   { user, id, size }: { user: string; id: string; size?: number | undefined },
-  { logKey, signal }: Sign,
+  { sign, signal }: Sign,
 ): Promise<InclusionProof> {
   const stream = plantStream(user, id);
   let found: { index: number; extra: Buffer } | undefined;
@@ -40,7 +40,7 @@ export async function proveInclusion(
     throw new NotProven(`${JSON.stringify(user)} has no plant ${id} among the first ${count} events`);
   const whole = { start: 0, end: count };
   const [root, ...path] = await rootsOf(log, [whole, ...inclusionPath(found.index, count)], signal);
-  return { ...found, path, checkpoint: signCheckpoint({ size: count, root }, logKey) };
+  return { ...found, path, checkpoint: await sign({ size: count, root }) };
 }
 
 /**
@@ -50,7 +50,7 @@ export async function proveInclusion(
 export async function proveConsistency(
   log: EventLog,
   { from, to }: { from: number; to?: number | undefined },
-  { logKey, signal }: Sign,
+  { sign, signal }: Sign,
 ): Promise<ConsistencyProof> {
   let count = 0;
   for await (const { events } of readFirst(log, to, signal)) count += events.length;
@@ -58,7 +58,19 @@ export async function proveConsistency(
   assertSize(count, from);
   const whole = { start: 0, end: count };
   const [root, ...path] = await rootsOf(log, [whole, ...consistencyPath(from, count)], signal);
-  return { from, path, checkpoint: signCheckpoint({ size: count, root }, logKey) };
+  return { from, path, checkpoint: await sign({ size: count, root }) };
+}
+
+/**
+ * The consistency proof between the first `from` events and the first `to` events, from the log. Of a log with
+ * fewer events it does not hold.
+ */
+export async function consistencyProofFromLog(
+  log: EventLog,
+  { from, to }: { from: number; to: number },
+  signal: AbortSignal,
+): Promise<string[]> {
+  return from === 0 ? [] : rootsOf(log, consistencyPath(from, to), signal);
 }
 
 /** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */

@@ -5,7 +5,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore/eventStore.ts';
-import { TILE_WIDTH } from '../merkle/tiles.ts';
+import type { Turns } from '../time/turns.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
@@ -15,23 +15,25 @@ export type TreeAndLog = Readonly<{
   log: EventLog;
 }>;
 
-/** Events per page. */
-const PAGE_SIZE = TILE_WIDTH;
+/** Events per page: so few that a page of the largest has 4 MiB, and other requests get their turn. */
+const PAGE_SIZE = 64;
 
 /** The entry of an event: the bytes that are hashed. */
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 
 /**
  * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles), page by page. They are read from the log, so hashing them compares the log
+ * (https://c2sp.org/tlog-tiles), page by page, each in a turn of
+ * its own. They are read from the log, so hashing them compares the log
  * with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
-  { index, width }: { index: number; width: number },
+  { index, width, turns }: { index: number; width: number; turns: Turns },
 ): AsyncGenerator<Buffer> {
   let after = tree.startOf(index) as Position;
   for (let missing = width; missing > 0; ) {
+    await turns.next();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
     if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));

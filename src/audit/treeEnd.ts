@@ -1,5 +1,5 @@
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import type { EventLog, Position } from '../eventStore/eventStore.ts';
+import { type EventLog, type Position, START } from '../eventStore/eventStore.ts';
 
 /** Events per page. */
 const PAGE_SIZE = 500;
@@ -10,27 +10,32 @@ type Tree = Pick<LogTree, 'current' | 'reached'>;
 export class TreeEnd {
   readonly #tree: Tree;
   readonly #log: EventLog;
-  /** The tree has every event of the log up to here, where the log may have an event that is not in the tree. */
-  #known: { logId: string; position: Position } | undefined;
+  /** The log was read up to here, and the last of its events that are in the tree, or will be, is at `last`. */
+  #known: { logId: string; readTo: Position; last: Position } | undefined;
 
   constructor({ tree, log }: { tree: Tree; log: EventLog }) {
     this.#tree = tree;
     this.#log = log;
   }
 
-  /** Resolves once the tree has every event that the log has now. @throws ViewBehind, StoreUnavailable, LogReplaced */
-  async reached(): Promise<void> {
+  /**
+   * Resolves once the tree has every event that the log has now. @throws ViewBehind after this time, five
+   * seconds by default; StoreUnavailable, LogReplaced
+   */
+  async reached(timeoutMs?: number): Promise<void> {
+    await this.#tree.reached(START, undefined, timeoutMs);
     const { logId, position } = this.#tree.current;
     const end = await this.#log.lastPosition();
-    const known = this.#known?.logId === logId ? this.#known.position : position;
+    const known = this.#known;
     this.#known = undefined; // if the log was replaced, it is not the position of an event any more
-    let [after, last] = [known > position ? known : position, position];
-    for (let isEnd = false; after < end && !isEnd; ) {
-      const page = await this.#log.readAll({ after, limit: PAGE_SIZE });
+    const isOfLog = known?.logId === logId && known.readTo <= end;
+    let { readTo, last } = isOfLog && known.readTo > position ? known : { readTo: position, last: position };
+    for (let isEnd = false; readTo < end && !isEnd; ) {
+      const page = await this.#log.readAll({ after: readTo, limit: PAGE_SIZE });
       last = page.events.at(-1)?.position ?? last;
-      ({ position: after, isEnd } = page);
+      ({ position: readTo, isEnd } = page);
     }
-    await this.#tree.reached(last);
-    this.#known = { logId, position: after };
+    this.#known = { logId, readTo, last };
+    await this.#tree.reached(last, undefined, timeoutMs);
   }
 }

@@ -1,15 +1,20 @@
-import { proveConsistency, proveInclusion } from '../audit/proof.ts';
+import { consistencyProofFromLog, proveConsistency, proveInclusion } from '../audit/proof.ts';
+import { createDataDir } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
+import type { TreeHead } from '../transparency/checkpoint.ts';
+import { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
-import { type LogKey, loadExistingLogKey } from '../transparency/logKey.ts';
+import { loadExistingLogKey } from '../transparency/logKey.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user?: string; id?: string; size?: string; from?: string; to?: string };
 
+type Signing = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
+
 /** Returns the text of a proof. */
-type Prove = (log: EventLog, context: { logKey: LogKey; signal: AbortSignal }) => Promise<string>;
+type Prove = (log: EventLog, context: Signing) => Promise<string>;
 
 /** Prints a proof, signed by the log: that a plant's event is in it, or that it has only grown. */
 export async function proveCommand(options: Options, context: Context): Promise<void> {
@@ -17,7 +22,11 @@ export async function proveCommand(options: Options, context: Context): Promise<
   const prove = proofOf(options);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
-  await write(output, await prove(log, { logKey: loadExistingLogKey(config), signal }));
+  createDataDir(config.dataDir);
+  const signer = new CheckpointSigner(loadExistingLogKey(config), config.dataDir);
+  const sign = (head: TreeHead): Promise<string> =>
+    signer.sign(head, (from, to) => consistencyProofFromLog(log, { from, to }, signal));
+  await write(output, await prove(log, { sign, signal }));
 }
 
 function proofOf({ user, id, size, from, to }: Options): Prove {

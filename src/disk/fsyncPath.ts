@@ -1,4 +1,5 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 
 /** Makes a file's content, or a directory's entries, survive a power cut. */
 export function fsyncPath(path: string): void {
@@ -6,9 +7,21 @@ export function fsyncPath(path: string): void {
   try {
     fsyncSync(fd);
   } catch (error) {
-    // Some file systems cannot sync a directory.
-    if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    if (!isUnsupported(error)) throw error;
   } finally {
     closeSync(fd);
   }
+}
+
+/** The same, while the event loop goes on. */
+export async function fsyncPathAsync(path: string): Promise<void> {
+  await using file = await open(path, 'r');
+  await file.sync().catch((error) => {
+    if (!isUnsupported(error)) throw error;
+  });
+}
+
+/** Some file systems cannot sync a directory. */
+function isUnsupported(error: unknown): boolean {
+  return ['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { UUID } from '../eventStore/eventId.ts';
 import { InvalidEvent, type NewEvent, type RecordedEvent } from '../eventStore/eventStore.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import { isRfc3339 } from '../time/rfc3339.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
@@ -24,7 +24,7 @@ const SCHEMA_VERSION = 1;
 const Metadata = Type.Object({
   $correlationId: Type.String(),
   schemaVersion: Type.Literal(SCHEMA_VERSION),
-  occurredAt: Type.Refine(Type.String(), (text) => parseRfc3339(text) !== undefined),
+  occurredAt: Type.Refine(Type.String(), isRfc3339),
 });
 
 /** The known events, by type, with the revisions at which they occur. */

@@ -3,6 +3,14 @@ import Format from 'typebox/format';
 /** The form in which Date.prototype.toISOString writes a time. */
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
+/** The same, for days that every month has. */
+const COMMON_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
+
+/** Whether a value is a date-time of RFC 3339; most are not parsed for it. */
+export function isRfc3339(text: unknown): text is string {
+  return typeof text === 'string' && (COMMON_TIME.test(text) || parseRfc3339(text) !== undefined);
+}
+
 /**
  * Parses a date-time of RFC 3339 into milliseconds since 1970; undefined if it is not one. Digits beyond
  * milliseconds are dropped, and a leap second counts as the second before it.

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
-import { MAX_LISTS_IN_FLIGHT } from '../../src/api/listsInFlight.ts';
+import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { created } from '../projections/created.ts';
 import { appOver } from '../support/appOver.ts';
 import { refusedWith } from '../support/refusal.ts';
@@ -79,7 +79,7 @@ describe('a list of large plants', () => {
 test('more lists in flight than a user may have are 42901, until one is closed', async () => {
   const { get, neverRead } = await serve();
   const unread = [];
-  for (let i = 0; i < MAX_LISTS_IN_FLIGHT; i++) unread.push(await neverRead('alice'));
+  for (let i = 0; i < MAX_IN_FLIGHT.lists; i++) unread.push(await neverRead('alice'));
   const refused = await get('alice', '?limit=1');
   expect(refused.headers.get('retry-after')).toBe('1');
   await refusedWith(42901, refused);

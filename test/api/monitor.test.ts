@@ -68,11 +68,12 @@ describe.each(STORES)('an auditor of %s', (_, storeEnv) => {
 });
 
 describe('an auditor of a service', () => {
-  /** The service over a copy of the data of another, whose tree is rebuilt. */
+  /** The service over a copy of the data of another; it does not know what was signed, nor the tree. */
   async function overCopy(dir: string, sql = ''): Promise<Service> {
     const DATA_DIR = tempDir();
     cpSync(dir, DATA_DIR, { recursive: true });
-    for (const name of readdirSync(DATA_DIR)) if (name.startsWith('merkleTree')) rmSync(join(DATA_DIR, name));
+    for (const name of readdirSync(DATA_DIR))
+      if (/^(merkleTree|checkpoint)/.test(name)) rmSync(join(DATA_DIR, name));
     using db = new DatabaseSync(join(DATA_DIR, 'log.db'));
     const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all();
     for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);

@@ -9,6 +9,7 @@ import { NotProven, proveConsistency, proveInclusion, rootOfLog } from '../../sr
 import { copyLog } from '../../src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import type { TreeHead } from '../../src/transparency/checkpoint.ts';
 import {
   type ConsistencyProof,
   formatConsistencyProof,
@@ -20,7 +21,7 @@ import {
   openInclusionProof,
 } from '../../src/transparency/inclusionProof.ts';
 import type { LogKey } from '../../src/transparency/logKey.ts';
-import { verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { event, everything } from '../eventStore/contract.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
 import { dirWith, openIn, openLogOf, overFakeServer, startFakeServer } from '../support/stores.ts';
@@ -30,7 +31,8 @@ import { keyNamed } from '../transparency/keys.ts';
 const origin = 'plants.example/log';
 const LOG: LogKey = { origin, key: keyNamed('log'), verifierKey: verifierKeyOf(origin, keyNamed('log')) };
 const { signal } = new AbortController();
-const context = { logKey: LOG, signal };
+const sign = async (head: TreeHead) => signCheckpoint(head, LOG);
+const context = { sign, signal };
 
 /**
  * Streams in log order. The fifth event creates the plant of alice that is proved; bob has one with the same
@@ -190,7 +192,7 @@ describe('both kinds of proof', () => {
 
   test('are not made after an abort', async () => {
     const over = AbortSignal.abort(new Error('stopped'));
-    const aborted = { logKey: LOG, signal: over };
+    const aborted = { sign, signal: over };
     const refused = expect.objectContaining({ message: 'stopped' });
     await expect(proveInclusion(log, { user: 'alice', id: '42' }, aborted)).rejects.toEqual(refused);
     await expect(proveConsistency(log, { from: 5 }, aborted)).rejects.toEqual(refused);

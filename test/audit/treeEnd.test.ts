@@ -4,7 +4,7 @@ import { type EventLog, LogReplaced, type Position, START } from '../../src/even
 
 /** A log of which every tenth position is that of an event in the tree, and a tree that has the first of them. */
 function logAndTree(end: Position) {
-  const state = { end, logId: 'm', position: START, reads: [] as Position[], gone: -1n };
+  const state = { end, logId: 'm', position: START, reads: [] as Position[], gone: -1n, isStuck: false };
   const log = {
     lastPosition: async () => state.end,
     readAll: async ({ after, limit }: { after: Position; limit: number }) => {
@@ -23,6 +23,7 @@ function logAndTree(end: Position) {
       return { logId, position, size: 0, root: '' };
     },
     reached: async (position: Position) => {
+      if (position > state.position && state.isStuck) throw new Error('stuck');
       if (position > state.position) state.position = position;
     },
   };
@@ -53,6 +54,17 @@ describe('the end of the tree', () => {
     state.end = 1_011n;
     await end.reached();
     expect([state.position, state.reads.slice(3)]).toEqual([1_010n, [1_009n]]);
+  });
+
+  test('is found without reading again what the tree does not reach', async () => {
+    const { state, end } = logAndTree(1_009n);
+    state.isStuck = true;
+    await expect(end.reached()).rejects.toThrow('stuck');
+    await expect(end.reached()).rejects.toThrow('stuck');
+    expect(state.reads).toEqual([0n, 500n, 1_000n]);
+    state.isStuck = false;
+    await end.reached();
+    expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
   });
 
   test('is found again in another log', async () => {

@@ -49,7 +49,7 @@ async function plant(config: ReturnType<typeof readConfig>): Promise<void> {
     time += (1 + (hour - 13) ** 2 / 6) * 240_000 * (0.4 + ((i * 7919) % 100) / 80);
     const tag = TAGS[(i * 7) % TAGS.length];
     const command = {
-      user: USERS[((i * 7919) >> 3) % USERS.length] as string,
+      user: USERS[(Math.imul(i, 2_654_435_761) >>> 16) % USERS.length] as string,
       id: BigInt(i + 1),
       name: PLANTS[(i * 5) % PLANTS.length] as string,
       ...(tag !== undefined && { tag }),

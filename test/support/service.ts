@@ -9,12 +9,12 @@ import { tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 
-/** The whole service in this process, on a free port. The caller must close it. */
+/** The whole service in this process, on a free port, by default without the Merkle tree. The caller must close it. */
 export function startIn(dir: string, env: Record<string, string>, logger: pino.Logger) {
   const onFatal = (error: Error): never => {
     throw error;
   };
-  const config = readConfig({ PORT: '0', DATA_DIR: dir, ...env });
+  const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...env });
   return start(config, { logger, progressOf: () => () => {}, onFatal });
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseRfc3339, parseRfc3339RoundedUp } from '../../src/time/rfc3339.ts';
+import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../../src/time/rfc3339.ts';
 
 const NOON = Date.UTC(2026, 2, 1, 12);
 
@@ -59,6 +59,7 @@ test('a time in the form of toISOString is parsed like with any other offset', (
     fc.property(fc.tuple(...parts), ([year, month, day, hour, minute, second]) => {
       const local = `20${year}-${month}-${day}T${hour}:${minute}:${second}.123`;
       expect(parseRfc3339(`${local}Z`)).toBe(parseRfc3339(`${local}+00:00`));
+      expect(isRfc3339(`${local}Z`)).toBe(parseRfc3339(`${local}+00:00`) !== undefined);
     }),
     { numRuns: 5_000 },
   );

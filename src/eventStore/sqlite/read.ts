@@ -210,10 +210,12 @@ class DamagedRow extends Error {}
 /** In a damaged file a column may have any type. @throws DamagedRow */
 function assertIntact(value: unknown): Row {
   const [position, id, stream, , type, data, metadata] = value as Row;
-  if (![id, stream, type, data, metadata].every((text) => typeof text === 'string'))
+  if (!(isText(id) && isText(stream) && isText(type) && isText(data) && isText(metadata)))
     throw new DamagedRow(`the row at position ${position} is damaged`);
   return value as Row;
 }
+
+const isText = (value: unknown): boolean => typeof value === 'string';
 
 function parseEvent([position, id, stream, revision, type, data, metadata]: Row): RecordedEvent {
   return { position, stream, revision, id, type, data: parseJson(data), metadata: parseJson(metadata) };
@@ -235,8 +237,10 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
       data: parseExactly(data),
       metadata: parseExactly(metadata),
     };
-    if (![id, stream, type, data, metadata].some((text) => text.includes('\ufffd'))) return event;
-    // SQLite returns U+FFFD for itself, and for bytes that are not UTF-8.
+    if (
+      !(isReplaced(id) || isReplaced(stream) || isReplaced(type) || isReplaced(data) || isReplaced(metadata))
+    )
+      return event;
     const bytes = bytesAt.get(position) as Record<'id' | 'stream' | 'type' | 'data' | 'metadata', Uint8Array>;
     const text = (column: 'id' | 'stream' | 'type'): string =>
       isUtf8(bytes[column]) ? event[column] : toLoneSurrogates(bytes[column]);
@@ -253,6 +257,9 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
     };
   };
 }
+
+/** SQLite returns U+FFFD for itself, and for bytes that are not UTF-8. */
+const isReplaced = (text: string): boolean => text.includes('\ufffd');
 
 /** Bytes that are not UTF-8 as text that no UTF-8 decodes to: each byte as a lone surrogate. */
 function toLoneSurrogates(bytes: Uint8Array): string {

@@ -1,5 +1,6 @@
-import { cpSync, existsSync, mkdirSync, rmdirSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LogTree } from '../../../projections/merkleTree/logTree.ts';
@@ -122,6 +123,43 @@ describe('the Merkle tree of a log', () => {
     await ready(tree);
     expect(tree.readTile({ level: 0, index: 0, width: 256 })).toHaveLength(8_192);
     expect(logged()).toContain('rebuilding view');
+  });
+
+  test.each([
+    ['before it is first read', false],
+    ['after it was read', true],
+  ])('is rebuilt if its file is deleted %s', async (_, isRead) => {
+    const dir = logWith({ events: 300 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    const read = () => tree.readTile({ level: 0, index: 0, width: 256 });
+    if (isRead) expect(read()).toHaveLength(8_192);
+    for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(dir)}${part}`, { force: true });
+    if (isRead) logWith({ dir, events: 1, after: 300 });
+    else expect(read).toThrow(ViewBehind);
+    await expect.poll(logged).toContain('rebuilding view');
+    await ready(tree);
+    expect(read()).toHaveLength(8_192);
+    expect(existsSync(treeIn(dir))).toBe(true);
+  });
+
+  test('cannot be read while a reset fails, as on a full disk', async () => {
+    const server = await startFakeServer();
+    server.write('invoice-1');
+    writeTo(server, plantOf('alice', 1, 'Fern'));
+    const dir = tempDir();
+    const { tree, logged } = startTree(dir, server.url);
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(1);
+    const locking = new DatabaseSync(treeIn(dir));
+    locking.exec('BEGIN IMMEDIATE');
+    await server.stop();
+    const other = await startFakeServer({ port: server.port });
+    other.write('invoice-1');
+    await expect.poll(logged).toMatch(/projection failed; retrying/);
+    expect(() => tree.current).toThrow(ViewBehind);
+    locking.exec('ROLLBACK');
+    locking.close();
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
   });
 
   test('is restarted when its thread fails', async () => {

@@ -1,10 +1,10 @@
-import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Follower } from '../../../projections/follow.ts';
 import { MerkleTreeView, type SavedTree } from '../../../projections/merkleTree/treeView.ts';
 import { leafText } from '../../../src/audit/leaf.ts';
@@ -32,7 +32,6 @@ async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string
   const view = await MerkleTreeView.open(treeIn(dir));
   const saved: SavedTree[] = [];
   view.onSaved = () => void saved.push(view.saved);
-  view.onReset = view.onSaved;
   const lines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
   const follower = new Follower({ store: log, view, skip: new Set(), logger });
@@ -176,6 +175,62 @@ describe('the Merkle tree of a log', () => {
     expect(saved.at(-1)?.root).toBe(await rootOf(openLog(dir), EVENTS));
     expect(saved.at(-1)?.root).not.toBe(original.root);
     expect(logged).toContain('its last 20 leaves are not those of the log');
+  });
+
+  test('that does not match the log is kept as a copy, which replaces an older one', async () => {
+    const dir = copy();
+    const kept = `${treeIn(dir)}.mismatch`;
+    writeFileSync(kept, 'an older copy');
+    inLog(dir, `UPDATE events SET data = '{}' WHERE position = ${EVENTS - 5}`);
+    const { logged } = await follow(dir);
+    expect(JSON.parse(logged.split('\n')[0] as string)).toMatchObject({ msg: 'rebuilding view', copy: kept });
+    copyFileSync(kept, treeIn(dir));
+    expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
+  });
+
+  test('that is new, or damaged, is not kept', async () => {
+    const dir = logWith({ events: 3 });
+    await follow(dir);
+    writeFileSync(treeIn(dir), Buffer.alloc(10_000, 'garbage'));
+    await follow(dir);
+    expect(readdirSync(dir)).not.toContain('merkleTree.db.mismatch');
+  });
+
+  test('is not read any more before it is reset, and keeps its leaves if that fails', async () => {
+    const dir = copy();
+    const view = await MerkleTreeView.open(treeIn(dir));
+    const calls: string[] = [];
+    view.onReset = () => void calls.push('reset');
+    view.onSaved = () => void calls.push(`saved ${view.saved.size}`);
+    const other = new DatabaseSync(treeIn(dir));
+    other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
+    await expect(view.reset('other')).rejects.toThrow('locked');
+    expect(calls).toEqual(['reset']);
+    expect(view.applied.position).toBe(BigInt(EVENTS));
+    other.exec('ROLLBACK');
+    other.close();
+    await view.reset('other');
+    expect(calls).toEqual(['reset', 'reset', 'saved 0']);
+    expect(view.applied).toEqual({ logId: 'other', position: 0n, eventId: '' });
+    await view.close();
+  });
+
+  test('whose file was deleted or replaced is discarded when it is saved', async () => {
+    for (const replace of [() => {}, (file: string) => cpSync(treeIn(original.dir), file)]) {
+      const dir = copy();
+      logWith({ dir, events: 1, after: EVENTS });
+      const view = await MerkleTreeView.open(treeIn(dir));
+      const damaged = vi.fn();
+      view.onDamage = damaged;
+      rmSync(treeIn(dir));
+      replace(treeIn(dir));
+      view.apply((await everything(openLog(dir))).slice(EVENTS));
+      await expect(view.save()).rejects.toThrow(/was damaged and is being rebuilt/);
+      expect(damaged).toHaveBeenCalledOnce();
+      expect(view.replaced).toBe('its file was deleted or replaced while the service was running');
+      expect(view.applied.eventId).toBe('');
+      await view.close();
+    }
   });
 
   test('that cannot be saved is saved later, with all leaves', async () => {

@@ -1,13 +1,13 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { ListsInFlight, MAX_LISTS_IN_FLIGHT, TooManyLists } from '../../src/api/listsInFlight.ts';
+import { InFlight, MAX_IN_FLIGHT, TooManyInFlight } from '../../src/api/inFlight.ts';
 
 /** All lists that alice may have in flight, on one connection. */
 function allLists() {
-  const lists = new ListsInFlight();
+  const lists = new InFlight('lists');
   const socket = Object.assign(new EventEmitter(), { destroyed: false }) as unknown as Socket;
-  const responses = Array.from({ length: MAX_LISTS_IN_FLIGHT }, () =>
+  const responses = Array.from({ length: MAX_IN_FLIGHT.lists }, () =>
     Object.assign(new EventEmitter(), { closed: false }),
   );
   for (const response of responses) lists.add('alice', { request: { socket }, response });
@@ -16,7 +16,7 @@ function allLists() {
       request: { socket },
       response: Object.assign(new EventEmitter(), { closed: false }),
     });
-  expect(another).toThrow(TooManyLists);
+  expect(another).toThrow(TooManyInFlight);
   return { socket, responses, another };
 }
 
@@ -24,12 +24,12 @@ test('a list is in flight until its response is closed', () => {
   const { responses, another } = allLists();
   responses[0]?.emit('close');
   another();
-  expect(another).toThrow(TooManyLists);
+  expect(another).toThrow(TooManyInFlight);
 });
 
 test('no list is in flight on a connection that is closed', () => {
   const { socket, another } = allLists();
   socket.emit('close');
-  for (let i = 0; i < MAX_LISTS_IN_FLIGHT; i++) another();
-  expect(another).toThrow(TooManyLists);
+  for (let i = 0; i < MAX_IN_FLIGHT.lists; i++) another();
+  expect(another).toThrow(TooManyInFlight);
 });

@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { ViewBehind } from '../../projections/waiting.ts';
+import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
+import { newEventId } from '../../src/eventStore/eventId.ts';
+import type { EventLog, Page, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import { loadLogKey } from '../../src/transparency/logKey.ts';
+import { AUDITORS, appOver } from '../support/appOver.ts';
+import { auditorToken } from '../support/eventStream.ts';
+import { untilAvailable } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { startServiceWithTree } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const EVENT: RecordedEvent = {
+  position: 1n,
+  stream: 'plant-alice/1',
+  revision: 0n,
+  id: 'e',
+  type: 'Written',
+  data: 'x'.repeat(60_000),
+  metadata: {},
+};
+
+/** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
+async function serve(tree: object, readAll?: EventLog['readAll']) {
+  const logKey = loadLogKey({
+    logKeyFile: join(tempDir(), 'log-key.json'),
+    logOrigin: 'log.example',
+    keyFile: join(tempDir(), 'key.json'),
+  });
+  const { url, log } = await appOver(
+    {
+      lastPosition: async () => 1n,
+      readStream: async () => [EVENT],
+      readAll: readAll ?? (async () => ({ events: [EVENT], position: 1n, isEnd: true })),
+    },
+    { ...AUDITORS, transparency: { tree: { notReady: undefined, ...tree } as never, logKey } },
+  );
+  const get = (user: string, path: string) =>
+    fetch(`${url}${path}`, { headers: { authorization: `Bearer ${user}` } });
+  return { url, get, log };
+}
+
+/** A response of `url` that no one reads; resolves when its first bytes have arrived. */
+async function unread(url: string, path: string, token: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  await once(socket, 'readable');
+  return socket;
+}
+
+test.each([
+  ['tiles', '/tile/0/000'],
+  ['bundles of entries', '/tile/entries/000'],
+  ['receipts', '/proofs/plants?id=1&user=alice'],
+] as const)('more %s in flight than a user may have are 42901, and no other request', async (kind, path) => {
+  const { promise: reached, reject } = Promise.withResolvers<void>();
+  reached.catch(() => {});
+  const tree = { current: { logId: 'm', position: 1n }, reached: () => reached, readTile: () => undefined };
+  const { url, get } = await serve(tree);
+  const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol', path));
+  const received: Response[] = [];
+  for (const response of responses) void response.then((one) => received.push(one));
+  await expect.poll(() => received.length).toBe(20);
+  for (const response of received) {
+    expect(response.headers.get('retry-after')).toBe('1');
+    expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
+  }
+  const ofDave = get('dave', path);
+  expect((await fetch(`${url}/health/live`)).status).toBe(200);
+  expect(await (await get('carol', '/plants')).json()).toEqual([]);
+  reject(new ViewBehind('The Merkle tree is not up to date yet; retry.'));
+  await Promise.all(responses);
+  for (const response of [...received.slice(20), await ofDave]) await refusedWith(50302, response);
+  await expect.poll(async () => (await get('carol', path)).status).toBe(503);
+});
+
+/** A bundle of them is more than the buffers of a connection hold. */
+const LARGE_EVENTS = 256;
+
+function largeLog(): string {
+  const dir = tempDir();
+  const db = openLogFile(join(dir, 'log.db'));
+  const insert = db.prepare(
+    `INSERT INTO events (stream, revision, id, type, data, metadata, recorded_at) VALUES (?, 0, ?, 'Written', ?, '{}', '')`,
+  );
+  db.exec('BEGIN');
+  for (let i = 0; i < LARGE_EVENTS; i++)
+    insert.run(`plant-alice/${i}`, newEventId(new Date(0)), JSON.stringify({ text: 'x'.repeat(60_000) }));
+  db.exec('COMMIT');
+  db.close();
+  return dir;
+}
+
+describe('bundles that no one reads', () => {
+  test('do not keep others from POST, lists and bundles', async () => {
+    const { url, dir, as } = await startServiceWithTree({ DATA_DIR: largeLog() });
+    const [carol, dave, alice] = [as('carol', 'audit'), as('dave', 'audit'), as('alice')];
+    const path = '/tile/entries/000';
+    await (await untilAvailable(() => carol.request('/checkpoint'))).text();
+    const token = await auditorToken(dir);
+    const sockets = await Promise.all(
+      Array.from({ length: 3 * MAX_IN_FLIGHT['bundles of entries'] }, () => unread(url, path, token)),
+    );
+    const statuses = sockets.map((socket) => `${socket.read(12)}`.slice(-3));
+    expect(statuses.filter((status) => status === '200')).toHaveLength(MAX_IN_FLIGHT['bundles of entries']);
+    expect(new Set(statuses)).toEqual(new Set(['200', '429']));
+    await refusedWith(42901, await carol.request(path));
+    expect((await fetch(`${url}/health/live`)).status).toBe(200);
+    expect((await alice.create(1_000, { name: 'Fern' })).status).toBe(200);
+    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
+    const bundle = await (await dave.request(path)).arrayBuffer();
+    expect(bundle.byteLength).toBeGreaterThan(LARGE_EVENTS * 60_000);
+    sockets[statuses.indexOf('200')]?.destroy();
+    await expect
+      .poll(async () => {
+        const { status, body } = await carol.request(path);
+        await body?.cancel();
+        return status;
+      })
+      .toBe(200);
+  });
+
+  test('are not read to their end from the log if the client disconnects', async () => {
+    const pages: ((page: Page) => void)[] = [];
+    const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
+    const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
+    const { url, log } = await serve({ startOf: () => 0n, readTile: () => Buffer.alloc(256 * 32) }, readAll);
+    const first = unread(url, '/tile/entries/000', 'carol');
+    await expect.poll(() => pages.length).toBe(1);
+    pages[0]?.(page);
+    const socket = await first;
+    await expect.poll(() => pages.length).toBe(2);
+    socket.destroy();
+    await expect.poll(log).toContain('"disconnected":true');
+    pages[1]?.(page);
+    for (let turn = 0; turn < 20; turn++) await nextTurn();
+    expect(pages).toHaveLength(2);
+  });
+});

@@ -1,0 +1,306 @@
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, test, vi } from 'vitest';
+import { merkleTreeFile } from '../../projections/views.ts';
+import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
+import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import { loadExistingLogKey } from '../../src/transparency/logKey.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { stopClock, untilSettled } from '../support/clock.ts';
+import { untilAvailable } from '../support/load.ts';
+import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { startServiceWithTree } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+/** Events of alice that create plants with these names. */
+const plants = (names: readonly string[]) =>
+  names.map((name, i) => ({ ...plantOf('alice', i + 1, name), id: eventId(i + 1) }));
+
+/** The log of a data directory, which can be rewritten while no service runs; returns its settings. */
+const LOGS: [name: string, open: () => Promise<Log>][] = [
+  [
+    'the embedded log',
+    async () => {
+      const DATA_DIR = tempDir();
+      return {
+        dir: DATA_DIR,
+        async rewrite(names) {
+          using db = openLogFile(join(DATA_DIR, 'log.db'));
+          const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all();
+          for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
+          db.exec('DELETE FROM events');
+          for (const { sql } of triggers) db.exec(`${sql}`);
+          db.close();
+          appendTo(DATA_DIR, ...plants(names));
+          return { DATA_DIR };
+        },
+        async replace(names) {
+          for (const part of ['log.db', 'log.db-wal', 'log.db-shm'])
+            rmSync(join(DATA_DIR, part), { force: true });
+          appendTo(DATA_DIR, ...plants(names));
+          return { DATA_DIR };
+        },
+      };
+    },
+  ],
+  [
+    'EventStoreDB',
+    async () => {
+      const DATA_DIR = tempDir();
+      const serve = async (names: readonly string[], identity: string) => {
+        const server = await startFakeServer();
+        server.write('plantstore', { type: 'LogBegun', id: identity });
+        writeTo(server, ...plants(names));
+        return { DATA_DIR, EVENTSTOREDB_URL: server.url };
+      };
+      return {
+        dir: DATA_DIR,
+        rewrite: (names) => serve(names, eventId(1_000)),
+        replace: (names) => serve(names, '10000000-0000-7000-8000-123456789abc'),
+      };
+    },
+  ],
+];
+type Rewrite = (names: readonly string[]) => Promise<Record<string, string>>;
+type Log = {
+  dir: string;
+  /** The same log, which has these events now. */
+  rewrite: Rewrite;
+  /** Another log in its place. */
+  replace: Rewrite;
+};
+
+type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
+const NAMES = ['Fern', 'Moss', 'Oak'];
+const CONTRADICTION = /^the log contradicts its last signed checkpoint/;
+const contradictions = ({ log }: Service) =>
+  log().filter(({ level, msg }) => level === 50 && CONTRADICTION.test(msg));
+
+/** Requests of an auditor, repeated while the tree is behind. */
+function auditor({ as }: Pick<Service, 'as'>) {
+  const { request } = as('carol', 'audit');
+  /** Repeats a request while the tree is behind. */
+  const get = async (path: string): Promise<Response> => {
+    for (;;) {
+      const response = await request(path);
+      if (response.status !== 503 || ((await response.clone().json()) as { error: number }).error !== 50302)
+        return response;
+    }
+  };
+  return { get, request, checkpoint: async () => (await get('/checkpoint')).text() };
+}
+
+/** Starts a service, gets its checkpoint and stops it. */
+async function signed(env: Record<string, string>): Promise<string> {
+  const service = await startServiceWithTree(env);
+  const note = await auditor(service).checkpoint();
+  await service.close();
+  return note;
+}
+
+/** The files of what was signed in a directory. */
+function signedFile(dir: string): string {
+  const { verifierKey } = loadExistingLogKey({
+    logKeyFile: join(dir, 'log-key.json'),
+    logOrigin: 'urn:plant-store',
+    keyFile: join(dir, 'key.json'),
+  });
+  return join(dir, `checkpoint-${verifierKey.id}`);
+}
+
+/** What happens to a log of three plants, and its size then. */
+const CASES: [what: string, change: (log: Log) => ReturnType<Rewrite>, size: number][] = [
+  ['an altered last event', ({ rewrite }) => rewrite(['Fern', 'Moss', 'Elm']), 3],
+  ['its last event removed', ({ rewrite }) => rewrite(['Fern', 'Moss']), 2],
+  ['been replaced by another one', ({ replace }) => replace(['Ash', 'Yew', 'Ivy', 'Rue']), 4],
+  ['an altered event, and more', ({ rewrite }) => rewrite(['Fern', 'Elm', 'Oak', 'Ivy']), 4],
+  ['no events any more', ({ rewrite }) => rewrite([]), 0],
+];
+
+describe.each(LOGS)('over %s', (name, open) => {
+  test.each(name === 'EventStoreDB' ? CASES.slice(0, 3) : CASES)(
+    'nothing is signed for a log that has %s',
+    async (_, change, size) => {
+      const log = await open();
+      const note = await signed(await log.rewrite(NAMES));
+      expect(readFileSync(signedFile(log.dir), 'utf8')).toBe(note);
+
+      const env = await change(log);
+      const service = await startServiceWithTree(env);
+      const { get, request } = auditor(service);
+      const message = await refusedWith(50304, await get('/checkpoint'));
+      expect(message).toMatch(/^The log contradicts a checkpoint that it has signed/);
+      if (size > 0) await refusedWith(50304, await get('/proofs/plants?id=1&user=alice'));
+      const replay = await request('/events');
+      expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+      expect((await replay.text()).split('\n')).toHaveLength(size + 1);
+      const listed = await untilAvailable(() => service.as('alice').get());
+      expect(await listed.json()).toHaveLength(size);
+      expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+      await refusedWith(50304, await get('/checkpoint'));
+      expect(contradictions(service)).toMatchObject([
+        {
+          signed: expect.stringMatching(/^3:[\da-f]{64}$/),
+          log: expect.stringMatching(RegExp(`^${size}:[\\da-f]{64}$`)),
+        },
+      ]);
+      expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
+      await refusedWith(50304, await get('/checkpoint'));
+      expect(readFileSync(signedFile(log.dir), 'utf8')).toBe(note);
+      expect(existsSync(`${merkleTreeFile(log.dir)}.mismatch`)).toBe(true);
+      const rebuilding = service.log().find(({ view, copy }) => view === 'merkleTree' && copy);
+      expect(rebuilding).toMatchObject({
+        msg: 'rebuilding view',
+        copy: `${merkleTreeFile(log.dir)}.mismatch`,
+      });
+
+      const proof = await runCli(['prove', '--user', 'bob', '--id', '9'], env);
+      expectRefused(proof, /the log was signed as 3:[\da-f]{64}, and is now \d:/);
+    },
+  );
+
+  test('the operator goes on with another key and origin, or restores the log', async () => {
+    const log = await open();
+    const note = await signed(await log.rewrite(NAMES));
+    const env = await log.rewrite(['Elm']);
+    const renamed = { ...env, LOG_KEY_FILE: join(tempDir(), 'log-key.json'), LOG_ORIGIN: 'new.example' };
+    const service = await startServiceWithTree(renamed);
+    expect(await auditor(service).checkpoint()).toMatch(/^new\.example\n1\n/);
+    const start = service.log().filter(({ msg }) => /checkpoints start again/.test(msg));
+    expect(start).toMatchObject([{ level: 40, histories: [basename(signedFile(log.dir))] }]);
+    await service.close();
+    expect(await signed(await log.rewrite(NAMES))).toBe(note);
+  });
+
+  test('the log that was signed is signed after every restart, and when it has grown', async () => {
+    const log = await open();
+    const note = await signed(await log.rewrite(NAMES));
+    expect(await signed(await log.rewrite(NAMES))).toBe(note);
+    const service = await startServiceWithTree(await log.rewrite([...NAMES, 'Ivy']));
+    expect(await auditor(service).checkpoint()).toMatch(/^urn:plant-store\n4\n/);
+    expect(contradictions(service)).toEqual([]);
+  });
+});
+
+describe('a service', () => {
+  test('rebuilds a tree whose file was altered consistently, and signs what it has signed', async () => {
+    const dir = logWith({ events: 300 });
+    const note = await signed({ DATA_DIR: dir });
+    const forged = tempDir();
+    copyFileSync(join(dir, 'log.db'), join(forged, 'log.db'));
+    inFile(
+      join(forged, 'log.db'),
+      "DROP TRIGGER events_are_never_updated; UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2",
+    );
+    expect((await runCli(['rebuild'], { DATA_DIR: forged })).code).toBe(0);
+    cpSync(merkleTreeFile(forged), merkleTreeFile(dir));
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    expect(await auditor(service).checkpoint()).toBe(note);
+    const rebuilding = service.log().filter(({ msg }) => msg === 'rebuilding view');
+    expect(rebuilding).toMatchObject([
+      { reason: expect.stringMatching(/^the log was signed as 300:.*is now 300:/) },
+    ]);
+    expect(contradictions(service)).toEqual([]);
+  });
+
+  test('goes on from an older signed file that is put back beside the same log', async () => {
+    const dir = logWith({ events: 2 });
+    const older = await signed({ DATA_DIR: dir });
+    logWith({ dir, events: 1, after: 2 });
+    const note = await signed({ DATA_DIR: dir });
+    writeFileSync(signedFile(dir), older);
+    expect(await signed({ DATA_DIR: dir })).toBe(note);
+    expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
+  });
+
+  test('signs nothing beside a damaged signed file, until the operator removes it', async () => {
+    const dir = logWith({ events: 2 });
+    const note = await signed({ DATA_DIR: dir });
+    writeFileSync(signedFile(dir), note.slice(0, 30));
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const { get, request } = auditor(service);
+    await refusedWith(50304, await get('/checkpoint'));
+    await refusedWith(50304, await get('/proofs/plants?id=1&user=alice'));
+    expect((await request('/events')).headers.get('checkpoint')).toBeNull();
+    expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
+    const lines = service.log().filter(({ msg }) => /^the signed checkpoint cannot be read/.test(msg));
+    expect(lines).toMatchObject([{ level: 50, reason: expect.stringMatching(/not a signed note/) }]);
+    rmSync(signedFile(dir));
+    expect(await auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
+    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
+  });
+
+  test('gives no signature out that it cannot record, as on a full disk', async () => {
+    const dir = logWith({ events: 2 });
+    const note = await signed({ DATA_DIR: dir });
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    expect(await auditor(service).checkpoint()).toBe(note);
+    mkdirSync(`${signedFile(dir)}.draft`);
+    await service.as('bob').create(9, { name: 'Late' });
+    const { get } = auditor(service);
+    expect(await refusedWith(50304, await get('/proofs/plants?id=9&user=bob'))).toMatch(/cannot be saved/);
+    await expect.poll(async () => (await get('/checkpoint')).status).toBe(503);
+    expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
+    rmdirSync(`${signedFile(dir)}.draft`);
+    expect((await get('/proofs/plants?id=9&user=bob')).status).toBe(200);
+    expect(service.log().filter(({ msg }) => msg === 'checkpoints are signed again')).toHaveLength(1);
+  });
+
+  test('and prove beside it sign the same history', async () => {
+    const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
+    const { checkpoint } = auditor(service);
+    for (let id = 10; id < 13; id++) {
+      await service.as('bob').create(id, { name: 'Ivy' });
+      const proof = succeeded(await runCli(['prove', '--from', '1'], { DATA_DIR: service.dir }));
+      const note = proof.slice(proof.indexOf('\n\n') + 2);
+      expect(readFileSync(signedFile(service.dir), 'utf8')).toBe(note);
+      await expect.poll(checkpoint).toBe(note);
+    }
+    expect(contradictions(service)).toEqual([]);
+  });
+});
+
+describe('while the tree cannot be saved', () => {
+  test('checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
+    const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
+    const { get, request } = auditor(service);
+    expect((await get('/checkpoint')).status).toBe(200);
+    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
+    const other = new DatabaseSync(merkleTreeFile(service.dir));
+    other.exec('BEGIN IMMEDIATE'); // simulates a full disk
+    await service.as('bob').create(9, { name: 'Late' });
+    stopClock();
+    vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more
+    const [stale, waited] = await untilSettled(request('/checkpoint'));
+    await refusedWith(50302, stale);
+    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+    const [first] = await untilSettled(request('/events'));
+    const second = await request('/events'); // the clock stands still
+    for (const replay of [first, second]) {
+      expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+      expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
+    }
+    vi.useRealTimers();
+    other.exec('ROLLBACK');
+    other.close();
+    await expect.poll(() => auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
+    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
+  });
+});
+
+function inFile(file: string, sql: string): void {
+  using db = new DatabaseSync(file);
+  db.exec(sql);
+}
