@@ -2,7 +2,7 @@
 const SIZE = 32 * 1024 * 1024;
 const BITS = SIZE * 8;
 /** Bytes that are allocated at a time: a short log needs few of them. */
-const PAGE_SIZE = 64 * 1024;
+const PAGE_SIZE = 4 * 1024;
 const HASHES = 4;
 
 /**

@@ -176,7 +176,10 @@ const CACHED_STREAMS = 10_000;
 class StreamCheck {
   readonly #log: EventLog;
   readonly #known = new BloomFilter();
-  readonly #lastRevision = new LRUCache<string, bigint>({ max: CACHED_STREAMS });
+  readonly #lastRevision = new LRUCache<string, bigint>({
+    maxSize: CACHED_STREAMS, // unlike `max`, it allocates nothing in advance
+    sizeCalculation: () => 1,
+  });
 
   constructor(log: EventLog) {
     this.#log = log;

@@ -120,7 +120,8 @@ async function fetchKeySet(url: string, options: RequestInit): Promise<Response>
 /** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
 export function tokenVerifier(options: Options): VerifyToken {
   const { key, algorithms, issuer, audience, now, cachedTokens = CACHED_TOKENS } = options;
-  const cache = new LRUCache<string, Claims>({ max: cachedTokens });
+  // Unlike `max`, a size allocates nothing in advance.
+  const cache = new LRUCache<string, Claims>({ maxSize: cachedTokens, sizeCalculation: () => 1 });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;

@@ -85,10 +85,10 @@ function warnings(): string[] {
 }
 
 /** Enough events to fill every buffer several times. */
-const MANY = 12_000;
+const MANY = 6_000;
 /** The number of events appended in one commit. */
 const TOGETHER = 250;
-const NAME = 'a fern with a name that is long enough for all of them to weigh something '.repeat(14);
+const NAME = 'a fern with a name that is long enough for all of them to weigh something '.repeat(28);
 
 type Append = Awaited<ReturnType<typeof watchedApp>>['append'];
 

@@ -8,6 +8,7 @@ import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { newEventId } from '../../src/eventStore/eventId.ts';
 import type { EventLog, Page, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import { CheckpointSigner } from '../../src/transparency/checkpointSigner.ts';
 import { loadLogKey } from '../../src/transparency/logKey.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
@@ -33,13 +34,14 @@ async function serve(tree: object, readAll?: EventLog['readAll']) {
     logOrigin: 'log.example',
     keyFile: join(tempDir(), 'key.json'),
   });
+  const signer = new CheckpointSigner(logKey, tempDir());
   const { url, log } = await appOver(
     {
       lastPosition: async () => 1n,
       readStream: async () => [EVENT],
       readAll: readAll ?? (async () => ({ events: [EVENT], position: 1n, isEnd: true })),
     },
-    { ...AUDITORS, transparency: { tree: { notReady: undefined, ...tree } as never, logKey } },
+    { ...AUDITORS, transparency: { tree: { notReady: undefined, ...tree } as never, signer } },
   );
   const get = (user: string, path: string) =>
     fetch(`${url}${path}`, { headers: { authorization: `Bearer ${user}` } });

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
@@ -179,15 +179,18 @@ describe('a command that reads', () => {
     },
   );
 
-  test('creates no data directory and writes nothing with EventStoreDB', async () => {
+  test('creates no data directory, unless it signs, and writes nothing with EventStoreDB', async () => {
     const server = await startFakeServer();
     writeTo(server, plantOf('alice', 1, 'Fern'));
     const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
     loadOrCreateKey(LOG_KEY_FILE);
     const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url, LOG_KEY_FILE };
-    for (const command of READING)
+    for (const command of READING) {
+      const signs = command.startsWith('prove');
       expect(await runCli(command.split(' '), env)).toMatchObject({ code: 0, stderr: '' });
-    expect(existsSync(env.DATA_DIR)).toBe(false);
+      expect(existsSync(env.DATA_DIR), command).toBe(signs); // what was signed is recorded
+      rmSync(env.DATA_DIR, { recursive: true, force: true });
+    }
     expect(server.log.all).toHaveLength(1);
   });
 });

@@ -188,7 +188,7 @@ const rootIsAnother = expect.stringMatching(
   ),
 );
 
-describe('verify reports, with the expected root or without it:', () => {
+describe('verify reports:', () => {
   test.for<[what: string, tampering: Tampering, ...problems: (string | RegExp)[]]>([
     [
       'a byte of a name changed in the file',
@@ -298,12 +298,18 @@ describe('verify reports, with the expected root or without it:', () => {
     ['an invalid ID', "UPDATE events SET id = 'x' WHERE position = 3", 'position 3: its ID is not a UUID'],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
-    const [plain, expecting] = [await problemsOf(home), await problemsOf(home, expectedRoot)];
-    expect(plain).toEqual(
-      expect.arrayContaining(
-        problems.map((one) => (typeof one === 'string' ? one : expect.stringMatching(one))),
-      ),
+    const expected = problems.map((one) => (typeof one === 'string' ? one : expect.stringMatching(one)));
+    expect(await problemsOf(home, expectedRoot)).toEqual(
+      expect.arrayContaining([...expected, rootIsAnother]),
     );
+  });
+
+  test('the same without the expected root, except the problem of the root', async () => {
+    const home = tampered(swap(9, 11));
+    const expecting = await problemsOf(home, expectedRoot);
+    const plain = await problemsOf(home);
+    expect(plain.length).toBeGreaterThan(1);
+    expect(expecting).toHaveLength(plain.length + 1);
     expect(expecting).toEqual(expect.arrayContaining([...plain, rootIsAnother]));
   });
 });
@@ -483,8 +489,7 @@ describe('verify reports, although the root of the first events is the same:', (
     ],
   ])('%s', async ([, tampering, problem]) => {
     const home = tampered(tampering);
-    for (const expected of [undefined, expectedRoot])
-      expect(await problemsOf(home, expected)).toEqual([problem]);
+    expect(await problemsOf(home, expectedRoot)).toEqual([problem]);
   });
 });
 
@@ -590,9 +595,8 @@ test.each(['id', 'stream', 'type', 'data', 'metadata'])(
   async (column) => {
     const sql = `UPDATE events SET ${column} = CAST(${column} AS BLOB) WHERE position = 3`;
     const home = tampered((copy) => withoutConstraints(copy, sql));
-    for (const expected of [undefined, expectedRoot])
-      expect(await verify(home, expected)).toEqual(
-        failure('the log is damaged: the row at position 3 is damaged'),
-      );
+    expect(await verify(home, expectedRoot)).toEqual(
+      failure('the log is damaged: the row at position 3 is damaged'),
+    );
   },
 );

@@ -3,8 +3,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { expectOnlyPartial, interruptBackup } from '../support/interruptedBackup.ts';
-import { logWith, rowsIn } from '../support/logs.ts';
+import { rowsIn } from '../support/logs.ts';
 import { run } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -53,6 +52,8 @@ function startPosting(first: Home) {
   };
 }
 
+// Interrupted backups are in test/faults.
+
 describe('npm run backup, while the service handles POSTs,', () => {
   test('makes a complete copy that matches the log, and can replace it', async () => {
     const home = await startService();
@@ -100,16 +101,5 @@ describe('npm run backup, while the service handles POSTs,', () => {
     await load.stop();
     await again.close();
     expect(await verify(home.dir)).toMatchObject({ code: 0 });
-  });
-});
-
-describe('npm run backup that is interrupted', () => {
-  // Interruptions by signals are in test/faults.
-  const EVENTS = 5_000;
-
-  test('by a kill leaves a directory named as partial and no backup; the next backup works', async () => {
-    const dir = logWith({ events: EVENTS });
-    const { place } = await interruptBackup(dir, ({ kill }) => void kill());
-    await expectOnlyPartial(place, { dir, events: EVENTS });
   });
 });

@@ -2,11 +2,13 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { withoutProgress } from '../support/cli.ts';
-import { commandOf, expectResumed } from '../support/interruptedCopy.ts';
+import { commandOf } from '../support/interruptedCopy.ts';
 import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { logWith } from '../support/logs.ts';
 import { run } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
+
+// Interrupted copies are in test/faults.
 
 describe('npm run copy', () => {
   test('prints the result on stdout, and creates a log with access for its owner only', async () => {
@@ -29,6 +31,4 @@ describe('npm run copy', () => {
     expect(stdout).toMatch(/copying .*100% \| 20 events.*comparing .*100% \| 20 events/s);
     expect(stdout).toContain('copied 20 events: both logs have the same 20 events');
   });
-
-  test('that is killed is resumed, without duplicates and in order', () => expectResumed('SIGKILL'));
 });

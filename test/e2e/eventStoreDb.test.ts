@@ -1,6 +1,6 @@
 import { EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { expectGracefulEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
+import { processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/load.ts';
 import { NODE, start } from '../support/process.ts';
 import {
@@ -11,13 +11,7 @@ import {
   secured,
 } from '../support/securedFakeServer.ts';
 
-// The service over EventStoreDB as a process; more kills, signals and failed starts are in test/faults.
-
-test('SIGTERM stops the service gracefully while a POST waits for a frozen server', () =>
-  expectGracefulEnd({ fail: (server) => server.freeze(), later: 200 }));
-
-test('a killed service loses no acknowledged plant, with or without its data directory', () =>
-  killUnderLoad([60]));
+// The service over EventStoreDB as a process; kills, signals and other failed starts are in test/faults.
 
 describe('a server with TLS and accounts', () => {
   test('never has its password printed at any log level', async () => {

@@ -1,10 +1,12 @@
 import { statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { withoutProgress } from '../support/cli.ts';
-import { expectOldViewAfter, REBUILD, rebuilt, viewIn } from '../support/interruptedRebuild.ts';
+import { REBUILD, rebuilt, viewIn } from '../support/interruptedRebuild.ts';
 import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { logWith } from '../support/logs.ts';
 import { run } from '../support/process.ts';
+
+// Interrupted rebuilds are in test/faults.
 
 describe('npm run rebuild', () => {
   test('prints its result on stderr and nothing on stdout, and creates a view with access for its owner only', async () => {
@@ -21,7 +23,4 @@ describe('npm run rebuild', () => {
     expect(stdout).toMatch(/rebuilding .* events \| .* s left.*100% \| 2000 events \| \d+\/s \| 0 s left/s);
     expect(stdout).toMatch(/rebuilt the view \w+ from 2000 events\r\n$/);
   });
-
-  test('that is killed keeps the old view, from which the next server resumes', () =>
-    expectOldViewAfter('SIGKILL'));
 });

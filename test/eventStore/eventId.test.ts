@@ -9,6 +9,6 @@ test('an event ID is a UUID version 7 that starts with the time in milliseconds'
   expect(time).toBe(now.getTime());
 });
 
-test('100 000 event IDs are unique', () => {
-  expect(new Set(Array.from({ length: 100_000 }, () => newEventId(new Date()))).size).toBe(100_000);
+test('20 000 event IDs are unique', () => {
+  expect(new Set(Array.from({ length: 20_000 }, () => newEventId(new Date()))).size).toBe(20_000);
 });

@@ -119,7 +119,7 @@ describe('a proof from tiles', () => {
         const proof = await inclusionProofFromTiles(index, size, tilesOf(size));
         expect(proof).toEqual(inclusionPath(index, size).map(rootOf));
       }),
-      { numRuns: 10 },
+      { numRuns: 5 },
     );
   });
 
@@ -129,7 +129,7 @@ describe('a proof from tiles', () => {
         const proof = await consistencyProofFromTiles(from, to, tilesOf(to));
         expect(proof).toEqual(consistencyPath(from, to).map(rootOf));
       }),
-      { numRuns: 10 },
+      { numRuns: 5 },
     );
   });
 

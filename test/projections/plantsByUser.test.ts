@@ -277,6 +277,6 @@ test('after any saves, restarts and resets, the view is the fold of the log', as
       expectFold();
       await current.close();
     }),
-    { numRuns: 25, seed: 1 },
+    { numRuns: 15, seed: 1 },
   );
 });

@@ -15,8 +15,10 @@ import {
   NO_STREAM,
   START,
 } from '../../src/eventStore/eventStore.ts';
+import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { everything } from '../eventStore/contract.ts';
+import { logWith } from '../support/logs.ts';
 import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -36,12 +38,21 @@ const rebuild = (log: EventLog, file: string, options: Options = {}) =>
     ...options,
   });
 
-/** The embedded log with this number of plants of alice and of bob in turn, and the file of its view. */
-async function logOf(plants = 6): Promise<{ store: EventStore; file: string }> {
-  const dir = tempDir();
-  const writer = await openIn(dir);
-  await createUpTo(writer, plants);
-  await writer.close();
+/** A data directory with this number of plants of alice and of bob in turn. */
+const dirOf = (plants: number): string =>
+  logWith({ events: plants, name: `iif(id % 2, 'alice', 'bob') || '''s ' || id` });
+
+/** Its log, to be read, and the file of its view. */
+function logOf(plants = 6): { store: EventLog; file: string } {
+  const dir = dirOf(plants);
+  const store = openLogReader(join(dir, 'log.db'), { exact: false });
+  onTestFinished(() => store.close());
+  return { store, file: join(dir, 'view.db') };
+}
+
+/** The same, to be appended to. */
+async function writableLogOf(plants: number): Promise<{ store: EventStore; file: string }> {
+  const dir = dirOf(plants);
   return { store: await openIn(dir), file: join(dir, 'view.db') };
 }
 
@@ -92,7 +103,7 @@ const isOld = async (file: string): Promise<boolean> => (await contentOf(file)).
 
 describe('a rebuilt view', () => {
   test('is the fold of its log, and bound to it', async () => {
-    const { store, file } = await logOf();
+    const { store, file } = logOf();
     expect(await rebuild(store, file)).toEqual({ events: 6 });
     expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
@@ -102,7 +113,7 @@ describe('a rebuilt view', () => {
   });
 
   test('is resumed, not rebuilt, by the next server', async () => {
-    const { store, file } = await logOf();
+    const { store, file } = logOf();
     await rebuild(store, file);
     const subscribe = vi.spyOn(store, 'subscribe');
     const view = await PlantsByUser.open(file);
@@ -115,7 +126,7 @@ describe('a rebuilt view', () => {
   });
 
   test('of an empty log is empty', async () => {
-    const { store, file } = await logOf(0);
+    const { store, file } = logOf(0);
     expect(await rebuild(store, file)).toEqual({ events: 0 });
     const logId = await store.logId();
     expect(await contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
@@ -138,7 +149,7 @@ describe('a rebuilt view', () => {
   });
 
   test('is complete up to its checkpoint if events are appended meanwhile', async () => {
-    const { store, file } = await logOf(1_100);
+    const { store, file } = await writableLogOf(1_100);
     let late: Promise<void> | undefined;
     const onProgress = (): void => {
       late ??= createUpTo(store, 1_200, 1_101);
@@ -152,7 +163,7 @@ describe('a rebuilt view', () => {
   });
 
   test('reports its progress, up to the end', async () => {
-    const { store, file } = await logOf(1_100);
+    const { store, file } = logOf(1_100);
     const reported: object[] = [];
     await rebuild(store, file, { onProgress: (progress) => void reported.push(progress) });
     expect(reported).toEqual(
@@ -193,7 +204,7 @@ describe('a rebuild replaces:', () => {
       },
     ],
   ])('%s', async ([, make]) => {
-    const { store, file } = await logOf();
+    const { store, file } = logOf();
     await make(file);
     await rebuild(store, file);
     expect(leftovers(file)).toEqual([]);
@@ -201,7 +212,7 @@ describe('a rebuild replaces:', () => {
   });
 
   test('a view that is being read; the reader keeps the old one', async () => {
-    const { store, file } = await logOf();
+    const { store, file } = logOf();
     await writeOld(file);
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
     onTestFinished(() => comparison.close());
@@ -227,8 +238,8 @@ async function writeAsAfterCrash(file: string): Promise<void> {
 
 describe('the old view is kept, without leftover files, if', () => {
   /** The outcome of a failing rebuild of an old view. */
-  async function attempt(options: (store: EventStore) => Options & { log?: EventLog }): Promise<unknown> {
-    const { store, file } = await logOf(1_100);
+  async function attempt(options: (store: EventLog) => Options & { log?: EventLog }): Promise<unknown> {
+    const { store, file } = logOf(1_100);
     await writeOld(file);
     const before = readFileSync(file);
     const outcome = await rebuild(store, file, options(store)).catch((error: unknown) => error);
@@ -268,7 +279,7 @@ describe('the old view is kept, without leftover files, if', () => {
 });
 
 test('an invalid PlantCreated makes a rebuild fail, unless it is skipped', async () => {
-  const { store, file } = await logOf(3);
+  const { store, file } = await writableLogOf(3);
   const malformed = { id: randomUUID(), type: 'PlantCreated', data: { name: 5 }, metadata: {} };
   await store.append('plant-alice/4', malformed, NO_STREAM);
   await createUpTo(store, 6, 5);

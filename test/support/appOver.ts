@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import type { Follower } from '../../projections/follow.ts';
@@ -6,7 +9,6 @@ import { openViews, type Views } from '../../projections/views.ts';
 import { buildApp, type Dependencies } from '../../src/api/app.ts';
 import type { EventStore } from '../../src/eventStore/eventStore.ts';
 import type { Claims } from '../../src/tokens/tokenVerifier.ts';
-import { tempDir } from './tempDir.ts';
 
 /** The claims of a token that never expires. */
 export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
@@ -18,11 +20,19 @@ export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
 /** Every token is the name of an auditor. */
 export const AUDITORS = { verifyToken: (user: string) => claimsOf(user, 'audit') };
 
-async function emptyViews(): Promise<Views> {
-  const resources = new AsyncDisposableStack();
-  const views = await openViews(tempDir(), resources);
+let opened: Promise<Views> | undefined;
+
+/** Empty views, which nothing is applied to: all tests of this process share them. */
+function emptyViews(): Promise<Views> {
+  opened ??= openEmptyViews();
+  return opened;
+}
+
+async function openEmptyViews(): Promise<Views> {
+  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const views = await openViews(dir, new AsyncDisposableStack());
   for (const view of Object.values(views)) await view.reset('m');
-  onTestFinished(() => resources.disposeAsync());
   return views;
 }
 

@@ -46,10 +46,19 @@ export const startServiceWithTree = (env: Record<string, string> = {}) =>
 
 /** Clients of users, with tokens signed with the key in `dir`, and with an optional scope. */
 export function client(url: string, dir: string) {
+  const tokens = new Map<string, Promise<string>>();
+  const tokenOf = (user: string, scope?: string): Promise<string> => {
+    const name = JSON.stringify([user, scope]);
+    const issued = tokens.get(name);
+    if (issued) return issued;
+    const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
+    const token = issueToken(privateKey, { subject: user, lifetime: '1h', scope });
+    tokens.set(name, token);
+    return token;
+  };
   return (user: string, scope?: string) => {
     const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
-      const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-      const token = await issueToken(privateKey, { subject: user, lifetime: '1h', scope });
+      const token = await tokenOf(user, scope);
       const headers = new Headers(init.headers);
       headers.set('authorization', `Bearer ${token}`);
       return fetch(`${url}${path}`, { ...init, headers });

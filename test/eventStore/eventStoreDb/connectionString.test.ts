@@ -189,9 +189,9 @@ test('every accepted connection string is accepted by the client, too', () => {
       accepted++;
       expectClientAccepts(text);
     }),
-    { numRuns: 5_000 },
+    { numRuns: 2_000 },
   );
-  expect(accepted).toBeGreaterThan(250);
+  expect(accepted).toBeGreaterThan(80);
 });
 
 test.each([

@@ -343,7 +343,7 @@ describe('an exact reader', () => {
         });
         await Promise.all(written);
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 

@@ -3,14 +3,14 @@ import { expect, test, vi } from 'vitest';
 import {
   ACCESS_RETRY_INTERVAL_MS,
   ACCOUNTS_TIMEOUT_MS,
-} from '../../../src/eventStore/eventStoreDb/accessCheck.ts';
-import { Connection } from '../../../src/eventStore/eventStoreDb/connection.ts';
-import { WRITE_ACCESS_INTERVAL_MS } from '../../../src/eventStore/eventStoreDb/writeAccess.ts';
-import { created, listed, serviceOver } from '../../support/eventStoreDbService.ts';
-import { ready } from '../../support/load.ts';
-import { refusedWith } from '../../support/refusal.ts';
-import { expectNoPassword, PASSWORD, secured } from '../../support/securedFakeServer.ts';
-import { slowClock } from '../../support/slowClock.ts';
+} from '../../src/eventStore/eventStoreDb/accessCheck.ts';
+import { Connection } from '../../src/eventStore/eventStoreDb/connection.ts';
+import { WRITE_ACCESS_INTERVAL_MS } from '../../src/eventStore/eventStoreDb/writeAccess.ts';
+import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
+import { ready } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
+import { slowClock } from '../support/slowClock.ts';
 
 const REASON = /allow this user to append events$/;
 

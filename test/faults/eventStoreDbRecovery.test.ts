@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { expect, test, vi } from 'vitest';
-import { NO_STREAM, StoreUnavailable } from '../../../src/eventStore/eventStore.ts';
-import { stopClock } from '../../support/clock.ts';
-import { open, subscribed } from '../../support/eventStoreDbStore.ts';
-import { named, startFakeServer } from '../../support/stores.ts';
+import { NO_STREAM, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import { stopClock } from '../support/clock.ts';
+import { open, subscribed } from '../support/eventStoreDbStore.ts';
+import { named, startFakeServer } from '../support/stores.ts';
 
 test('an append that succeeds ends the wait of a dropped subscription for its next attempt', async () => {
   const server = await startFakeServer();
