@@ -360,7 +360,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   });
 
   test('says so when the service has no Merkle tree', async () => {
-    const { page } = await auditPage(await startService());
+    const { page } = await auditPage(await startService({ MERKLE_TREE: 'off' }));
     await page.locator('nav [href="#check"]').click();
     await page.waitForSelector('.no-tree:not([hidden])');
     expect((await texts(page, '.no-tree'))[0]).toContain('MERKLE_TREE=off');

@@ -127,7 +127,7 @@ describe('signers of one directory', () => {
     const { dir, recorded } = signerIn();
     const texts = ['abc', 'abcdef', 'a', 'abcd', 'abcdefg', 'ab'];
     const notes = await Promise.all(texts.map((text) => signerIn(dir).sign('abcdefg', text.length)));
-    expect(notes.map(sizeOf)).toEqual(texts.map(({ length }) => length));
+    expect(await Promise.all(notes.map(sizeOf))).toEqual(texts.map(({ length }) => length));
     expect(await sizeOf(recorded())).toBe(7);
   });
 
