@@ -303,7 +303,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, result(3), ['The 300 events of the log have the root that it signs.']);
 
     const dir = tempDir();
-    const drop = async (file: string, text: string): Promise<void> => {
+    const choose = async (file: string, text: string): Promise<void> => {
       writeFileSync(join(dir, file), text);
       const input = await page.waitForSelector('[type="file"]');
       await (input as ElementHandle<never>).uploadFile(join(dir, file));
@@ -311,26 +311,34 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const earlier = await get('/checkpoint');
     await service.as('alice').create(300, { name: 'Ivy' });
     await expect.poll(async () => (await get('/checkpoint')).split('\n')[1]).toBe('301');
-    await drop('checkpoint', earlier);
+    await choose('checkpoint', earlier);
     await becomes(page, result(4), [
       'The checkpoint of 300 events holds: it is signed, and the log of 301 events still begins with it.',
     ]);
-    await drop('plant.tlog-proof', receipt);
+    await choose('plant.tlog-proof', receipt);
     await becomes(page, result(4), [expect.stringMatching(/^The receipt of event \d+ holds: it is signed/)]);
+    await page.evaluate(`{
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(['dropped'], 'dropped'));
+      document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }));
+    }`);
+    await becomes(page, result(4), ['dropped: the text is not a signed note']);
+    await choose('plant.tlog-proof', receipt);
+    await page.waitForSelector('#check .card:nth-child(4) .good');
     expect((await texts(page, '#check .card:nth-child(4) pre'))[0]).toContain('"name":"Fern 7"');
-    await drop('plant.tlog-proof', receipt.replace(/^index .*$/m, 'index 3000'));
+    await choose('plant.tlog-proof', receipt.replace(/^index .*$/m, 'index 3000'));
     await becomes(page, result(4), [expect.stringContaining('plant.tlog-proof: the proof is invalid')]);
 
     const { privateKey: key } = loadOrCreateKey(join(service.dir, 'log-key.json'));
     const signed = (size: number): string =>
       signCheckpoint({ size, root: '7'.repeat(64) }, { origin: name, key });
-    await drop('forked', signed(200));
+    await choose('forked', signed(200));
     await becomes(page, result(4), [expect.stringContaining('but the log does not begin with it any more')]);
-    await drop('longer', signed(302));
+    await choose('longer', signed(302));
     await becomes(page, result(4), [expect.stringContaining('it has signed 302 events, and now signs 301')]);
-    await drop('forged', signed(200).replace('\n200\n', '\n201\n'));
+    await choose('forged', signed(200).replace('\n200\n', '\n201\n'));
     await becomes(page, result(4), [`forged: the signature of ${name} is invalid`]);
-    await drop('other', '\xff');
+    await choose('other', '\xff');
     await becomes(page, result(4), ['other: the text is not a signed note']);
     expect(problems).toEqual([]);
   });

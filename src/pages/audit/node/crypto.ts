@@ -4,7 +4,7 @@
 /** The SHA-256 of bytes, or of a text in UTF-8, in hexadecimal. */
 export function hash(_algorithm: 'sha256', data: string | Uint8Array): string {
   const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
-  const state = Uint32Array.from(INITIAL);
+  const state = INITIAL.slice();
   const rest = bytes.length % BLOCK_BYTES;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = 0; at < bytes.length - rest; at += BLOCK_BYTES) addBlock(state, view, at);
@@ -15,13 +15,13 @@ export function hash(_algorithm: 'sha256', data: string | Uint8Array): string {
   const lastView = new DataView(last.buffer);
   lastView.setBigUint64(last.length - 8, 8n * BigInt(bytes.length));
   for (let at = 0; at < last.length; at += BLOCK_BYTES) addBlock(state, lastView, at);
-  return state.reduce((hex, word) => hex + word.toString(16).padStart(8, '0'), '');
+  return state.reduce((hex, word) => hex + (word >>> 0).toString(16).padStart(8, '0'), '');
 }
 
 const BLOCK_BYTES = 64;
 
-/** The first 32 bits of the fractional parts of roots of the first primes, as the standard defines its constants. */
-const fractions = (count: number, root: (prime: number) => number): Uint32Array => {
+/** The first 32 bits of the fractional parts of the roots of the first primes: the constants of the standard. */
+const fractions = (count: number, root: (prime: number) => number): Int32Array => {
   const values: number[] = [];
   const primes: number[] = [];
   for (let n = 2; values.length < count; n++) {
@@ -29,24 +29,32 @@ const fractions = (count: number, root: (prime: number) => number): Uint32Array 
     primes.push(n);
     values.push(Math.floor((root(n) % 1) * 2 ** 32));
   }
-  return Uint32Array.from(values);
+  return Int32Array.from(values);
 };
 const INITIAL = fractions(8, Math.sqrt);
 const ROUNDS = fractions(64, Math.cbrt);
 
-const schedule = new Uint32Array(64);
+const schedule = new Int32Array(64);
 
 /** The compression function of section 6.2.2, with the names of the standard. */
-function addBlock(state: Uint32Array, block: DataView, at: number): void {
+function addBlock(state: Int32Array, block: DataView, at: number): void {
   const w = schedule;
-  for (let t = 0; t < 16; t++) w[t] = block.getUint32(at + 4 * t);
+  for (let t = 0; t < 16; t++) w[t] = block.getInt32(at + 4 * t);
   for (let t = 16; t < 64; t++) {
-    const [w15, w2] = [w[t - 15] as number, w[t - 2] as number];
+    const w15 = w[t - 15] as number;
+    const w2 = w[t - 2] as number;
     const s0 = rotated(w15, 7) ^ rotated(w15, 18) ^ (w15 >>> 3);
     const s1 = rotated(w2, 17) ^ rotated(w2, 19) ^ (w2 >>> 10);
     w[t] = (w[t - 16] as number) + s0 + (w[t - 7] as number) + s1;
   }
-  let [a, b, c, d, e, f, g, h] = state as unknown as Words;
+  let a = state[0] as number;
+  let b = state[1] as number;
+  let c = state[2] as number;
+  let d = state[3] as number;
+  let e = state[4] as number;
+  let f = state[5] as number;
+  let g = state[6] as number;
+  let h = state[7] as number;
   for (let t = 0; t < 64; t++) {
     const sum1 = rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25);
     const t1 = (h + sum1 + ((e & f) ^ (~e & g)) + (ROUNDS[t] as number) + (w[t] as number)) | 0;
@@ -61,11 +69,15 @@ function addBlock(state: Uint32Array, block: DataView, at: number): void {
     b = a;
     a = (t1 + t2) | 0;
   }
-  const words = [a, b, c, d, e, f, g, h];
-  for (let i = 0; i < 8; i++) state[i] = (state[i] as number) + (words[i] as number);
+  state[0] = (state[0] as number) + a;
+  state[1] = (state[1] as number) + b;
+  state[2] = (state[2] as number) + c;
+  state[3] = (state[3] as number) + d;
+  state[4] = (state[4] as number) + e;
+  state[5] = (state[5] as number) + f;
+  state[6] = (state[6] as number) + g;
+  state[7] = (state[7] as number) + h;
 }
-
-type Words = [number, number, number, number, number, number, number, number];
 
 function rotated(word: number, bits: number): number {
   return (word >>> bits) | (word << (32 - bits));
