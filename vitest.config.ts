@@ -29,6 +29,7 @@ const INTEGRATION = [
   'test/api/*.test.ts',
   'test/cli/{copy,monitor,replay}.test.ts',
   'test/copy/copyLog.test.ts',
+  'test/metrics/service.test.ts',
   'test/eventStore/eventStoreDb/*.test.ts',
   'test/tokens/identityProvider.test.ts',
 ];

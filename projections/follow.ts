@@ -52,6 +52,8 @@ export class Follower {
   readonly view: View;
   /** How often the view has been reset: positions of before may be gone from the log. */
   resets = 0;
+  /** How often the view has been rebuilt, since it was damaged or did not fit its log. */
+  rebuilds = 0;
   readonly #options: Options;
   readonly #saver: Saver;
   readonly #stopping = new AbortController();
@@ -99,6 +101,11 @@ export class Follower {
     if (isReached()) return;
     if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
     await this.#waiting.until(isReached, 'The plant list is not up to date yet; retry.');
+  }
+
+  /** How often saving the view has failed. */
+  get saveFailures(): number {
+    return this.#saver.allFailures;
   }
 
   /** To be called when the event store has stored an event: it is available, if it was not before. */
@@ -168,7 +175,10 @@ export class Follower {
     if (mismatch === undefined) return;
     const reason = eventId === '' ? view.replaced : mismatch;
     const copy = eventId === '' ? undefined : view.keepCopy?.();
-    if (reason) logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
+    if (reason) {
+      this.rebuilds++;
+      logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
+    }
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;
@@ -242,6 +252,8 @@ class Saver {
   readonly #logger: Options['logger'];
   readonly #intervalMs: number;
   #timer: NodeJS.Timeout | undefined;
+  /** All failures, and those since the last success. */
+  allFailures = 0;
   #failures = 0;
   /** The save under way. */
   #saving: Promise<void> | undefined;
@@ -293,6 +305,7 @@ class Saver {
       (error) => {
         this.#saving = undefined;
         this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
+        this.allFailures++;
         const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
         if (!this.#isStopped) this.#timer = setTimeout(() => this.#save(), delay).unref();
       },

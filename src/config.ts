@@ -61,6 +61,12 @@ const Settings = Type.Object(
     ),
     DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
+    METRICS_HOST: Type.String({
+      default: '127.0.0.1',
+      pattern: '^\\S+$',
+      description: 'a host name or address',
+    }),
+    METRICS_PORT: Type.Optional(Type.String({ pattern: PORTS, description: 'a port, or 0 for a free one' })),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
@@ -97,6 +103,8 @@ export type Config = Readonly<{
   skipEvents: ReadonlySet<string>;
   /** Whether the Merkle tree of the log is maintained. */
   merkleTree: boolean;
+  /** Where Prometheus reads metrics; undefined if they are off. */
+  metrics?: Readonly<{ host: string; port: number }>;
   logLevel: Settings['LOG_LEVEL'];
 }>;
 
@@ -120,6 +128,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
   if (resolve(keyFile) === resolve(logKeyFile))
     throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
+  const { METRICS_HOST, METRICS_PORT } = settings;
+  if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
+    throw new BadConfig(['METRICS_PORT must be another port than PORT']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
   return Object.freeze({
     host: settings.HOST,
@@ -146,6 +157,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     merkleTree: settings.MERKLE_TREE === 'on',
+    ...(METRICS_PORT === undefined ? {} : { metrics: { host: METRICS_HOST, port: Number(METRICS_PORT) } }),
     logLevel: settings.LOG_LEVEL,
   });
 }

@@ -6,11 +6,14 @@ import { LogTree } from '../projections/merkleTree/logTree.ts';
 import { ReadYourWrites } from '../projections/readYourWrites.ts';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
 import { buildApp } from './api/app.ts';
+import { InFlight } from './api/inFlight.ts';
 import type { Config } from './config.ts';
 import { lockDataDir } from './disk/dataDir.ts';
 import { loadOrCreateKey } from './disk/keyFile.ts';
 import { newEventId } from './eventStore/eventId.ts';
 import { START } from './eventStore/eventStore.ts';
+import { measurementsOf } from './measurements.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { openStore } from './stores.ts';
 import {
   PROVIDER_ALGORITHMS,
@@ -24,6 +27,8 @@ import { loadLogKey } from './transparency/logKey.ts';
 export type Service = {
   /** Where it listens. */
   url: string;
+  /** Where Prometheus reads metrics, if they are on. */
+  metricsUrl: string | undefined;
   /** Whether the embedded log is still empty. */
   isNew: boolean;
   /** Closes the connections that are still open; resolves with their number. */
@@ -54,7 +59,9 @@ export async function startService(
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
     const logKey = loadLogKey(config); // created at the first start
-    const store = await openStore(config, { logger, now, onFatal, appends: true });
+    // Loaded only if they are on: the modules take part of the time of a start.
+    const metrics = config.metrics && new (await import('./metrics/metrics.ts')).Metrics();
+    const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
@@ -87,6 +94,14 @@ export async function startService(
         'the log has another key or origin; its checkpoints start again',
       );
 
+    const eventStreams = new Set<object>();
+    const listsInFlight = new InFlight('lists');
+    const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
+    const metricsUrl =
+      metrics &&
+      config.metrics &&
+      (await startMetrics(metrics, config.metrics, { sources, logger, resources }));
+
     const app = await buildApp({
       store,
       views,
@@ -101,10 +116,12 @@ export async function startService(
       logger,
       now,
       newEventId,
+      observer: metrics,
+      eventStreams,
+      listsInFlight,
     });
     resources.defer(() => app.close());
-    // One address: for the second address of a name, Fastify would start a server without our handlers.
-    const { address: host } = await lookup(config.host);
+    const host = await addressOf(config.host);
     const url = await app.listen({
       host,
       port: config.port,
@@ -112,6 +129,7 @@ export async function startService(
     });
     return {
       url,
+      metricsUrl,
       isNew,
       closeConnections: async () => {
         const connections = await promisify(app.server.getConnections.bind(app.server))();
@@ -126,6 +144,11 @@ export async function startService(
   }
 }
 
+/** One address: for the second address of a name, Fastify would start a server without our handlers. */
+async function addressOf(host: string): Promise<string> {
+  return (await lookup(host)).address;
+}
+
 function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
   return jwksUrl
     ? tokenVerifier({ key: providerKeys(jwksUrl), algorithms: PROVIDER_ALGORITHMS, issuer, audience, now })
@@ -136,4 +159,29 @@ function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () 
         audience,
         now,
       });
+}
+
+type MetricsContext = {
+  sources: Parameters<typeof measurementsOf>[0];
+  logger: FastifyBaseLogger;
+  resources: AsyncDisposableStack;
+};
+
+/** Serves metrics until `resources` are disposed of; returns their URL. */
+async function startMetrics(
+  metrics: Metrics,
+  { host, port }: NonNullable<Config['metrics']>,
+  { sources, logger, resources }: MetricsContext,
+): Promise<string> {
+  const { serveMetrics } = await import('./metrics/server.ts');
+  const measure = measurementsOf(sources);
+  const { url, close } = await serveMetrics({
+    host: await addressOf(host),
+    port,
+    read: async () => ({ text: await metrics.text(await measure()), contentType: metrics.contentType }),
+    onError: (err) => logger.error({ err }, 'metrics failed'),
+  });
+  resources.defer(close);
+  logger.info(`metrics at ${url}`);
+  return url;
 }

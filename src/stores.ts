@@ -1,6 +1,6 @@
 import pino, { type BaseLogger } from 'pino';
 import { logFile } from './disk/dataDir.ts';
-import type { EventLog, EventStore } from './eventStore/eventStore.ts';
+import type { EventLog, EventStore, StoreObserver } from './eventStore/eventStore.ts';
 import { AccessDenied } from './eventStore/eventStoreDb/retryingClient.ts';
 import { openEventStoreDb } from './eventStore/eventStoreDb/store.ts';
 import { type LogReaderOptions, openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
@@ -22,6 +22,7 @@ type Context = {
   onFatal: (error: Error) => void;
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
+  observer?: StoreObserver | undefined;
 } & ReadOptions;
 
 /**
@@ -29,13 +30,14 @@ type Context = {
  */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, appends = false, ...options }: Context,
+  { logger, appends = false, observer, ...options }: Context,
 ): Promise<EventStore> {
   return eventStoreDb
-    ? connect(eventStoreDb, { logger, appends })
+    ? connect(eventStoreDb, { logger, appends, observer })
     : openSqliteStore({
         file: logFile(dataDir),
         ...options,
+        observer,
         onCheck: () => logger.info('checking the log after an unclean stop'),
         onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
       });
@@ -67,7 +69,7 @@ export async function openLog(
 
 async function connect(
   { url, timeoutMs, setting }: EventStoreDbLocation,
-  options: { logger: Logger; appends?: boolean },
+  options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined },
 ): Promise<EventStore> {
   try {
     return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, ...options });

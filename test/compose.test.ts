@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readConfig, SETTINGS } from '../src/config.ts';
@@ -20,10 +20,10 @@ describe('Dockerfile', () => {
 describe('docker-compose.yml', () => {
   test('has only valid settings of the services', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
-      ([, name = '']) => !name.startsWith('EVENTSTORE_'),
+      ([, name = '']) => !/^(EVENTSTORE|GF)_/.test(name),
     );
     expect(new Set(given.map(([, name]) => name))).toEqual(
-      new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']),
+      new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE', 'METRICS_HOST', 'METRICS_PORT']),
     );
     for (const [, name = '', value = ''] of given) {
       expect(SETTINGS).toContain(name);
@@ -31,9 +31,22 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  test('lets Prometheus read the metrics where the services have them', () => {
+    const [, port] = /METRICS_PORT: (\d+)/.exec(COMPOSE) ?? [];
+    expect(textOf('observe/prometheus.yml')).toContain(`port: ${port}\n`);
+    const [, names = ''] = /names: \[(.*)\]/.exec(textOf('observe/prometheus.yml')) ?? [];
+    for (const name of names.split(', ')) expect(COMPOSE).toMatch(RegExp(`^  ${name}:`, 'm'));
+  });
+
+  test('mounts files that exist', () => {
+    const mounted = [...COMPOSE.matchAll(/\.\/(observe[^:]*):/g)].map(([, path = '']) => path);
+    expect(mounted).toContain('observe/grafana/dashboard.json');
+    for (const path of mounted) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true]);
+  });
+
   test('publishes ports on the loopback interface only', () => {
     const ports = [...COMPOSE.matchAll(/^ +ports: (.*)$/gm)].map(([, list]) => list as string);
-    expect(ports).toHaveLength(3);
+    expect(ports).toHaveLength(5);
     for (const list of ports) expect(list).toMatch(/^\['127\.0\.0\.1:\d+:\d+'\]/);
   });
 });

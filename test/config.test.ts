@@ -58,6 +58,8 @@ test('every setting is read', () => {
       LOG_ORIGIN: 'plants.example/log1',
       SKIP_EVENTS: '0199-a,0199-b',
       MERKLE_TREE: 'off',
+      METRICS_HOST: '::1',
+      METRICS_PORT: '9464',
       LOG_LEVEL: 'debug',
     }),
   ).toEqual({
@@ -81,6 +83,7 @@ test('every setting is read', () => {
     logOrigin: 'plants.example/log1',
     skipEvents: new Set(['0199-a', '0199-b']),
     merkleTree: false,
+    metrics: { host: '::1', port: 9464 },
     logLevel: 'debug',
   });
 });
@@ -153,6 +156,8 @@ describe('a value is rejected', () => {
     ['EVENT_SOURCE', ['', 'plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
     ['EVENT_SOURCE', ['urn:plänts', 'https://[plants']],
     ['SKIP_EVENTS', ['', 'a,,b', 'a, b', ',']],
+    ['METRICS_HOST', ['', 'two words']],
+    ['METRICS_PORT', ['', 'on', '-1', '65536', '80.5']],
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
   ])('of %s: %j', (name, values) => {
     for (const value of values)
@@ -162,6 +167,13 @@ describe('a value is rejected', () => {
 
 test('PORT is 0, for a free port, to 65535', () => {
   expect([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535' }).port]).toEqual([0, 65535]);
+});
+
+test('METRICS_PORT is another port than PORT, or a free one', () => {
+  const problem = 'METRICS_PORT must be another port than PORT';
+  expect(problemsOf({ METRICS_PORT: '3000' })).toEqual([problem]);
+  expect(problemsOf({ PORT: '9464', METRICS_PORT: '9464', METRICS_HOST: '::1' })).toEqual([problem]);
+  expect(readConfig({ PORT: '0', METRICS_PORT: '0' }).metrics).toEqual({ host: '127.0.0.1', port: 0 });
 });
 
 const SOURCES = [
@@ -188,6 +200,8 @@ test('all problems are reported at once, without values', () => {
     CORS_ORIGINS: 'hunter2',
     EVENT_SOURCE: 'hunter2',
     SKIP_EVENTS: 'hunter2 hunter2',
+    METRICS_HOST: 'hunter2 hunter2',
+    METRICS_PORT: 'hunter2',
     LOG_LEVEL: 'hunter2',
   };
   const named = problemsOf(env);

@@ -30,6 +30,10 @@ const CLOSE_TIMEOUT_MS = 3_000;
  * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
  */
 export class LogTree {
+  /** How often its thread has failed. */
+  failures = 0;
+  /** How often the tree has been rebuilt since its thread started. */
+  rebuilds = 0;
   /** Called whenever the tree can be read again, after it could not be. */
   onReady = () => {};
   readonly #options: Options;
@@ -58,6 +62,11 @@ export class LogTree {
     return !this.#saved || this.#caughtUpAt === undefined || position < this.#caughtUpAt
       ? `the Merkle tree is catching up with the log, at position ${position}`
       : undefined;
+  }
+
+  /** As of the last save; undefined while the thread starts. */
+  get saved(): SavedTree | undefined {
+    return this.#saved;
   }
 
   /** As of the last save. It only grows, unless the log is replaced. @throws ViewBehind until it has caught up */
@@ -141,6 +150,8 @@ export class LogTree {
   }
 
   #handleFailure(reason: string): void {
+    this.failures++;
+    this.rebuilds = 0;
     const delayMs = backOff(this.#failures++, MAX_RESTART_DELAY_MS);
     this.#failure = reason;
     this.#saved = undefined;
@@ -164,6 +175,7 @@ export class LogTree {
       this.#options.onProgress(message.progress);
     } else if ('reset' in message) {
       this.#saved = undefined;
+      this.rebuilds = message.rebuilds;
       this.#caughtUpAt = undefined;
       this.#closeReader(); // its file may be gone
     } else {

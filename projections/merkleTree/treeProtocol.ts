@@ -11,11 +11,12 @@ export type TreeRequest = { close: true } | { discard: string };
 
 /**
  * `saved`: the tree in its file, first as it was found. `progress`: it catches up with the log; at `end` it has.
- * `reset`: it does not belong to the log, or is damaged, and will start again from the beginning.
+ * `reset`: it does not belong to the log, or is damaged, and will start again from the beginning; it has been rebuilt
+ * so often since the thread started.
  */
 export type TreeMessage =
   | { saved: SavedTree }
-  | { reset: true }
+  | { reset: true; rebuilds: number }
   | { progress: Progress }
   | { log: { level: LogLevel; fields: object; message: string } };
 

@@ -31,7 +31,7 @@ const logger = {
 const log = await openLog(location, { logger, exact: true, besideStore: true });
 const view = await MerkleTreeView.open(file);
 view.onSaved = () => post({ saved: view.saved });
-view.onReset = () => post({ reset: true });
+view.onReset = () => post({ reset: true, rebuilds: follower.rebuilds });
 view.onSaved();
 const follower = new Follower({
   store: log,

@@ -9,16 +9,19 @@ import type { EventStore } from '../eventStore/eventStore.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
+import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
+import type { TokenRefusal } from '../metrics/metrics.ts';
 import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
 import { authenticate } from './auth.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { errorTable } from './errorTable.ts';
+import { errorTable, tokenRefusal } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
+import { InFlight } from './inFlight.ts';
 import { openapi } from './openapi.ts';
 import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
@@ -42,15 +45,43 @@ export type Dependencies = {
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;
+  /** For metrics: what happens, the lists in flight, and the open event streams. */
+  observer?: ApiObserver | undefined;
+  listsInFlight?: InFlight;
+  eventStreams?: Set<object>;
+};
+
+/** Gets what happens in the API. It must not throw. */
+export type ApiObserver = {
+  onRequest(request: ClosedRequest): void;
+  onTokenRefused(reason: TokenRefusal): void;
 };
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, followers, transparency, verifyToken, corsOrigins, pages, rateLimit, source, logger, now } =
-    deps;
+  const {
+    store,
+    followers,
+    transparency,
+    verifyToken,
+    corsOrigins,
+    pages,
+    rateLimit,
+    source,
+    logger,
+    now,
+    observer,
+  } = deps;
+  const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
   const checkpoints = transparency && new Checkpoints({ ...transparency, log, logger, now });
-  const app = await httpServer({ logger, corsOrigins, errorTable });
+  const app = await httpServer({
+    logger,
+    corsOrigins,
+    errorTable,
+    onClosed: observer && ((request) => observer.onRequest(request)),
+    onError: observer && ((error) => observeRefusal(observer, error)),
+  });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
@@ -62,11 +93,16 @@ export async function buildApp(deps: Dependencies) {
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     if (rateLimit) await limitRate(secured, rateLimit);
-    await secured.register(plantRoutes, deps);
-    await secured.register(eventRoutes, { log, checkpoints, source, now });
+    await secured.register(plantRoutes, { ...deps, listsInFlight });
+    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
     await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey });
   });
   return app;
+}
+
+function observeRefusal(observer: ApiObserver, error: unknown): void {
+  const reason = tokenRefusal(error);
+  if (reason !== undefined) observer.onTokenRefused(reason);
 }

@@ -7,8 +7,9 @@ import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.ts';
 import { RateLimitExceeded } from '../http/rateLimit.ts';
+import type { TokenRefusal } from '../metrics/metrics.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
-import { IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
+import { ExpiredToken, IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
 import { TooManyInFlight } from './inFlight.ts';
 
@@ -90,6 +91,20 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     case 'FST_BEARER_AUTH_MISSING_AUTHORIZATION_HEADER':
     case 'FST_BEARER_AUTH_INVALID_AUTHORIZATION_HEADER':
       return unauthorized(API_ERRORS.noToken, 'This requires a bearer token.');
+  }
+  return undefined;
+}
+
+/** Why a token was refused, for metrics; undefined for other errors. */
+export function tokenRefusal(error: unknown): TokenRefusal | undefined {
+  if (error instanceof ExpiredToken) return 'expired';
+  switch (errorTable(error)?.body.error) {
+    case API_ERRORS.noToken:
+      return 'missing';
+    case API_ERRORS.invalidToken:
+      return 'invalid';
+    case API_ERRORS.insufficientScope:
+      return 'insufficient_scope';
   }
   return undefined;
 }

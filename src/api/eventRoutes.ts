@@ -43,12 +43,19 @@ const ERRORS = errorsOf(
   ),
 );
 
-type Dependencies = { log: EventLog; checkpoints: Checkpoints | undefined; source: string; now: () => Date };
+type Dependencies = {
+  log: EventLog;
+  checkpoints: Checkpoints | undefined;
+  source: string;
+  now: () => Date;
+  /** Has each event stream while it is open. */
+  eventStreams: Set<object>;
+};
 
 /** The events of the whole log, for auditors. */
 export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   app,
-  { log, checkpoints, source, now },
+  { log, checkpoints, source, now, eventStreams },
 ) => {
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
@@ -125,9 +132,11 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const end = head?.position;
       const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
       const disconnect = (): void => {
+        eventStreams.delete(reply);
         disconnected.abort();
         void batches.return(undefined);
       };
+      if (live) eventStreams.add(reply);
       reply.raw.once('close', disconnect);
       if (reply.raw.closed) disconnect(); // the client disconnected while the token was verified
       // Searching is not stalling.

@@ -30,10 +30,16 @@ type Exchange = {
 export class InFlight {
   readonly #kind: Kind;
   readonly #responses = new Map<string, number>();
+  #total = 0;
   readonly #ofConnection = new WeakMap<Socket, Set<Release>>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
+  }
+
+  /** The responses of all users. */
+  get total(): number {
+    return this.#total;
   }
 
   /**
@@ -45,6 +51,7 @@ export class InFlight {
     const responses = this.#responses.get(user) ?? 0;
     if (responses >= MAX_IN_FLIGHT[this.#kind]) throw new TooManyInFlight(this.#kind);
     this.#responses.set(user, responses + 1);
+    this.#total++;
     const inFlight = this.#releasesOf(socket);
     const release: Release = () => {
       if (inFlight.delete(release)) this.#remove(user);
@@ -69,6 +76,7 @@ export class InFlight {
   }
 
   #remove(user: string): void {
+    this.#total--;
     const responses = this.#responses.get(user) ?? 0;
     if (responses > 1) this.#responses.set(user, responses - 1);
     else this.#responses.delete(user);

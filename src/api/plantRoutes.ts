@@ -10,10 +10,11 @@ import { type EventStore, type Position, START } from '../eventStore/eventStore.
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { limitSchema } from '../http/limit.ts';
 import { jsonResponse } from '../http/openapi.ts';
+import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
-import { InFlight } from './inFlight.ts';
+import type { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
 import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
 
@@ -68,13 +69,13 @@ type Dependencies = {
   readYourWrites: ReadYourWrites;
   now: () => Date;
   newEventId: (now: Date) => string;
+  listsInFlight: InFlight;
 };
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId } = deps;
+  const { store, readYourWrites, now, newEventId, listsInFlight } = deps;
   const { plantsByUser } = deps.views;
-  const listsInFlight = new InFlight('lists');
 
   app.post(
     '/plants',
@@ -84,6 +85,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         operationId: 'createPlant',
         tags: ['plants'],
         summary: 'Create a plant; idempotent',
+        description:
+          'A valid header field traceparent (W3C Trace Context) is kept with the event; another one is ignored.',
         body: NewPlant,
         response: {
           200: jsonResponse(
@@ -95,10 +98,11 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         },
       },
     },
-    async ({ user, id: correlationId, body: { id, name, tag } }, reply) => {
+    async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
       const command = { user, id: BigInt(id), ...plant };
-      const position = await createPlant(store, command, { now, newEventId, correlationId });
+      const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
+      const position = await createPlant(store, command, context);
       const logId = await store.logId();
       readYourWrites.acknowledge(logId, position);
       reply.header('log-position', formatLogPosition(logId, position));

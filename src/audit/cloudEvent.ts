@@ -27,6 +27,12 @@ export const CloudEvent = Type.Object(
       Type.String({ description: 'The Request-Id of the request that caused it.' }),
     ),
     schemaversion: Type.Optional(Type.Integer()),
+    traceparent: Type.Optional(
+      Type.String({
+        description:
+          'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
+      }),
+    ),
     metadata: Type.Optional(
       Type.String({ description: 'All of its metadata: the canonical JSON (RFC 8785) that is hashed.' }),
     ),
@@ -43,7 +49,7 @@ export type CloudEvent = Static<typeof CloudEvent>;
 /** An event as a CloudEvent; members that are undefined are not there in JSON. */
 export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
-  const { occurredAt, $correlationId, schemaVersion } = metadataOf(event);
+  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
   const bytes = data instanceof Uint8Array ? data : undefined;
   const hashed: { metadata?: string | undefined; dataAndMetadata?: string } = leafMetadata(event);
   // One literal: it costs less than spreading the optional members.
@@ -61,6 +67,7 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
     revision: String(revision),
     correlationid: typeof $correlationId === 'string' && $correlationId !== '' ? $correlationId : undefined,
     schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
+    traceparent: typeof traceparent === 'string' && traceparent !== '' ? traceparent : undefined,
     metadata: hashed.metadata,
     dataandmetadata: hashed.dataAndMetadata,
   };

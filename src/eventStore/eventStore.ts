@@ -61,6 +61,9 @@ export type EventLog = {
   /** The position of the last event; START if there is none. */
   lastPosition(): Promise<Position>;
 
+  /** The number of events after a position, if the store knows it without reading them. */
+  countAfter?(position: Position): number;
+
   /** The event at exactly this position, if there is one. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
@@ -114,6 +117,20 @@ export type EventStore = EventLog & {
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };
+
+/** Gets what happens in an event store, for metrics. It must not throw. */
+export type StoreObserver = {
+  /** Appends that have ended: stored, not at the expected revision, or failed. */
+  onAppends(outcome: AppendOutcome, count: number): void;
+  /** So many appends were committed in one transaction, from its begin to its fsync in so many seconds. */
+  onCommit(appends: number, seconds: number): void;
+  /** The log had not been closed before it was opened: it is checked. */
+  onUncleanStop(): void;
+  /** A connection to the server has ended, and another one is opened. */
+  onReconnect(): void;
+  onSubscriptionDropped(): void;
+};
+export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
 
 /**
  * Stream names must be well-formed Unicode: EventStoreDB would replace lone surrogates, so that two names

@@ -11,11 +11,13 @@ export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 /**
- * The error handler of the server. Server errors are logged; those that a full disk would repeat, together.
+ * The error handler of the server, which calls `onError` first. Server errors are logged; those that a full disk would
+ * repeat, together.
  */
-export function errorHandler(errorTable: ErrorTable): ErrorHandler {
+export function errorHandler(errorTable: ErrorTable, onError?: (error: unknown) => void): ErrorHandler {
   const logRefusal = refusalLog();
   return (error, request, reply) => {
+    onError?.(error);
     const { status, body, headers } = errorTable(error) ?? toErrorResponse(error);
     if (status === 503)
       logRefusal({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });

@@ -12,7 +12,7 @@ import { parseJsonBody } from './bodyParser.ts';
 import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
-import { logWhenClosed, pathOf } from './requestLog.ts';
+import { type ClosedRequest, logWhenClosed, pathOf } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
@@ -44,11 +44,17 @@ const EXPOSED_HEADERS = [
 /** Parameters in paths are limited by the size of a request's head only. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
-type Options = { logger: FastifyBaseLogger; corsOrigins: readonly string[]; errorTable: ErrorTable };
+type Options = {
+  logger: FastifyBaseLogger;
+  corsOrigins: readonly string[];
+  errorTable: ErrorTable;
+  onClosed?: ((request: ClosedRequest) => void) | undefined;
+  onError?: ((error: unknown) => void) | undefined;
+};
 
 /** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
-export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
-  const handleError = errorHandler(errorTable);
+export async function httpServer({ logger, corsOrigins, errorTable, onClosed, onError }: Options) {
+  const handleError = errorHandler(errorTable, onError);
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -66,7 +72,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
     clientErrorHandler: handleClientError,
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
-      prepareReply(request, reply);
+      prepareReply(request, reply, onClosed);
       addCorsHeaders(request, reply, corsOrigins); // no hook runs
       handleError(error, request, reply);
     },
@@ -101,7 +107,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
 
   app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
-    prepareReply(request, reply);
+    prepareReply(request, reply, onClosed);
     // OPTIONS is allowed for CORS preflight requests only.
     if (request.method === 'OPTIONS' && !(isPreflight(request) && methodsOf(request).length > 0))
       throwNotFound(request);
@@ -123,7 +129,7 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
   if (corsOrigins.length > 0) {
     const options = {
       origin: [...corsOrigins],
-      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position'],
+      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
       exposedHeaders: EXPOSED_HEADERS,
       strictPreflight: false,
       maxAge: CORS_MAX_AGE_S,
@@ -148,8 +154,8 @@ export async function httpServer({ logger, corsOrigins, errorTable }: Options) {
 }
 
 /** What every response has. */
-function prepareReply(request: FastifyRequest, reply: FastifyReply): void {
-  logWhenClosed(request, reply);
+function prepareReply(request: FastifyRequest, reply: FastifyReply, onClosed: Options['onClosed']): void {
+  logWhenClosed(request, reply, onClosed);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 

@@ -25,6 +25,8 @@ const Metadata = Type.Object({
   $correlationId: Type.String(),
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   occurredAt: Type.Refine(Type.String(), isRfc3339),
+  /** W3C Trace Context: the trace that the request belongs to, and the span that sent it. */
+  traceparent: Type.Optional(Type.String({ pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' })),
 });
 
 /** The known events, by type, with the revisions at which they occur. */
@@ -40,12 +42,17 @@ export type PlantEvent = {
 }[keyof Events];
 
 /** What a command gets besides its arguments. */
-export type CommandContext = { now: () => Date; newEventId: (now: Date) => string; correlationId: string };
+export type CommandContext = {
+  now: () => Date;
+  newEventId: (now: Date) => string;
+  correlationId: string;
+  traceparent?: string | undefined;
+};
 
 /** An event to append, with the metadata of its command. */
 export function newPlantEvent(
   { type, data }: PlantEvent,
-  { now, newEventId, correlationId }: CommandContext,
+  { now, newEventId, correlationId, traceparent }: CommandContext,
 ): NewEvent {
   const occurredAt = now();
   return {
@@ -56,6 +63,7 @@ export function newPlantEvent(
       $correlationId: correlationId,
       schemaVersion: SCHEMA_VERSION,
       occurredAt: occurredAt.toISOString(),
+      ...(traceparent !== undefined && { traceparent }),
     },
   };
 }

@@ -11,7 +11,14 @@ import { LRUCache } from 'lru-cache';
 
 /** The token is not valid. The message is for the client and quotes nothing of the token. */
 export class InvalidToken extends Error {
-  override readonly name = 'InvalidToken';
+  override readonly name: string = 'InvalidToken';
+}
+
+export class ExpiredToken extends InvalidToken {
+  override readonly name = 'ExpiredToken';
+  constructor() {
+    super('The token has expired.');
+  }
 }
 
 /** The keys of the identity provider could not be fetched, so the token cannot be verified. */
@@ -172,7 +179,7 @@ const concernsToken = (error: unknown): boolean =>
   error instanceof errors.JOSEError && TOKEN_ERRORS.has(error.code);
 
 function rethrow(error: unknown): never {
-  if (error instanceof errors.JWTExpired) throw new InvalidToken('The token has expired.');
+  if (error instanceof errors.JWTExpired) throw new ExpiredToken();
   // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
   // it could quote the token.
   if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken('The token is not valid.');

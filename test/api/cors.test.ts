@@ -66,6 +66,7 @@ describe('with CORS_ORIGINS', () => {
         'content-type',
         'last-event-id',
         'log-position',
+        'traceparent',
       ]);
       expect(response.headers.get('access-control-allow-credentials')).toBeNull();
 

@@ -17,7 +17,7 @@ function allLists() {
       response: Object.assign(new EventEmitter(), { closed: false }),
     });
   expect(another).toThrow(TooManyInFlight);
-  return { socket, responses, another };
+  return { lists, socket, responses, another };
 }
 
 test('a list is in flight until its response is closed', () => {
@@ -25,6 +25,20 @@ test('a list is in flight until its response is closed', () => {
   responses[0]?.emit('close');
   another();
   expect(another).toThrow(TooManyInFlight);
+});
+
+test('the lists of all users are counted, each until it is not in flight any more', () => {
+  const { lists, socket, responses } = allLists();
+  const ofBob = Object.assign(new EventEmitter(), { closed: false });
+  const connection = Object.assign(new EventEmitter(), { destroyed: false }) as unknown as Socket;
+  lists.add('bob', { request: { socket: connection }, response: ofBob });
+  expect(lists.total).toBe(MAX_IN_FLIGHT.lists + 1);
+  responses[0]?.emit('close');
+  ofBob.emit('close');
+  expect(lists.total).toBe(MAX_IN_FLIGHT.lists - 1);
+  socket.emit('close');
+  connection.emit('close');
+  expect(lists.total).toBe(0);
 });
 
 test('no list is in flight on a connection that is closed', () => {

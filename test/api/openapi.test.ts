@@ -109,6 +109,7 @@ describe('the document', () => {
         revision: text,
         correlationid: text,
         schemaversion: expect.objectContaining({ type: 'integer' }),
+        traceparent: text,
         metadata: text,
         dataandmetadata: text,
       }),

@@ -47,6 +47,35 @@ describe('creating a plant', () => {
     ]);
   });
 
+  describe('with a traceparent', () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const post = (user: string, given: string) =>
+      as(user).post('{"id":1,"name":"Fern"}', { traceparent: given });
+    const traces = (user: string) => events(user).map(({ metadata }) => metadata.traceparent);
+
+    test('keeps it in the metadata of the event, after the others', async () => {
+      expect((await post('alice of traces', traceparent)).status).toBe(200);
+      const [event] = events('alice of traces');
+      expect(Object.entries(event?.metadata ?? {}).at(-1)).toEqual(['traceparent', traceparent]);
+    });
+
+    test('of another trace, again, returns the plant and appends nothing', async () => {
+      const other = traceparent.replaceAll('4', '5');
+      for (const given of [traceparent, other, 'malformed'])
+        expect((await post('bob of traces', given)).status).toBe(200);
+      expect(traces('bob of traces')).toEqual([traceparent]);
+    });
+
+    test.each(['', 'malformed', `${traceparent}-more`, '<script>', 'a'.repeat(8_000)])(
+      'that is malformed ignores it: %.20s',
+      async (given) => {
+        const user = `carol of ${given.length}`;
+        expect((await post(user, given)).status).toBe(200);
+        expect(traces(user)).toEqual([undefined]);
+      },
+    );
+  });
+
   test('ignores unknown fields and does not store them', async () => {
     const alice = as('alice of unknown fields');
     const response = await alice.post(

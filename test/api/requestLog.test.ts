@@ -27,6 +27,16 @@ test('a request is logged in one line, with its ID, user, status and time', asyn
   expect(line.ms).toBeGreaterThan(0);
 });
 
+test('a request is logged with its trace, if its traceparent is valid', async () => {
+  const { url, log } = await startService();
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  for (const given of [traceparent, `${traceparent}\u00e9`, 'secret'])
+    await fetch(`${url}/health/live`, { headers: { traceparent: given } });
+  const requests = () => log().filter(({ msg }) => msg === 'request');
+  await expect.poll(requests).toHaveLength(3);
+  expect(requests().map((line) => line.traceparent)).toEqual([traceparent, undefined, undefined]);
+});
+
 test('a request whose client disconnected is logged, too', async () => {
   const { url, log } = await startService();
   const head = 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nContent-Type: application/json\r\n';

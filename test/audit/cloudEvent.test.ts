@@ -88,6 +88,16 @@ test.each([FERN, OAK])(
   },
 );
 
+test('the trace of an event is the extension traceparent of CloudEvents, and in its leaf', () => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const traced = { ...FERN, metadata: { ...(FERN.metadata as object), traceparent } };
+  expect(sent(traced)).toMatchObject({ traceparent });
+  expect(isCloudEvent(sent(traced))).toBe(true);
+  expect(leafOfCloudEvent(sent(traced))).toBe(leafText(traced).text);
+  expect(leafText(traced).text).toContain(traceparent);
+  expect(sent(FERN)).not.toHaveProperty('traceparent');
+});
+
 test('the conversion does not change its argument', () => {
   const before = structuredClone(FERN);
   toCloudEvent(FERN, SOURCE);
@@ -116,9 +126,12 @@ describe('the metadata of another writer', () => {
     ['bytes', Buffer.from('{"occurredAt":"2026-03-01T12:00:00Z"}')],
     ['of other names', { correlationId: 'x', schemaversion: 1, OccurredAt: '2026-03-01T12:00:00Z' }],
     ['nothing but nulls', { $correlationId: null, schemaVersion: null, occurredAt: null }],
-    ['of other types', { $correlationId: 7, schemaVersion: '1', occurredAt: 1_772_366_400_000 }],
+    [
+      'of other types',
+      { traceparent: 7, $correlationId: 7, schemaVersion: '1', occurredAt: 1_772_366_400_000 },
+    ],
     ['of objects', { $correlationId: {}, schemaVersion: [], occurredAt: ['2026-03-01T12:00:00Z'] }],
-    ['of empty text', { $correlationId: '', schemaVersion: '', occurredAt: '' }],
+    ['of empty text', { traceparent: '', $correlationId: '', schemaVersion: '', occurredAt: '' }],
     ['an invalid time', { occurredAt: '2026-02-30T12:00:00Z' }],
     ['a version that is not an integer', { schemaVersion: 1.5 }],
     ['a version of more than 32 bits', { schemaVersion: 2 ** 31 }],

@@ -9,7 +9,7 @@ import { rootOfLog } from '../../src/audit/proof.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
 import type { Json, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
-import { createPlant } from '../../src/plants/createPlant.ts';
+import { type CreatePlant, createPlant } from '../../src/plants/createPlant.ts';
 import { everything } from '../eventStore/contract.ts';
 import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -290,6 +290,7 @@ describe('the root of a log does not depend on its store', () => {
     { user: 'alice', id: -(2n ** 63n), name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' },
     { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' },
   ];
+  const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   const OTHER_DATA: { [key: string]: Json } = {
     numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
     '2': { '': null },
@@ -301,7 +302,9 @@ describe('the root of a log does not depend on its store', () => {
     const [dir, back] = [tempDir(), tempDir()];
     const embedded = await openIn(dir);
     const context = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
-    for (const plant of CREATED) await createPlant(embedded, plant, context);
+    const [traced, ...untraced] = CREATED as [CreatePlant, ...CreatePlant[]];
+    await createPlant(embedded, traced, { ...context, traceparent: TRACEPARENT });
+    for (const plant of untraced) await createPlant(embedded, plant, context);
     const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
     await embedded.append('plant-alice/1', watered, 0n);
     const server = await startFakeServer();
@@ -320,6 +323,7 @@ describe('the root of a log does not depend on its store', () => {
     for (const other of others) expect(other).toEqual(first);
     const [here] = await everything(embedded);
     const [there] = await everything(eventStoreDb);
+    expect(there?.metadata).toMatchObject({ traceparent: TRACEPARENT });
     expect(there?.position).not.toBe(here?.position);
   });
 

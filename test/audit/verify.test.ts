@@ -264,10 +264,19 @@ describe('a PlantCreated', () => {
     ['without metadata', { metadata: undefined }, NOT_METADATA],
     ['with an invalid time', { metadata: { ...METADATA, occurredAt: 'now' } }, NOT_METADATA],
     ['of another version', { metadata: { ...METADATA, schemaVersion: 2 } }, NOT_METADATA],
+    ['with a malformed trace', { metadata: { ...METADATA, traceparent: '00-1' } }, NOT_METADATA],
     ['with an event ID that is not a UUID', { id: 'x' }, 'its ID is not a UUID'],
   ])('%s is the only problem', async ([, change, problem]) => {
     const log = logOf([created(1, 'alice', change), created(2, 'bob')]);
     expect(await problemsOf(log)).toEqual([{ position: 1n, problem }]);
+  });
+
+  test('with a trace is no problem, if the trace is the last member of its metadata', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const traced = created(1, 'alice', { metadata: { ...METADATA, traceparent } });
+    expect(await problemsOf(logOf([traced]))).toEqual([]);
+    const reordered = created(1, 'alice', { metadata: { traceparent, ...METADATA } });
+    expect(await problemsOf(logOf([reordered]))).toHaveLength(1);
   });
 
   test('at a later revision is a problem', async () => {

@@ -8,6 +8,7 @@ import { measureLoads } from './loads.ts';
 import { watchOthers } from './machine.ts';
 import { measureMemory } from './memory.ts';
 import { measureTree } from './merkleTree.ts';
+import { measureMetrics } from './metrics.ts';
 import { type Part, readOptions } from './options.ts';
 import { measureRebuild } from './rebuild.ts';
 import { report } from './report.ts';
@@ -38,6 +39,7 @@ async function measureParts(bench: Bench): Promise<void> {
   if (only.has('start')) await measureStart(bench);
   if (only.has('audit')) await measureAudit(bench);
   if (only.has('tree')) await measureTree(bench);
+  if (only.has('metrics')) await measureMetrics(bench);
   if (eventStoreDb) await measureFollowing(bench, eventStoreDb);
   if (!only.isDisjointFrom(LOADS)) await measureLoads(bench, eventStoreDb);
   addGoals(

@@ -79,7 +79,7 @@ async function untilReady(url: string, child: ChildProcess): Promise<void> {
   throw new Error(`the server ended with ${child.exitCode}`);
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };

@@ -7,6 +7,8 @@ import {
   getOfOneName,
   ON_EVENTSTOREDB,
   postName,
+  WITH_METRICS,
+  WITHOUT_METRICS,
   WITHOUT_TREE,
   withFullLog,
 } from './names.ts';
@@ -52,6 +54,25 @@ const withTree = (service: string): Ratio[] => [
   ['GET: with the Merkle tree / without it', '≥ 0.9', getName(service), getName(WITHOUT_TREE)],
 ];
 
+const withMetrics: Ratio[] = [
+  ['POST: with metrics / without them', '≥ 0.97', postName(WITH_METRICS), postName(WITHOUT_METRICS)],
+  [
+    'POST: CPU of a request, with metrics / without them',
+    '',
+    postName(WITH_METRICS),
+    postName(WITHOUT_METRICS),
+    cpu,
+  ],
+  ['GET: with metrics / without them', '≥ 0.97', getName(WITH_METRICS), getName(WITHOUT_METRICS)],
+  [
+    'GET: CPU of a request, with metrics / without them',
+    '',
+    getName(WITH_METRICS),
+    getName(WITHOUT_METRICS),
+    cpu,
+  ],
+];
+
 /** Adds what has a goal, as far as it was measured. The first service is compared with that of `--against`. */
 export function addGoals(results: Results, services: readonly string[]): void {
   const [service = '', before] = services;
@@ -68,6 +89,7 @@ export function addGoals(results: Results, services: readonly string[]): void {
     ...(before ? changes(service, before) : []),
     ...onEventStoreDb(service),
     ...withTree(service),
+    ...withMetrics,
   ])
     results.addRatio(...ratio);
 }

@@ -2,6 +2,8 @@
 
 export const SERVICE = 'service';
 export const WITHOUT_TREE = 'service without Merkle tree';
+export const WITH_METRICS = 'service with metrics';
+export const WITHOUT_METRICS = 'service without metrics';
 export const BARE = 'bare Fastify';
 export const CRUD = 'CRUD';
 export const ON_EVENTSTOREDB = 'service on EventStoreDB';

@@ -30,6 +30,8 @@ test('npm run lint reports an import against the order of the layers', async () 
     'src/eventStore/added.ts': "import '../plants/user.ts';\n",
     'src/eventStore/sqlite/added.ts': "import '../../http/limit.ts';\n",
     'src/http/added.ts': "import '../time/sleep.ts';\n",
+    'src/metrics/added.ts': "import '../time/sleep.ts';\n",
+    'src/eventStore/eventStoreDb/added.ts': "import '../../metrics/metrics.ts';\n",
     'src/tokens/added.ts': "import '../plants/user.ts';\n",
     'src/transparency/added.ts': "import '../plants/user.ts';\n",
     'src/monitor/added.ts': "import '../api/app.ts';\n",

@@ -32,6 +32,7 @@ export async function startService(env: Record<string, string> = {}) {
   onTestFinished(close);
   return {
     url: service.url,
+    metricsUrl: service.metricsUrl,
     isNew: service.isNew,
     dir,
     close,

@@ -1,7 +1,12 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { errors } from 'jose';
 import { describe, expect, test, vi } from 'vitest';
-import { IdentityProviderUnavailable, InvalidToken, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
+import {
+  ExpiredToken,
+  IdentityProviderUnavailable,
+  InvalidToken,
+  tokenVerifier,
+} from '../../src/tokens/tokenVerifier.ts';
 import { jwt, signedJwt } from '../support/jwt.ts';
 
 const NOON = Date.parse('2026-03-01T12:00:00Z');
@@ -94,7 +99,7 @@ test.each([
   ['an hour ago', -3600],
 ])('a token that expired %s is rejected as expired', async (_when, seconds) => {
   await expect(verifier().verify(signed({ exp: NOON / SECOND + seconds }))).rejects.toThrow(
-    new InvalidToken('The token has expired.'),
+    new ExpiredToken(),
   );
 });
 

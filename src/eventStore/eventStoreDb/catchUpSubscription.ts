@@ -8,6 +8,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
+  type StoreObserver,
 } from '../eventStore.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import {
@@ -33,6 +34,7 @@ export class CatchUpSubscription {
   readonly #client: RetryingClient;
   readonly #log: LogIdentity;
   readonly #logger: Logger;
+  readonly #observer: StoreObserver | undefined;
   readonly #signal: AbortSignal;
   readonly #aborted: Promise<never>;
   #position: Position;
@@ -51,10 +53,12 @@ export class CatchUpSubscription {
     log: LogIdentity,
     logger: Logger,
     { after, signal, logId }: { after: Position; signal: AbortSignal; logId: string },
+    observer?: StoreObserver,
   ) {
     this.#client = client;
     this.#log = log;
     this.#logger = logger;
+    this.#observer = observer;
     this.#position = after;
     this.#logId = logId;
     this.#signal = AbortSignal.any([signal, client.closed]);
@@ -134,6 +138,7 @@ export class CatchUpSubscription {
     if (this.#failures === 0 || subscribedAt !== undefined || (this.#isAccessDenied && !wasAccessDenied)) {
       const isNormal =
         error instanceof CallFailed && (error.kind === 'transient' || error.kind === 'notLeader');
+      this.#observer?.onSubscriptionDropped();
       this.#logger[this.#isAccessDenied ? 'error' : isNormal ? 'info' : 'warn'](
         { reason: error.message, position: String(this.#position) },
         'subscription dropped; resubscribing',

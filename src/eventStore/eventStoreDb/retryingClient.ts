@@ -1,5 +1,5 @@
 import { backOff, finishedWithin, sleep } from '../../time/sleep.ts';
-import { StoreUnavailable } from '../eventStore.ts';
+import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
 import { type CallFailed, Connection } from './connection.ts';
 import type { Operations, WorkerOptions } from './protocol.ts';
 
@@ -26,6 +26,7 @@ const MIN_CONNECTION_INTERVAL_MS = 1_000;
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {
   readonly #options: WorkerOptions;
+  readonly #observer: StoreObserver | undefined;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
   #connection: Connection;
@@ -36,8 +37,9 @@ export class RetryingClient {
   /** Aborts when it responds to an append again. */
   #recovery = new AbortController();
 
-  constructor(options: WorkerOptions) {
+  constructor(options: WorkerOptions, observer?: StoreObserver) {
     this.#options = options;
+    this.#observer = observer;
     this.#connection = new Connection(options);
   }
 
@@ -67,6 +69,7 @@ export class RetryingClient {
       const now = performance.now();
       this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
       const { serverHasResponded } = this.#connection;
+      this.#observer?.onReconnect();
       this.#connection = new Connection(this.#options, this.#connectionStartsAt - now, serverHasResponded);
     }
     return this.#connection;

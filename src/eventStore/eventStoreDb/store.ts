@@ -1,6 +1,7 @@
 import { finishedWithin, sleep } from '../../time/sleep.ts';
 import {
   type Appended,
+  type AppendOutcome,
   type BackwardRange,
   type Batch,
   type EventStore,
@@ -12,6 +13,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
+  type StoreObserver,
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
@@ -37,6 +39,7 @@ type Options = {
   timeoutMs: number;
   /** Whether to check that the account may append. */
   appends?: boolean;
+  observer?: StoreObserver | undefined;
 };
 
 /** The stream of the event that gives an empty log its identity. */
@@ -52,8 +55,8 @@ const FIRST_READABLE_DELAY_MS = 10;
  * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
-  const { url, prefix, logger, timeoutMs, appends = false } = options;
-  const client = new RetryingClient({ url, prefix });
+  const { url, prefix, logger, timeoutMs, appends = false, observer } = options;
+  const client = new RetryingClient({ url, prefix }, observer);
   try {
     await checkAccess(client, { url, prefix });
   } catch (error) {
@@ -62,16 +65,23 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
   }
   const writeAccess = new WriteAccess(client, { url, prefix }, logger);
   if (appends) void writeAccess.check();
-  return new EventStoreDbStore({ client, writeAccess, logger, timeoutMs });
+  return new EventStoreDbStore({ client, writeAccess, logger, timeoutMs, observer });
 }
 
-type Dependencies = { client: RetryingClient; writeAccess: WriteAccess; logger: Logger; timeoutMs: number };
+type Dependencies = {
+  client: RetryingClient;
+  writeAccess: WriteAccess;
+  logger: Logger;
+  timeoutMs: number;
+  observer: StoreObserver | undefined;
+};
 
 class EventStoreDbStore implements EventStore {
   readonly #client: RetryingClient;
   readonly #writeAccess: WriteAccess;
   readonly #logger: Logger;
   readonly #timeoutMs: number;
+  readonly #observer: StoreObserver | undefined;
   /** The log ID as read over a connection; the server of the next connection may have another log. */
   #identity: { connection: Connection; logId: string } | undefined;
   /**
@@ -80,11 +90,12 @@ class EventStoreDbStore implements EventStore {
    */
   #identified: { connection: Connection; done: Promise<void> } | undefined;
 
-  constructor({ client, writeAccess, logger, timeoutMs }: Dependencies) {
+  constructor({ client, writeAccess, logger, timeoutMs, observer }: Dependencies) {
     this.#client = client;
     this.#writeAccess = writeAccess;
     this.#logger = logger;
     this.#timeoutMs = timeoutMs;
+    this.#observer = observer;
   }
 
   get appendsRefused(): string | undefined {
@@ -140,6 +151,20 @@ class EventStoreDbStore implements EventStore {
   }
 
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+    let outcome: AppendOutcome = 'failed';
+    try {
+      const appended = await this.#appendTo(stream, event, expectedRevision);
+      outcome = 'stored';
+      return appended;
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) outcome = 'wrongRevision';
+      throw error;
+    } finally {
+      this.#observer?.onAppends(outcome, 1);
+    }
+  }
+
+  async #appendTo(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     const request = appendRequest(stream, event, expectedRevision);
     this.#writeAccess.assertGranted();
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
@@ -149,7 +174,8 @@ class EventStoreDbStore implements EventStore {
 
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
     const logId = this.#identity?.logId ?? NO_LOG_ID;
-    return new CatchUpSubscription(this.#client, this, this.#logger, { ...options, logId }).batches();
+    const range = { ...options, logId };
+    return new CatchUpSubscription(this.#client, this, this.#logger, range, this.#observer).batches();
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import {
   LogDamaged,
   type NewEvent,
   type RecordedEvent,
+  type StoreObserver,
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
@@ -14,6 +15,7 @@ import {
   type AppendRequest,
   type AppendResult,
   type CommitReply,
+  type CommittedReply,
   isCommitReply,
   READY,
 } from './protocol.ts';
@@ -38,6 +40,7 @@ type Options = {
   onFatal: (error: Error) => void;
   /** Called if the log turns out to be damaged. */
   onDamage: (error: LogDamaged) => void;
+  observer?: StoreObserver | undefined;
 };
 
 /**
@@ -76,7 +79,10 @@ export class AppendQueue {
 
   /** @throws WrongExpectedRevision, StoreUnavailable, TypeError for what is not JSON */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
-    if (this.#closed) throw this.#closed;
+    if (this.#closed) {
+      this.#options.observer?.onAppends('failed', 1);
+      throw this.#closed;
+    }
     const { id, type } = event;
     const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
     const request: AppendRequest = [id, stream, expectedRevision, type, data, metadata];
@@ -108,7 +114,9 @@ export class AppendQueue {
   /** Accepts no append any more, and rejects those that wait. */
   refuse(reason: StoreUnavailable): void {
     this.#closed ??= reason;
-    for (const { reject } of this.#waiting.splice(0)) reject(reason);
+    const appends = this.#waiting.splice(0);
+    this.#options.observer?.onAppends('failed', appends.length);
+    for (const { reject } of appends) reject(reason);
   }
 
   #handle(reply: CommitReply): void {
@@ -120,8 +128,10 @@ export class AppendQueue {
       this.#options.onDamage(new LogDamaged(reply.damaged));
       return;
     }
+    const { observer, onCommit } = this.#options;
     const appends = this.#committing.splice(0, reply.count);
     if ('rolledBack' in reply) {
+      observer?.onAppends('failed', reply.count);
       for (const { reject } of appends) reject(new StoreUnavailable(reply.rolledBack));
       return;
     }
@@ -134,7 +144,8 @@ export class AppendQueue {
       events.push({ position, stream, revision, id, type, data, metadata });
       return { position, revision };
     });
-    if (events.length > 0) this.#options.onCommit(events);
+    if (observer) observeCommit(observer, reply);
+    if (events.length > 0) onCommit(events);
     for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
   }
 
@@ -153,4 +164,16 @@ function finish({ request: [, stream, expected], resolve, reject }: Append, resu
   if ('position' in result) resolve(result);
   else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expected));
   else reject(new Error(`the log rejected the event: ${result.rejected}`));
+}
+
+function observeCommit(observer: StoreObserver, { count, seconds, others }: CommittedReply): void {
+  let [wrongRevision, failed] = [0, 0];
+  for (const result of others.values()) {
+    if ('wrongRevision' in result) wrongRevision++;
+    else if ('rejected' in result) failed++;
+  }
+  observer.onCommit(count, seconds);
+  observer.onAppends('stored', count - wrongRevision - failed);
+  observer.onAppends('wrongRevision', wrongRevision);
+  observer.onAppends('failed', failed);
 }

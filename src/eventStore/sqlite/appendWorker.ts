@@ -52,12 +52,14 @@ class LogWriter {
   commit(batches: AppendBatch[]): CommitReply[] {
     const count = batches.reduce((sum, { appends }) => sum + appends.length, 0);
     if (this.#ended !== undefined) return [{ count, rolledBack: this.#ended }];
+    const begun = performance.now();
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       const committed = this.#appendAll(batches);
       this.#db.exec('COMMIT');
+      const seconds = (performance.now() - begun) / 1_000;
       const replaced = this.checkFiles();
-      return replaced.length > 0 ? replaced : [{ count, ...committed }];
+      return replaced.length > 0 ? replaced : [{ count, seconds, ...committed }];
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;

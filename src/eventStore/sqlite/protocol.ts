@@ -19,14 +19,17 @@ export type Committed = { first: bigint; others: Map<number, AppendResult> };
 /** Appends of one event loop turn, in order. */
 export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
 
+export type CommittedReply = { count: number; seconds: number } & Committed;
+
 /**
  * The reply to the appends of one transaction: `count` of them, in the order in which they were requested.
- * `first`: they are committed and on the disk, at consecutive positions from here on, but for `others`.
+ * `first`: they are committed and on the disk, at consecutive positions from here on, but for `others`, after so
+ * many `seconds`.
  * `rolledBack`: nothing of them is in the log. `fatal`: durability cannot be guaranteed any more, neither of
  * these appends nor of later ones. `damaged` follows a reply: the log is damaged.
  */
 export type CommitReply =
-  | ({ count: number } & Committed)
+  | CommittedReply
   | { count: number; rolledBack: string }
   | { fatal: string }
   | { damaged: string };

@@ -8,6 +8,7 @@ import {
   type LogDamaged,
   type Position,
   type RecordedEvent,
+  type StoreObserver,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
@@ -23,6 +24,7 @@ type Options = {
   onCheck?: () => void;
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
   onDamage?: (error: LogDamaged) => void;
+  observer?: StoreObserver | undefined;
 } & ReadOptions;
 
 /**
@@ -31,9 +33,10 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
-  const { file, now, onFatal, onCheck, onDamage, ...readOptions } = options;
+  const { file, now, onFatal, onCheck, onDamage, observer, ...readOptions } = options;
   if (wasNotClosed(file)) {
     onCheck?.();
+    observer?.onUncleanStop();
     recoverWal(file);
     checkAfterCrash(file);
   }
@@ -48,6 +51,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     now,
     onFatal,
     onDamage: handleDamage,
+    observer,
     onCommit: (events) => newest.add(events),
   }).catch((error) => {
     db.close();
@@ -96,6 +100,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
       assertOpen();
       return newest.position;
     },
+    countAfter: (position) => Math.max(0, Number(newest.position - position)), // positions have no gaps
     readEvent: async (position) => read.readEvent(position),
     readStream: async (stream, limit) => read.readStream(stream, limit),
     readAll: async (range) => read.readAll(range),

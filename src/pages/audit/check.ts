@@ -73,6 +73,7 @@ export class Check {
     this.#forget();
     const own = await this.#ownKey();
     try {
+      if (!isSecureContext) throw new Error('Browsers verify signatures on https and localhost only.');
       const key = parseVerifierKey(text);
       this.#result(
         0,

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -7,6 +7,7 @@ import {
   type EventStore,
   NO_STREAM,
   START,
+  type StoreObserver,
   WrongExpectedRevision,
 } from '../../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../../src/eventStore/sqlite/file.ts';
@@ -32,6 +33,26 @@ function commitsIn(wal: string): number {
   let commits = 0;
   for (let at = 32; at < bytes.length; at += FRAME) if (bytes.readUInt32BE(at + 4) > 0) commits++;
   return commits;
+}
+
+/** Records what a store reports: commits by the number of their appends, and appends by how they ended. */
+function recorder() {
+  const outcomes = { stored: 0, wrongRevision: 0, failed: 0 };
+  const commits: number[] = [];
+  let uncleanStops = 0;
+  const observer: StoreObserver = {
+    onAppends(outcome, count) {
+      outcomes[outcome] += count;
+    },
+    onCommit(appends, seconds) {
+      expect(seconds).toBeGreaterThan(0);
+      commits.push(appends);
+    },
+    onUncleanStop: () => void uncleanStops++,
+    onReconnect: () => expect.unreachable(),
+    onSubscriptionDropped: () => expect.unreachable(),
+  };
+  return { observer, outcomes, commits, uncleanStops: () => uncleanStops };
 }
 
 function fail(error: Error): never {
@@ -121,6 +142,42 @@ describe('the embedded log', () => {
     expect(await repeated).toEqual(first);
     expect(commitsIn(`${file}-wal`) - before).toBeLessThan(10);
     expect((await everything(store)).map(({ position }) => position)).toEqual([first.position, ...positions]);
+  });
+
+  test('reports each commit and how its appends ended, and that it was not closed', async () => {
+    const dir = tempDir();
+    const { observer, outcomes, commits, uncleanStops } = recorder();
+    const file = join(dir, 'log.db');
+    const store = await openSqliteStore({ file, now: () => new Date(), onFatal: fail, observer });
+    const once = event('once');
+    await store.append('plant-alice/1', once, NO_STREAM);
+    expect([commits, outcomes]).toEqual([[1], { stored: 1, wrongRevision: 0, failed: 0 }]);
+    const appends = [
+      store.append('plant-alice/1', once, NO_STREAM), // again: its first result
+      store.append('plant-alice/1', event('other'), NO_STREAM),
+      store.append('plant-alice/2', event('no such revision'), 7n),
+      store.append('plant-bob/1', once, NO_STREAM),
+      ...Array.from({ length: 12 }, (_, i) => store.append(`plant-bob/${i + 2}`, event(`${i}`), NO_STREAM)),
+    ];
+    await Promise.allSettled(appends);
+    expect(commits).toEqual([1, 16]);
+    expect(outcomes).toEqual({ stored: 14, wrongRevision: 2, failed: 1 });
+
+    const copy = join(tempDir(), 'log.db');
+    for (const suffix of ['', '-wal']) copyFileSync(`${file}${suffix}`, `${copy}${suffix}`);
+    await store.close();
+    await expect(store.append('plant-carol/1', event('late'), NO_STREAM)).rejects.toThrow(
+      'the log is closed',
+    );
+    expect(outcomes.failed).toBe(2);
+    for (const [opened, stops] of [
+      [file, 0],
+      [copy, 1],
+    ] as const) {
+      const again = await openSqliteStore({ file: opened, now: () => new Date(), onFatal: fail, observer });
+      expect(uncleanStops()).toBe(stops);
+      await again.close();
+    }
   });
 
   test('rejects an event ID of another stream, and accepts later appends', async () => {

@@ -1,0 +1,19 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+/** https://www.w3.org/TR/trace-context/#traceparent-header: version, trace ID, parent ID, flags. */
+const TRACEPARENT = /^(?!ff)([\da-f]{2})-((?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16})-([\da-f]{2})(?![^-])/;
+const LENGTH = 55;
+const SAMPLED = 1;
+
+/**
+ * The `traceparent` of a request, in version 00 of W3C Trace Context; undefined if it has none that is valid. Of a
+ * later version, what version 00 has is taken.
+ */
+export function traceparentOf({ traceparent: text }: IncomingHttpHeaders): string | undefined {
+  // Node joins repeated fields with a comma, so that they are not valid either.
+  const match = typeof text === 'string' ? TRACEPARENT.exec(text) : null;
+  if (!match) return undefined;
+  const [, version, ids, flags = ''] = match;
+  if (version === '00') return text?.length === LENGTH ? (text as string) : undefined;
+  return `00-${ids}-0${Number.parseInt(flags, 16) & SAMPLED}`;
+}

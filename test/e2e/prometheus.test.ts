@@ -1,0 +1,129 @@
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { scrapeText } from '../support/metrics.ts';
+import { canRun, ROOT, run, start } from '../support/process.ts';
+import { startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const OBSERVE = join(ROOT, 'observe');
+const ALERTS = join(OBSERVE, 'alerts.yml');
+const hasPromtool = canRun('alert rules and metrics', ['promtool', '--version']);
+const hasPrometheus = canRun('the queries of the dashboard', ['prometheus', '--version']);
+
+/** A service with metrics, a Merkle tree and some requests. */
+async function usedService() {
+  const service = await startService({ METRICS_PORT: '0', MERKLE_TREE: 'on' });
+  const use = async (): Promise<void> => {
+    for (const id of [1, 2]) await service.as('alice').create(id, { name: 'Fern' });
+    await service.as('alice').list();
+  };
+  await use();
+  return { metricsUrl: service.metricsUrl ?? '', use };
+}
+
+describe.runIf(hasPromtool)('promtool', () => {
+  test.each([
+    ['the configuration', ['check', 'config', join(OBSERVE, 'prometheus.yml')]],
+    ['the alert rules', ['check', 'rules', '--lint-fatal', ALERTS]],
+    ['the tests of the alert rules', ['test', 'rules', join(OBSERVE, 'alerts.test.yml')]],
+  ])('accepts %s', async (_, args) => {
+    const { code, stdout, stderr } = await run({ command: ['promtool', ...args] });
+    expect([code, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+  });
+
+  test('has nothing against the metrics of the service', async () => {
+    const { metricsUrl } = await usedService();
+    const promtool = start({ command: ['promtool', 'check', 'metrics'] });
+    promtool.stdin.end(await scrapeText(metricsUrl));
+    await promtool.ended;
+    const problems = (promtool.stdout() + promtool.stderr()).split('\n').filter((line) => line !== '');
+    // Those of Node are named by prom-client.
+    const known = /^nodejs_active_\w+_total non-counter metrics should not have "_total" suffix$/;
+    expect(problems.filter((problem) => !known.test(problem))).toEqual([]);
+  });
+});
+
+type Dashboard = {
+  panels: { title: string; targets?: { expr: string }[] }[];
+  annotations: { list: { expr: string }[] };
+};
+
+const dashboard: Dashboard = JSON.parse(readFileSync(join(OBSERVE, 'grafana/dashboard.json'), 'utf8'));
+const panelQueries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+type Rule = { query: string; health: string };
+/** What Prometheus returns: of the queries, the rules, and the names of all metrics. */
+type Response = {
+  status: string;
+  error?: string;
+  data: { result: unknown[]; groups: { rules: Rule[] }[] } & string[];
+};
+
+/** A query as Grafana sends it. */
+const sent = (expr: string): string =>
+  expr.replaceAll('$__rate_interval', '20s').replaceAll('$instance', '.*');
+
+/** A Prometheus that reads these metrics, until the end of the test. */
+async function startPrometheus(metricsUrl: string) {
+  const dir = tempDir();
+  const target = new URL(metricsUrl).host;
+  const config = `
+global: { scrape_interval: 200ms, evaluation_interval: 200ms }
+rule_files: [${ALERTS}]
+scrape_configs: [{ job_name: plant-store, static_configs: [{ targets: ['${target}'] }] }]
+`;
+  writeFileSync(join(dir, 'prometheus.yml'), config);
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const options = [
+    `--config.file=${join(dir, 'prometheus.yml')}`,
+    `--storage.tsdb.path=${join(dir, 'data')}`,
+    `--web.listen-address=${new URL(url).host}`,
+  ];
+  start({ command: ['prometheus', ...options] });
+  const get = async (path: string) => (await fetch(`${url}/api/v1/${path}`)).json() as Promise<Response>;
+  const isReady = () =>
+    fetch(`${url}/-/ready`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await expect.poll(isReady).toBe(true);
+  return { get, query: (expr: string) => get(`query?${new URLSearchParams({ query: expr })}`) };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
+}
+
+describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service', () => {
+  test('has a value for each query of the dashboard, and every metric of the alert rules', async () => {
+    const { metricsUrl, use } = await usedService();
+    const { query, get } = await startPrometheus(metricsUrl);
+    for (const expr of panelQueries) {
+      const found = async () => {
+        const { status, error, data } = await query(sent(expr));
+        if (status !== 'success') throw new Error(`${expr}: ${error}`);
+        if (data.result.length === 0) await use(); // a rate has values as soon as something happens
+        return data.result.length;
+      };
+      await expect.poll(found, { message: expr }).toBeGreaterThan(0);
+    }
+    for (const { expr } of dashboard.annotations.list)
+      expect(await query(sent(expr))).toMatchObject({ status: 'success' });
+
+    const rules = async () => (await get('rules')).data.groups.flatMap((group) => group.rules);
+    const evaluated = async () => (await rules()).filter(({ health }) => health === 'ok').length;
+    await expect.poll(evaluated).toBe(readFileSync(ALERTS, 'utf8').match(/- alert:/g)?.length);
+    const names = new Set<string>((await get('label/__name__/values')).data);
+    const used = (await rules()).flatMap(
+      (rule) => rule.query.match(/\b(plant_store|process|nodejs)_\w+/g) ?? [],
+    );
+    expect(used.filter((name) => !names.has(name))).toEqual([]);
+  });
+});
