@@ -75,7 +75,7 @@ const key = formatVerifierKey(loadExistingLogKey(config).verifierKey);
 const browser = await startChromium(await chromiumPath());
 
 async function shoot(page: Page, name: string): Promise<void> {
-  await page.evaluate('document.activeElement?.blur()');
+  await page.evaluate('document.activeElement?.blur(); scrollTo(0, 0)');
   await page.waitForFunction('document.getAnimations().length === 0');
   const path = join(PICTURES, `${name}.png`) as `${string}.png`;
   await page.screenshot({ path });
