@@ -12,6 +12,7 @@ import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
+import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
@@ -85,7 +86,10 @@ export async function buildApp(deps: Dependencies) {
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
-  if (pages) await app.register(apiReference);
+  if (pages) {
+    await app.register(apiReference);
+    await app.register(auditPage);
+  }
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     if (rateLimit) await limitRate(secured, rateLimit);

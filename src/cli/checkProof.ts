@@ -19,27 +19,35 @@ const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 export async function checkProofCommand({ key, expect }: Options, context: Context): Promise<void> {
   const { input, output, signal } = context;
   const verifierKey = parseVerifierKey(key);
-  const expected = expect === undefined ? undefined : parseExpected(expect, verifierKey);
+  const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
   const proof = await readText(addAbortSignal(signal, input));
   const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
-  await write(output, `${printable(check(proof, verifierKey, expected))}\n`);
+  await write(output, `${printable(await check(proof, verifierKey, expected))}\n`);
 }
 
 /** The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint, which must be signed. */
-function parseExpected(text: string, key: VerifierKey): TreeHead {
+async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> {
   return parseRoot(text) ?? openCheckpoint(readCheckpointFile(text, '--expect'), key);
 }
 
-function checkInclusion(proof: string, key: VerifierKey, expected: TreeHead | undefined): string {
-  const { index, entry, checkpoint } = openInclusionProof(proof, key);
+async function checkInclusion(
+  proof: string,
+  key: VerifierKey,
+  expected: TreeHead | undefined,
+): Promise<string> {
+  const { index, entry, checkpoint } = await openInclusionProof(proof, key);
   if (expected && head(expected) !== head(checkpoint))
     throw new NotVerified(`the proof is for ${head(checkpoint)}, not for the expected ${head(expected)}`);
   return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head(checkpoint)}`;
 }
 
-function checkConsistency(proof: string, key: VerifierKey, expected: TreeHead | undefined): string {
+async function checkConsistency(
+  proof: string,
+  key: VerifierKey,
+  expected: TreeHead | undefined,
+): Promise<string> {
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
-  const later = openConsistencyProof(proof, expected, key);
+  const later = await openConsistencyProof(proof, expected, key);
   return `the log ${later.origin} ${head(expected)} is the beginning of ${head(later)}`;
 }
 

@@ -28,7 +28,11 @@ export function parseRoot(text: string): Root | undefined {
  * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
  * @throws Error, NotVerified
  */
-export function parseExpectedRoot(text: string, config: Config, print: (line: string) => void): Root {
+export async function parseExpectedRoot(
+  text: string,
+  config: Config,
+  print: (line: string) => void,
+): Promise<Root> {
   const head = parseRoot(text);
   if (head) return head;
   if (!existsSync(text))

@@ -71,7 +71,7 @@ async function checkOnce(
     const { state, checkpoint, added, unknown } = await checkLog({
       client,
       key,
-      state: files.readState(key),
+      state: await files.readState(key),
       all,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
@@ -91,7 +91,8 @@ async function checkOnce(
     return problems;
   } catch (error) {
     if (error instanceof Alarm) throw new Error(alarmLine(error, files), { cause: error });
-    if (error instanceof LogUnavailable) throw new LogUnavailable(notChecked(error, files.readState(key)));
+    if (error instanceof LogUnavailable)
+      throw new LogUnavailable(notChecked(error, await files.readState(key)));
     throw error;
   }
 }

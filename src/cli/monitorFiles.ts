@@ -24,13 +24,13 @@ export class MonitorFiles {
   }
 
   /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
-  readState(key: VerifierKey): State {
+  async readState(key: VerifierKey): Promise<State> {
     if (!existsSync(this.#state)) return NEW_STATE;
     try {
       const stats = statSync(this.#state);
       if (!stats.isFile() || stats.size > MAX_STATE_BYTES)
         throw new Error('it is not the state of a monitor');
-      return parseState(decodeUtf8(readFileSync(this.#state)), key);
+      return await parseState(decodeUtf8(readFileSync(this.#state)), key);
     } catch (error) {
       const { message } = error as Error;
       throw new Error(`the file of --state is not that of this log, and is left as it is: ${message}`, {

@@ -17,7 +17,8 @@ type Options = { expect?: string; quick?: true; json?: true };
 /** Prints the Merkle root of the log, and its problems. @throws Error if there are any */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
   const { config, output, print, signal } = context;
-  const expect = options.expect === undefined ? undefined : parseExpectedRoot(options.expect, config, print);
+  const expect =
+    options.expect === undefined ? undefined : await parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   const quick = options.quick === true;

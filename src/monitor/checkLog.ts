@@ -76,7 +76,7 @@ async function fetchCheckpoint(options: Options): Promise<{ checkpoint: Received
   let { state } = options;
   compareHeads(state); // a kill may have prevented the alarm
   for (let retries = 0; ; retries++) {
-    const checkpoint = openReceived(await options.client.checkpoint(), options);
+    const checkpoint = await openReceived(await options.client.checkpoint(), options);
     const known = knownOf(state).find(
       ({ size, root }) => size === checkpoint.size && root === checkpoint.root,
     );
@@ -93,10 +93,10 @@ async function fetchCheckpoint(options: Options): Promise<{ checkpoint: Received
   }
 }
 
-function openReceived(bytes: Buffer, { key, now }: Options): ReceivedCheckpoint {
+async function openReceived(bytes: Buffer, { key, now }: Options): Promise<ReceivedCheckpoint> {
   try {
     const note = decodeUtf8(bytes);
-    return { ...openCheckpoint(note, key), note, receivedAt: now().toISOString() };
+    return { ...(await openCheckpoint(note, key)), note, receivedAt: now().toISOString() };
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     throw new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);

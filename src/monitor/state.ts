@@ -60,17 +60,17 @@ export function formatState({ checkpoint, pending, tiles, latestTime }: State): 
 }
 
 /** Parses the text of a state file; the signatures are verified again. @throws NotVerified */
-export function parseState(text: string, key: VerifierKey): State {
+export async function parseState(text: string, key: VerifierKey): Promise<State> {
   const file = parseJson(text);
   if (!isFile.Check(file)) throw new NotVerified('it is not the state of a monitor');
-  const open = ({ receivedAt, note }: Static<typeof Received>): ReceivedCheckpoint => ({
-    ...openCheckpoint(note, key),
+  const open = async ({ receivedAt, note }: Static<typeof Received>): Promise<ReceivedCheckpoint> => ({
+    ...(await openCheckpoint(note, key)),
     note,
     receivedAt,
   });
   return {
-    checkpoint: file.checkpoint ? open(file.checkpoint) : undefined,
-    pending: file.pending.map(open),
+    checkpoint: file.checkpoint ? await open(file.checkpoint) : undefined,
+    pending: await Promise.all(file.pending.map(open)),
     tiles: new Map(Object.entries(file.tiles).map(([path, hashes]) => [path, Buffer.from(hashes, 'base64')])),
     latestTime: file.latestTime === null ? undefined : parseRfc3339(file.latestTime),
   };

@@ -1,8 +1,7 @@
-import type { KeyObject } from 'node:crypto';
 import { MerkleTree } from '../merkle/merkleTree.ts';
-import { decodeHash, decodeNumber, encodeHash } from './encoding.ts';
+import { decodeHash, decodeNumber } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
-import { openNote, signNote, splitNote, type VerifierKey } from './signedNote.ts';
+import { openNote, splitNote, type VerifierKey } from './signedNote.ts';
 
 // Checkpoints of a transparency log: https://c2sp.org/tlog-checkpoint
 
@@ -12,20 +11,12 @@ export type TreeHead = { size: number; root: string };
 /** What a checkpoint states: the log named `origin` has had this size and root. */
 export type SignedCheckpoint = TreeHead & { origin: string };
 
-/** The checkpoint of a log, signed with its key under the name of its origin. */
-export function signCheckpoint(
-  { size, root }: TreeHead,
-  { origin, key }: { origin: string; key: KeyObject },
-): string {
-  return signNote(`${origin}\n${size}\n${encodeHash(root)}\n`, { name: origin, key });
-}
-
 /**
  * What a checkpoint states, signed with this key, whose name is the origin. Lines after the root are ignored.
  * @throws NotVerified
  */
-export function openCheckpoint(note: string, key: VerifierKey): SignedCheckpoint {
-  const checkpoint = parseCheckpoint(openNote(note, [key]));
+export async function openCheckpoint(note: string, key: VerifierKey): Promise<SignedCheckpoint> {
+  const checkpoint = parseCheckpoint(await openNote(note, [key]));
   if (checkpoint.origin !== key.name)
     throw new NotVerified(`the checkpoint is of the log ${checkpoint.origin}, not of ${key.name}`);
   return checkpoint;

@@ -4,9 +4,10 @@ import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../disk/fileLock.ts';
 import { replaceFileAsync } from '../disk/replaceFile.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';
-import { openCheckpoint, signCheckpoint, type TreeHead } from './checkpoint.ts';
+import { openCheckpoint, type TreeHead } from './checkpoint.ts';
 import { decodeUtf8 } from './encoding.ts';
 import type { LogKey } from './logKey.ts';
+import { signCheckpoint } from './signCheckpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from './signedNote.ts';
 
 /**
@@ -90,7 +91,7 @@ export class CheckpointSigner {
     const note = await this.#read();
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
     try {
-      const recorded = { ...openCheckpoint(note, this.verifierKey), note };
+      const recorded = { ...(await openCheckpoint(note, this.verifierKey)), note };
       return this.#last ? [this.#last, recorded] : [recorded];
     } catch (error) {
       throw unusable(this.file, error);

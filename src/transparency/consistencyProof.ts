@@ -30,9 +30,13 @@ export function parseConsistencyProof(text: string): ConsistencyProof {
  * Verifies a consistency proof from an earlier tree head, and the signature of its checkpoint by this key.
  * @throws NotVerified
  */
-export function openConsistencyProof(text: string, earlier: TreeHead, key: VerifierKey): SignedCheckpoint {
+export async function openConsistencyProof(
+  text: string,
+  earlier: TreeHead,
+  key: VerifierKey,
+): Promise<SignedCheckpoint> {
   const { from, path, checkpoint: note } = parseConsistencyProof(text);
-  const checkpoint = openCheckpoint(note, key);
+  const checkpoint = await openCheckpoint(note, key);
   if (from !== earlier.size)
     throw new NotVerified(`the proof is from ${from} events, and the earlier checkpoint has ${earlier.size}`);
   if (!isConsistent(earlier, checkpoint, path))

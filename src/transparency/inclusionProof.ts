@@ -50,13 +50,13 @@ export function parseInclusionProof(text: string): InclusionProof {
  * Verifies an inclusion proof with its entry in `extra`, and the signature of its checkpoint by this key.
  * @throws NotVerified
  */
-export function openInclusionProof(
+export async function openInclusionProof(
   text: string,
   key: VerifierKey,
-): { index: number; entry: Buffer; checkpoint: SignedCheckpoint } {
+): Promise<{ index: number; entry: Buffer; checkpoint: SignedCheckpoint }> {
   const { index, path, checkpoint: note, extra: entry } = parseInclusionProof(text);
   if (entry === undefined) throw new NotVerified('the proof does not have its entry as extra data');
-  const checkpoint = openCheckpoint(note, key);
+  const checkpoint = await openCheckpoint(note, key);
   if (!verifyInclusion(leafHash(entry), { ...checkpoint, index, path }))
     throw new NotVerified('the proof is invalid: its entry is not in the log of its checkpoint');
   return { index, entry, checkpoint };

@@ -1,11 +1,11 @@
-import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { decodeBase64 } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
 
 // Signed notes with Ed25519 signatures: https://c2sp.org/signed-note
 
-/** A public key by which notes are verified. `id` is eight hexadecimal digits. */
-export type VerifierKey = { name: string; id: string; publicKey: KeyObject };
+/** A public key, 32 bytes, by which notes are verified. `id` is eight hexadecimal digits. */
+export type VerifierKey = { name: string; id: string; publicKey: Buffer };
 
 const ED25519 = 0x01;
 /** A larger note is refused. */
@@ -21,9 +21,8 @@ export function isKeyName(text: string): boolean {
   return text !== '' && text.isWellFormed() && !/[\p{White_Space}\p{Cc}+]/u.test(text);
 }
 
-/** The verifier key of an Ed25519 key pair. */
-export function verifierKeyOf(name: string, key: KeyObject): VerifierKey {
-  const publicKey = key.type === 'private' ? createPublicKey(key) : key;
+/** The verifier key with this name. */
+export function verifierKey(name: string, publicKey: Buffer): VerifierKey {
   const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(publicKey)]);
   return { name, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
 }
@@ -40,37 +39,27 @@ export function parseVerifierKey(text: string): VerifierKey {
   const encoded = decodeBase64(base64, 'the verifier key');
   if (encoded[0] !== ED25519 || encoded.length !== 33)
     throw new NotVerified('the verifier key is not an Ed25519 key');
-  const x = encoded.subarray(1).toString('base64url');
-  const key = verifierKeyOf(name, createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }));
+  const key = verifierKey(name, encoded.subarray(1));
   if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
   return key;
 }
 
 /** The signature type and the public key. */
-function encodedKey(publicKey: KeyObject): Buffer {
-  const { x } = publicKey.export({ format: 'jwk' });
-  return Buffer.concat([Buffer.of(ED25519), Buffer.from(x as string, 'base64url')]);
-}
-
-/** Signs a text, which ends with a line feed. Always the same note: Ed25519 is deterministic. */
-export function signNote(text: string, { name, key }: { name: string; key: KeyObject }): string {
-  if (!isNoteText(text) || !isKeyName(name)) throw new TypeError('the text or the key name is malformed');
-  const { id } = verifierKeyOf(name, key);
-  const signature = Buffer.concat([Buffer.from(id, 'hex'), sign(null, Buffer.from(text), key)]);
-  return `${text}\n— ${name} ${signature.toString('base64')}\n`;
+function encodedKey(publicKey: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(ED25519), publicKey]);
 }
 
 /**
  * The text of a note that at least one of these keys has signed. Signatures of other keys are ignored; each one
  * of these keys must be valid. @throws NotVerified
  */
-export function openNote(note: string, keys: readonly VerifierKey[]): string {
+export async function openNote(note: string, keys: readonly VerifierKey[]): Promise<string> {
   const { text, signatures } = splitNote(note);
   let isSigned = false;
   for (const { name, id, signature } of signatures) {
     for (const key of keys) {
       if (key.name !== name || key.id !== id) continue;
-      if (!verify(null, Buffer.from(text), key.publicKey, signature))
+      if (!(await isSignature(signature, text, key)))
         throw new NotVerified(`the signature of ${name} is invalid`);
       isSigned = true;
     }
@@ -78,6 +67,13 @@ export function openNote(note: string, keys: readonly VerifierKey[]): string {
   if (!isSigned)
     throw new NotVerified(`no signature is by ${keys.map(({ name, id }) => `${name}+${id}`).join()}`);
   return text;
+}
+
+/** By WebCrypto, which browsers have, too. */
+async function isSignature(signature: Buffer, text: string, { publicKey }: VerifierKey): Promise<boolean> {
+  const [raw, bytes] = [new Uint8Array(publicKey), new Uint8Array(signature)];
+  const key = await crypto.subtle.importKey('raw', raw, 'Ed25519', false, ['verify']);
+  return crypto.subtle.verify('Ed25519', key, bytes, new TextEncoder().encode(text));
 }
 
 type Signature = { name: string; id: string; signature: Buffer };
@@ -102,7 +98,7 @@ function parseSignature(line: string): Signature {
 }
 
 /** Whether a text can be that of a note: it ends with a line feed, and has no other control character of ASCII. */
-function isNoteText(text: string): boolean {
+export function isNoteText(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what notes must not have
   return text.endsWith('\n') && text.isWellFormed() && !/[\0-\x09\x0b-\x1f]/.test(text);
 }

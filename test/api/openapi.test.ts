@@ -188,13 +188,13 @@ describe('the document', () => {
     expect(document.components.schemas.NewPlant.examples).toEqual([{ id: 1, name: 'Fern', tag: 'indoor' }]);
   });
 
-  test('has the receipt of its example event, verified with its example key', () => {
+  test('has the receipt of its example event, verified with its example key', async () => {
     const exampleOf = (path: string) =>
       document.paths[path].get.responses[200].content['text/plain'].example as string;
     const [event = ''] = Object.values<{ example: string }>(replay.responses[200].content).map(
       ({ example }) => example,
     );
-    const { entry, index } = openInclusionProof(
+    const { entry, index } = await openInclusionProof(
       exampleOf('/proofs/plants'),
       parseVerifierKey(exampleOf('/log-key').trimEnd()),
     );

@@ -9,7 +9,7 @@ import { NotProven, proveConsistency, proveInclusion, rootOfLog } from '../../sr
 import { copyLog } from '../../src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
-import { signCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
+import type { TreeHead } from '../../src/transparency/checkpoint.ts';
 import {
   type ConsistencyProof,
   formatConsistencyProof,
@@ -21,7 +21,7 @@ import {
   openInclusionProof,
 } from '../../src/transparency/inclusionProof.ts';
 import type { LogKey } from '../../src/transparency/logKey.ts';
-import { verifierKeyOf } from '../../src/transparency/signedNote.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { event, everything } from '../eventStore/contract.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
 import { dirWith, openIn, openLogOf, overFakeServer, startFakeServer } from '../support/stores.ts';
@@ -77,7 +77,7 @@ describe('an inclusion proof', () => {
       for (let size = index + 1; size <= SIZE; size++) {
         const proof = await proveInclusion(log, { user, id, size }, context);
         expect(proof.path).toEqual(PATH(index, leaves.slice(0, size)));
-        const { entry, ...shown } = opened(proof);
+        const { entry, ...shown } = await opened(proof);
         expect(shown).toEqual({ index, checkpoint: headOf(size) });
         expect(entry.toString()).toBe(leaves[index]);
       }
@@ -86,7 +86,7 @@ describe('an inclusion proof', () => {
 
   test('is for the whole log by default, and contains the whole event', async () => {
     const [{ id = '' } = {}] = await log.readStream('plant-alice/42', 1);
-    const { entry, checkpoint } = opened(inclusion);
+    const { entry, checkpoint } = await opened(inclusion);
     expect(checkpoint).toEqual(headOf(SIZE));
     expect(JSON.parse(entry.toString())).toEqual({
       id,
@@ -104,7 +104,7 @@ describe('an inclusion proof', () => {
     for (const id of [3, 499, 500, 1_000, 1_099]) {
       const plant = { user: `u${id % 7}`, id: `${id}` };
       const proof = await proveInclusion(many, plant, context);
-      const { entry, ...shown } = opened(proof);
+      const { entry, ...shown } = await opened(proof);
       expect(shown).toMatchObject({ index: id, checkpoint: { size: 1_100 } });
       expect(JSON.parse(entry.toString())).toMatchObject({ data: { name: `plant ${id}` } });
     }
@@ -139,15 +139,15 @@ describe('a consistency proof', () => {
         const proof = await proveConsistency(log, { from, to }, context);
         expect(proof).toMatchObject({ from, path: PROOF(from, leaves.slice(0, to)) });
         const text = formatConsistencyProof(proof);
-        expect(openConsistencyProof(text, headOf(from), LOG.verifierKey)).toEqual(headOf(to));
+        expect(await openConsistencyProof(text, headOf(from), LOG.verifierKey)).toEqual(headOf(to));
       }
     }
   });
 
   test('is up to the whole log by default', async () => {
-    expect(openConsistencyProof(formatConsistencyProof(consistency), headOf(5), LOG.verifierKey)).toEqual(
-      headOf(SIZE),
-    );
+    expect(
+      await openConsistencyProof(formatConsistencyProof(consistency), headOf(5), LOG.verifierKey),
+    ).toEqual(headOf(SIZE));
   });
 
   test.each([
@@ -184,9 +184,9 @@ describe('both kinds of proof', () => {
       },
     };
     const [included, consistent] = await both(growing);
-    expect(opened(included).index).toBe(4);
+    expect((await opened(included)).index).toBe(4);
     const five = { size: 5, root: (await rootOfLog(own, signal, 5)).root };
-    const later = openConsistencyProof(formatConsistencyProof(consistent), five, LOG.verifierKey);
+    const later = await openConsistencyProof(formatConsistencyProof(consistent), five, LOG.verifierKey);
     expect(later.size).toBeGreaterThan(SIZE);
   });
 
@@ -225,7 +225,7 @@ describe('a proof of an event of another writer in EventStoreDB', () => {
       { user: 'alice', id: '42' },
       context,
     );
-    const { index, entry, checkpoint } = opened(proof);
+    const { index, entry, checkpoint } = await opened(proof);
     expect([index, checkpoint.size]).toEqual([1, 2]);
     expect(describeEntry(entry)).toMatch(/^event "[^"]+" of "plant-alice\/42"$/);
   });

@@ -11,7 +11,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseState } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
-import { formatVerifierKey, verifierKeyOf } from '../../src/transparency/signedNote.ts';
+import { verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
+import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
@@ -43,8 +44,9 @@ describe('npm run monitor', () => {
     expect(http.requests).toEqual(['/checkpoint']);
     http.serve(new FakeLog(entries(301)));
     expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
-    expect(openCheckpoint(readFileSync(`${state}.checkpoint`, 'utf8'), VERIFIER_KEY).size).toBe(301);
-    expect(parseState(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({
+    const note = readFileSync(`${state}.checkpoint`, 'utf8');
+    expect((await openCheckpoint(note, VERIFIER_KEY)).size).toBe(301);
+    expect(await parseState(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({
       checkpoint: { size: 301 },
       pending: [],
       latestTime: Date.parse('2026-01-01T05:01:00Z'),

@@ -35,6 +35,8 @@ test('npm run lint reports an import against the order of the layers', async () 
     'src/tokens/added.ts': "import '../plants/user.ts';\n",
     'src/transparency/added.ts': "import '../plants/user.ts';\n",
     'src/monitor/added.ts': "import '../api/app.ts';\n",
+    'src/pages/added.ts': "import '../api/app.ts';\n",
+    'src/pages/audit/added.ts': "import '../../audit/leaf.ts';\n",
     'src/cli/added.ts': "import '../main.ts';\n",
     'src/disk/added.ts': "import '../time/sleep.ts';\n",
   };

@@ -250,7 +250,8 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
     const roots = [none];
     for (let size = 1; size <= lines.length; size++) {
       const proof = succeeded(await runCli(['prove', '--from', '1', '--to', `${size}`], inDir));
-      roots.push(openCheckpoint(proof.slice(proof.indexOf('\n\n') + 2), parseVerifierKey(await vkey())).root);
+      const note = proof.slice(proof.indexOf('\n\n') + 2);
+      roots.push((await openCheckpoint(note, parseVerifierKey(await vkey()))).root);
     }
     const logs = roots.map((_, size) => lines.slice(0, size).join(''));
     const computed = await python('root.py', logs);

@@ -6,8 +6,9 @@ import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
-import { openCheckpoint, signCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
+import { openCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
 import { openConsistencyProof } from '../../src/transparency/consistencyProof.ts';
+import { signCheckpoint } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
@@ -126,9 +127,9 @@ function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: Fake
 const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
 
 /** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
-function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): void {
-  const open = (file: string): TreeHead => openCheckpoint(files[file] as string, VERIFIER_KEY);
-  const [one, two] = [open('earlier.checkpoint'), open('received.checkpoint')];
+async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
+  const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
+  const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);
   expect(one.root === two.root).toBe(one.size !== two.size && message.includes('again'));
   const proof = files['consistency.proof'];
   if (proof === undefined) {
@@ -138,7 +139,7 @@ function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): vo
   const [smaller, larger] = one.size < two.size ? [one, two] : [two, one];
   const root = message.match(/[\da-f]{64}$/)?.[0] as string;
   expect(root).not.toBe(smaller.root);
-  expect(openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
+  expect(await openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
 }
 
 describe('an alarm is raised', () => {
@@ -155,7 +156,7 @@ describe('an alarm is raised', () => {
         };
         const relation = size < seen ? 'fewer' : size === seen ? 'same' : 'more';
         expect(alarm.message).toMatch(expected[relation]);
-        if (size >= seen) expectFork(alarm);
+        if (size >= seen) await expectFork(alarm);
       }),
       { numRuns: 40 },
     );
@@ -171,7 +172,7 @@ describe('an alarm is raised', () => {
       const log = showing([forkOf(size, 0), logOf(next)], logOf(next));
       const alarm = await alarmOf(log, stateOf(logOf(seen).head()));
       expect(alarm.message).toMatch(`fork: the log has signed ${size}:`);
-      expectFork(alarm);
+      await expectFork(alarm);
     }
   });
 
@@ -190,7 +191,7 @@ describe('an alarm is raised', () => {
     );
     const fork = await alarmOf(showing([forkOf(5, 2)], logOf(7)), state);
     expect(fork.message).toMatch(/^fork: the log has signed 5:/);
-    expectFork(fork);
+    await expectFork(fork);
   });
 
   test('by a rollback to another log, which the partial tiles that were kept prove', async () => {
@@ -202,7 +203,7 @@ describe('an alarm is raised', () => {
     ] as const) {
       const fork = await alarmOf(forkOf(size, place), state);
       expect(fork.message).toMatch(`fork: the log has signed ${size}:`);
-      expectFork(fork);
+      await expectFork(fork);
       expect((await alarmOf(logOf(size), state)).message).toMatch(
         /^rollback: .*, which are the first of them$/,
       );
@@ -227,7 +228,7 @@ describe('an alarm is raised', () => {
     log.checkpoint = async () => {
       throw new LogUnavailable('503');
     };
-    expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
+    await expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
   });
 
   test('by a removed event, and by an inserted one', async () => {
@@ -424,13 +425,13 @@ describe('a checkpoint whose tiles the log does not show', () => {
     const state = stateOf(logOf(300).head(), forkOf(400, 350).head());
     const fork = await alarmOf(logOf(500), state);
     expect(fork.message).toMatch(/^fork: the log has signed 400:/);
-    expectFork(fork);
+    await expectFork(fork);
     expect((await alarmOf(logOf(400), state)).message).toMatch(/^fork: the log has signed two roots of 400/);
     expect((await alarmOf(logOf(399), state)).message).toMatch(
       /^rollback: the log has signed 400 events, and now signs 399/,
     );
     const smaller = stateOf(logOf(300).head(), forkOf(200, 0).head());
-    expectFork(await alarmOf(logOf(300), smaller));
+    await expectFork(await alarmOf(logOf(300), smaller));
   });
 
   test('is an alarm if there are too many', async () => {

@@ -4,9 +4,9 @@ import { onTestFinished } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { parseTilePath, rootOfTile, type Tile } from '../../src/merkle/tiles.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import { signCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
+import type { TreeHead } from '../../src/transparency/checkpoint.ts';
 import { formatEntryBundle } from '../../src/transparency/entryBundle.ts';
-import { verifierKeyOf } from '../../src/transparency/signedNote.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 
 export const ORIGIN = 'plants.example/log';

@@ -1,12 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import {
-  openCheckpoint,
-  readUnverifiedCheckpoint,
-  signCheckpoint,
-} from '../../src/transparency/checkpoint.ts';
+import { openCheckpoint, readUnverifiedCheckpoint } from '../../src/transparency/checkpoint.ts';
 import { NotVerified } from '../../src/transparency/notVerified.ts';
-import { parseVerifierKey, signNote, verifierKeyOf } from '../../src/transparency/signedNote.ts';
+import { signCheckpoint, signNote, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
+import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';
 import { SUMDB, WITNESSED } from './vectors.ts';
 
@@ -16,31 +13,31 @@ const HEAD = { size: 1, root: leafHash('Fern') };
 const EMPTY = { size: 0, root: new MerkleTree().root() };
 const ROOT = Buffer.from(HEAD.root, 'hex').toString('base64');
 
-test('a checkpoint has the origin, the size and the root, and is signed under the name of the origin', () => {
+test('a checkpoint has the origin, the size and the root, and is signed under the name of the origin', async () => {
   const checkpoint = signCheckpoint(HEAD, LOG);
   expect(checkpoint).toMatch(
     RegExp(`^plants\\.example/log\n1\n${ROOT.replace(/[+]/g, '\\+')}\n\n— plants\\.example/log [\\w+/=]+\n$`),
   );
-  expect(openCheckpoint(checkpoint, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
+  expect(await openCheckpoint(checkpoint, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
   expect(signCheckpoint(HEAD, LOG)).toBe(checkpoint);
-  expect(openCheckpoint(signCheckpoint(EMPTY, LOG), logKey)).toEqual({ origin: LOG.origin, ...EMPTY });
+  expect(await openCheckpoint(signCheckpoint(EMPTY, LOG), logKey)).toEqual({ origin: LOG.origin, ...EMPTY });
 });
 
 describe('published checkpoints', () => {
-  test('of the Go checksum database can be read; its key is not named after its origin', () => {
+  test('of the Go checksum database can be read; its key is not named after its origin', async () => {
     expect(readUnverifiedCheckpoint(SUMDB.checkpoint)).toEqual({
       origin: 'go.sum database tree',
       size: 35_225_469,
       root: Buffer.from('vt5T6GaLCXvyHFl9VUvvItR43XZxfLgftEcTyO3eJCQ=', 'base64').toString('hex'),
     });
-    expect(() => openCheckpoint(SUMDB.checkpoint, parseVerifierKey(SUMDB.vkey))).toThrow(
+    await expect(openCheckpoint(SUMDB.checkpoint, parseVerifierKey(SUMDB.vkey))).rejects.toThrow(
       new NotVerified('the checkpoint is of the log go.sum database tree, not of sum.golang.org'),
     );
   });
 
-  test('of a Sigsum log can be opened', () => {
+  test('of a Sigsum log can be opened', async () => {
     const key = verifierKeyOf(WITNESSED.name, publicKeyOf(WITNESSED.publicKey));
-    expect(openCheckpoint(WITNESSED.first, key)).toEqual({
+    expect(await openCheckpoint(WITNESSED.first, key)).toEqual({
       origin: WITNESSED.name,
       size: 1,
       root: `2a${'0'.repeat(62)}`,
@@ -48,10 +45,10 @@ describe('published checkpoints', () => {
   });
 });
 
-test('lines after the root, and signatures of witnesses, are ignored', () => {
+test('lines after the root, and signatures of witnesses, are ignored', async () => {
   const note = signNote(`${LOG.origin}\n1\n${ROOT}\nmore\nand more\n`, { name: LOG.origin, key: LOG.key });
   const witness = signNote('x\n', { name: 'witness.example', key: keyNamed('witness') }).slice(3);
-  expect(openCheckpoint(note + witness, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
+  expect(await openCheckpoint(note + witness, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
 });
 
 test.each([
@@ -74,14 +71,16 @@ test.each([
   ['with a root without padding', [LOG.origin, '1', ROOT.replace('=', '')], 'a hash is not Base64'],
   ['with surplus bits', [LOG.origin, '1', ROOT.replace(/.=/, '/=')], 'a hash is not Base64'],
   ['of an empty log with another root', [LOG.origin, '0', ROOT], 'and not the root of an empty log'],
-])('a signed note is not a checkpoint %s', (_, lines, message) => {
+])('a signed note is not a checkpoint %s', async (_, lines, message) => {
   const note = signNote(`${lines.join('\n')}\n`, { name: LOG.origin, key: LOG.key });
-  expect(() => openCheckpoint(note, logKey)).toThrow(NotVerified);
-  expect(() => openCheckpoint(note, logKey)).toThrow(message);
+  await expect(openCheckpoint(note, logKey)).rejects.toThrow(NotVerified);
+  await expect(openCheckpoint(note, logKey)).rejects.toThrow(message);
 });
 
-test('a checkpoint signed with another key under the same name is refused', () => {
+test('a checkpoint signed with another key under the same name is refused', async () => {
   const forged = signCheckpoint(HEAD, { origin: LOG.origin, key: keyNamed('other') });
-  expect(() => openCheckpoint(forged, logKey)).toThrow(`no signature is by ${LOG.origin}+${logKey.id}`);
+  await expect(openCheckpoint(forged, logKey)).rejects.toThrow(
+    `no signature is by ${LOG.origin}+${logKey.id}`,
+  );
   expect(readUnverifiedCheckpoint(forged)).toEqual({ origin: LOG.origin, ...HEAD });
 });

@@ -1,0 +1,80 @@
+import { beginning, count, visible } from './text.ts';
+
+/** Longer texts are cut, with a button that shows all, in characters. */
+const MAX_SHOWN = 4_000;
+const MAX_SHOWN_IN_CELL = 120;
+
+/** The one element that matches a selector. @throws Error if there is none */
+export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
+  const element = parent.querySelector<E>(selector);
+  if (!element) throw new Error(`the page has no ${selector}`);
+  return element;
+}
+
+/** An element of a class with these children; text becomes text, never markup. */
+export function make<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  className = '',
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+export function button(label: string, onClick: () => void): HTMLButtonElement {
+  const element = make('button', '', label);
+  element.type = 'button';
+  element.addEventListener('click', onClick);
+  return element;
+}
+
+/** Offers a file to the user. */
+export function saveFile(name: string, content: Blob): void {
+  const link = make('a');
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** The text of a field of a form, without spaces around it. */
+export const fieldValue = (form: HTMLFormElement, name: string): string =>
+  find<HTMLInputElement>(form, `[name="${name}"]`).value.trim();
+
+export function setField(form: HTMLFormElement, name: string, value: string): void {
+  find<HTMLInputElement>(form, `[name="${name}"]`).value = value;
+}
+
+/** Makes elements reachable by the keyboard as one stop, within which arrow keys move. */
+export function moveByArrows(container: HTMLElement, selector: string, [back, on]: [string, string]): void {
+  container.addEventListener('keydown', (event) => {
+    const step = { [back]: -1, [on]: 1 }[event.key];
+    const all = [...container.querySelectorAll<HTMLElement>(selector)];
+    const to = all[all.indexOf(document.activeElement as HTMLElement) + (step ?? 0)];
+    if (step === undefined || !to || !all.includes(document.activeElement as HTMLElement)) return;
+    event.preventDefault();
+    for (const one of all) one.tabIndex = one === to ? 0 : -1;
+    to.focus();
+  });
+}
+
+/** A text of an event within a line. Its direction has no effect on what is around it. */
+export function cellText(text: string): HTMLElement {
+  const element = make('bdi', '', visible(beginning(text, MAX_SHOWN_IN_CELL)));
+  if (text.length > MAX_SHOWN_IN_CELL) element.append('…');
+  return element;
+}
+
+/** A text of several lines in `element`; if it is long, its beginning and a button that shows all. */
+export function longText(element: HTMLElement, text: string): void {
+  const shown = make('bdi', '', beginning(text, MAX_SHOWN));
+  element.replaceChildren(shown);
+  if (text.length <= MAX_SHOWN) return;
+  const showAll = button(`Show all ${count(text.length)} characters`, () => {
+    shown.textContent = text;
+    showAll.remove();
+  });
+  element.append('…\n', showAll);
+}

@@ -1,0 +1,47 @@
+import { type Api, ApiError, messageOf, pause } from './api.ts';
+import { linesOf, parseEvent, type ShownEvent } from './events.ts';
+
+const FIRST_RETRY_MS = 500;
+const MAX_RETRY_MS = 10_000;
+
+export type LiveState = 'Live' | 'Reconnecting' | 'Not live';
+
+type Options = {
+  query: URLSearchParams;
+  /** The position of an event, after which to start; undefined if the log is empty. */
+  after: string | undefined;
+  signal: AbortSignal;
+  onEvent: (event: ShownEvent) => void;
+  /** `problem` is why it is not connected. */
+  onState: (state: LiveState, problem?: string) => void;
+};
+
+/**
+ * Follows the log by server-sent events until the signal aborts, and resumes where a connection ended. Not by
+ * EventSource, which cannot send a token.
+ */
+export async function followEvents(
+  api: Api,
+  { query, after, signal, onEvent, onState }: Options,
+): Promise<void> {
+  let last = after;
+  for (let retryMs = FIRST_RETRY_MS; !signal.aborted; retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)) {
+    try {
+      const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
+      const response = await api.get(`events?${query}`, { accept: 'text/event-stream', headers, signal });
+      onState('Live');
+      retryMs = FIRST_RETRY_MS;
+      for await (const line of linesOf(response)) {
+        if (line.startsWith('id: ')) last = line.slice('id: '.length);
+        else if (line.startsWith('data: ')) onEvent(parseEvent(line.slice('data: '.length)));
+      }
+      onState('Reconnecting', 'The connection ended.');
+    } catch (error) {
+      if (signal.aborted) return;
+      const isFinal = error instanceof ApiError && error.status < 500;
+      onState(isFinal ? 'Not live' : 'Reconnecting', messageOf(error));
+      if (isFinal) return;
+    }
+    await pause(retryMs, signal);
+  }
+}

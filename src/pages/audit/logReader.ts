@@ -1,0 +1,40 @@
+import { leafHash, MerkleTree } from '../../merkle/merkleTree.ts';
+import { TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../merkle/tiles.ts';
+import { readAhead } from '../../monitor/readAhead.ts';
+import { parseEntryBundle } from '../../transparency/entryBundle.ts';
+import { NotVerified } from '../../transparency/notVerified.ts';
+import type { Api } from './api.ts';
+
+/** Reads a tile of the log's Merkle tree. @throws ApiError */
+export async function readTile(api: Api, { level, index, width }: Tile): Promise<Buffer> {
+  const response = await api.get(tilePath(level, index, width));
+  return Buffer.from(await response.arrayBuffer());
+}
+
+type Options = { signal: AbortSignal; onProgress: (entries: number) => void };
+
+/**
+ * The root of the Merkle tree of the first `size` events, computed from their entries.
+ * @throws ApiError; NotVerified if the log does not have so many
+ */
+export async function rootOfEntries(
+  api: Api,
+  size: number,
+  { signal, onProgress }: Options,
+): Promise<string> {
+  const readBundle = async (index: number): Promise<Buffer[]> => {
+    const width = tileWidth(0, index, size);
+    const response = await api.get(tilePath('entries', index, width), { signal });
+    const entries = parseEntryBundle(Buffer.from(await response.arrayBuffer()));
+    if (entries.length !== width)
+      throw new NotVerified(`bundle ${index} has ${entries.length} entries, not ${width}`);
+    return entries;
+  };
+  const tree = new MerkleTree();
+  for await (const entries of readAhead(0, Math.ceil(size / TILE_WIDTH) - 1, readBundle)) {
+    for (const entry of entries) tree.append(leafHash(entry));
+    onProgress(tree.size);
+  }
+  signal.throwIfAborted();
+  return tree.root();
+}

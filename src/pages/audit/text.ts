@@ -1,0 +1,48 @@
+// Texts of events are shown as they are, whatever they hold.
+
+/** What cannot be seen, or changes the direction of other text: controls, formats, separators, lone surrogates. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** A text with characters that cannot be seen replaced by their number, such as [U+202E]. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (character) => {
+    const number = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+    return `[U+${number}]`;
+  });
+}
+
+/** The JSON of an event, indented, digit by digit, with escapes for characters that cannot be seen. */
+export function indentedJson(json: string): string {
+  const value = JSON.parse(json, exact as (key: string, value: unknown) => unknown);
+  return JSON.stringify(value, null, 2).replace(INVISIBLE, (character) =>
+    character === '\n'
+      ? character
+      : [...Array(character.length).keys()]
+          .map((i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`)
+          .join(''),
+  );
+}
+
+/** A reviver that keeps all digits: https://tc39.es/proposal-json-parse-with-source */
+function exact(_key: string, value: unknown, { source }: { source: string }): unknown {
+  return typeof value === 'number' ? rawJSON(source) : value;
+}
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
+
+/** The first characters of a text; no pair of surrogates is divided. */
+export function beginning(text: string, length: number): string {
+  const cut = text.slice(0, length);
+  return text.length > length && !cut.isWellFormed() ? cut.slice(0, -1) : cut;
+}
+
+/** A time in UTC, such as 2026-03-01 12:00:00.000. */
+export function utc(time: number): string {
+  return Number.isFinite(time) ? new Date(time).toISOString().replace('T', ' ').slice(0, -1) : '';
+}
+
+/** A number with separators of thousands. */
+export const count = (number: number): string => number.toLocaleString('en');
+
+/** A number of things. */
+export const counted = (number: number, thing: string): string =>
+  `${count(number)} ${thing}${number === 1 ? '' : 's'}`;
