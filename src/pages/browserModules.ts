@@ -1,30 +1,43 @@
 import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** What modules of the server import from Node, and the module that has it in browsers, by path below src/. */
 const IN_BROWSERS: Record<string, string> = { 'node:crypto': 'pages/audit/node/crypto.ts' };
+/** Modules of packages that browsers can load as they are. */
+const PACKAGES = ['@noble/hashes/sha2.js'];
 
-const IMPORT = /(?<=^(?:import |(?:import|export|\})[^;'"]* from )')[^']+(?=';$)/gm;
+const IMPORT = /(?<=^(?:import |(?:import|export|\})[^;'"\n]* from )['"])[^'"]+(?=['"];$)/gm;
 
 /**
- * The modules that a page loads, as JavaScript, by path below this directory: its entry, and all that are
- * imported from there. @throws Error if one of them imports what browsers do not have
+ * The modules that a page loads, as JavaScript, by path: its entry, and all that are imported from there, whose
+ * paths are those below this directory, or below packages/. @throws Error if one of them imports what browsers
+ * do not have
  */
 export function browserModules(sources: string, entry: string): Map<string, string> {
   const modules = new Map<string, string>();
-  const add = (path: string): void => {
-    if (modules.has(path)) return;
+  const add = (path: string, file = join(sources, path)): string => {
+    if (modules.has(path)) return path;
     modules.set(path, '');
-    const text = withoutTypes(readFileSync(join(sources, path), 'utf8'));
-    const javaScript = text.replace(IMPORT, (specifier) => {
-      const imported = specifier.startsWith('.') ? join(dirname(path), specifier) : IN_BROWSERS[specifier];
-      if (imported === undefined) throw new Error(`${path} imports ${specifier}, which browsers do not have`);
-      add(imported);
-      const link = relative(dirname(path), imported);
+    const text = readFileSync(file, 'utf8');
+    const javaScript = file.endsWith('.ts') ? withoutTypes(text) : text;
+    const importedBy = (specifier: string): string => {
+      if (specifier.startsWith('.'))
+        return add(join(dirname(path), specifier), join(dirname(file), specifier));
+      if (PACKAGES.includes(specifier))
+        return add(join('packages', specifier), fileURLToPath(import.meta.resolve(specifier)));
+      const replacement = IN_BROWSERS[specifier];
+      if (replacement === undefined)
+        throw new Error(`${path} imports ${specifier}, which browsers do not have`);
+      return add(replacement);
+    };
+    const linked = javaScript.replace(IMPORT, (specifier) => {
+      const link = relative(dirname(path), importedBy(specifier));
       return link.startsWith('.') ? link : `./${link}`;
     });
-    modules.set(path, javaScript);
+    modules.set(path, linked);
+    return path;
   };
   add(entry);
   return modules;

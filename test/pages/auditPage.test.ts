@@ -59,7 +59,7 @@ test.each(['/audit', '/audit/style.css'])('without pages, %s is 404', async (pat
 test('a browser gets only those modules of the server that the page uses', () => {
   const modules = browserModules(join(ROOT, 'src'), 'pages/audit/main.ts');
   const rooms = new Set([...modules.keys()].map((path) => path.split('/')[0]));
-  expect([...rooms].toSorted()).toEqual(['merkle', 'monitor', 'pages', 'plants', 'transparency']);
+  expect([...rooms].toSorted()).toEqual(['merkle', 'monitor', 'packages', 'pages', 'plants', 'transparency']);
   for (const [path, text] of modules) {
     expect([path, text]).toEqual([path, expect.not.stringContaining("'node:")]);
   }
