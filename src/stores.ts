@@ -1,8 +1,6 @@
-import pino, { type BaseLogger } from 'pino';
+import type { BaseLogger } from 'pino';
 import { logFile } from './disk/dataDir.ts';
 import type { EventLog, EventStore, StoreObserver } from './eventStore/eventStore.ts';
-import { AccessDenied } from './eventStore/eventStoreDb/retryingClient.ts';
-import { openEventStoreDb } from './eventStore/eventStoreDb/store.ts';
 import { type LogReaderOptions, openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
 import { openSqliteStore } from './eventStore/sqlite/store.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
@@ -71,6 +69,9 @@ async function connect(
   { url, timeoutMs, setting }: EventStoreDbLocation,
   options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined },
 ): Promise<EventStore> {
+  // Not loaded by the threads and commands that do not need it.
+  const { AccessDenied } = await import('./eventStore/eventStoreDb/retryingClient.ts');
+  const { openEventStoreDb } = await import('./eventStore/eventStoreDb/store.ts');
   try {
     return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, ...options });
   } catch (error) {
@@ -78,13 +79,4 @@ async function connect(
       ? new Error(`cannot use ${setting}: ${error.message}`, { cause: error })
       : error;
   }
-}
-
-/** A logger whose warnings are lines for a command's user. */
-export function loggerTo(print: (line: string) => void): Logger {
-  const write = (line: string): void => {
-    const { msg, reason } = JSON.parse(line);
-    print(`${msg} (${reason})`);
-  };
-  return pino({ level: 'warn' }, { write });
 }

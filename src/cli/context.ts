@@ -1,8 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
+import pino from 'pino';
 import type { Config } from '../config.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import type { LogReaderOptions } from '../eventStore/sqlite/read.ts';
-import { loggerTo, openLog } from '../stores.ts';
+import { type Logger, openLog } from '../stores.ts';
 
 /** What a command gets of its process. */
 export type Context = {
@@ -29,6 +30,15 @@ export class ExitError extends Error {
     super(message);
     this.exitCode = exitCode;
   }
+}
+
+/** A logger whose warnings are lines for a command's user. */
+export function loggerTo(print: (line: string) => void): Logger {
+  const write = (line: string): void => {
+    const { msg, reason } = JSON.parse(line);
+    print(`${msg} (${reason})`);
+  };
+  return pino({ level: 'warn' }, { write });
 }
 
 /**

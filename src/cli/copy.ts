@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { rootOfLog } from '../audit/proof.ts';
 import { copyLog } from '../copy/copyLog.ts';
-import { type LogLocation, loggerTo } from '../stores.ts';
-import { type Context, write } from './context.ts';
+import type { LogLocation } from '../stores.ts';
+import { type Context, loggerTo, write } from './context.ts';
 import { isSameLocation, parseLocation, useStoreAt } from './logLocation.ts';
 import { commandProgress } from './progress.ts';
 

@@ -5,8 +5,8 @@ import type { View } from '../../projections/view.ts';
 import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
 import { lockDataDir, logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import { loggerTo, openStore } from '../stores.ts';
-import { type Context, useLog } from './context.ts';
+import { openStore } from '../stores.ts';
+import { type Context, loggerTo, useLog } from './context.ts';
 import { commandProgress } from './progress.ts';
 
 type Rebuilt = { name: string; file: string; open: (file: string) => Promise<View> };
