@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
+import { exchange } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
@@ -43,6 +44,15 @@ test.each([
   '/docs/static/..%2f..%2fpackage.json',
 ])('%s is 404', async (path) => {
   await refusedWith(40401, await fetch(`${await serve()}${path}`));
+});
+
+test('a path that leaves the directory of a page is 404', async () => {
+  const path = '/docs/static/../../package.json'; // fetch would resolve the dots
+  const response = await exchange(
+    await serve(),
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+  );
+  expect(String(response)).toMatch(/^HTTP\/1\.1 404 .*\{"error":40401,"message":"Not found\."\}$/s);
 });
 
 test('responses of the API have no headers of pages', async () => {
