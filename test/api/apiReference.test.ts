@@ -16,11 +16,22 @@ test('a browser is redirected from / to the API reference, which needs no token'
   expect(await response.text()).toContain('<title>Plant store: API reference</title>');
 });
 
-test.each([['*/*'], ['application/json'], ['']])('/ is 404 to a client that accepts %j', async (accept) => {
-  const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
-  expect(response.headers.has('content-security-policy')).toBe(false);
-  await refusedWith(40401, response);
-});
+test.each(['TEXT/HTML', 'text/*', 'application/json;q=0.5, text/html'])(
+  '%s is redirected, too',
+  async (accept) => {
+    const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
+    expect([response.status, response.headers.get('location')]).toEqual([302, '/docs']);
+  },
+);
+
+test.each([['*/*'], ['application/json'], [''], ['text/html;q=0'], ['text/htmlx'], ['text/html;q=0.1, */*']])(
+  '/ is 404 to a client that accepts %j',
+  async (accept) => {
+    const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
+    expect(response.headers.has('content-security-policy')).toBe(false);
+    await refusedWith(40401, response);
+  },
+);
 
 test('what the API reference shows is /openapi.json', async () => {
   const url = await serve();
