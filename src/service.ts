@@ -176,7 +176,7 @@ async function startMetrics(
   const { serveMetrics } = await import('./metrics/server.ts');
   const measure = measurementsOf(sources);
   const { url, close } = await serveMetrics({
-    host: await addressOf(host),
+    host,
     port,
     read: async () => ({ text: await metrics.text(await measure()), contentType: metrics.contentType }),
     onError: (err) => logger.error({ err }, 'metrics failed'),

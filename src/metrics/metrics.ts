@@ -110,26 +110,26 @@ export class Metrics {
   }
 
   /** All metrics in the text format, with these measurements. */
-  text(now: Measurements): Promise<string> {
-    this.#available.set(Number(now.storeAvailable));
+  text(measured: Measurements): Promise<string> {
+    this.#available.set(Number(measured.storeAvailable));
     for (const metric of [this.#viewReady, this.#lagEvents, this.#lagSeconds, this.#fileBytes])
       metric.reset();
     for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
-    for (const { name: view, isReady, lag, rebuilds, saveFailures } of now.views) {
+    for (const { name: view, isReady, lag, rebuilds, saveFailures } of measured.views) {
       this.#viewReady.set({ view }, Number(isReady));
       this.#rebuilds.inc({ view }, rebuilds);
       if (lag) this.#lagEvents.set({ view }, lag.events);
       if (lag?.seconds !== undefined) this.#lagSeconds.set({ view }, lag.seconds);
       if (saveFailures !== undefined) this.#saveFailures.inc({ view }, saveFailures);
     }
-    setOrRemove(this.#treeSize, now.merkleTree?.size);
-    if (now.merkleTree) this.#treeFailures.inc(now.merkleTree.failures);
+    setOrRemove(this.#treeSize, measured.merkleTree?.size);
+    if (measured.merkleTree) this.#treeFailures.inc(measured.merkleTree.failures);
     else this.#treeFailures.remove();
-    this.#eventStreams.set(now.eventStreams);
-    this.#listsInFlight.set(now.listsInFlight);
-    for (const [file, bytes] of now.files) this.#fileBytes.set({ file }, bytes);
-    setOrRemove(this.#fileSystemSize, now.fileSystem?.size);
-    setOrRemove(this.#fileSystemFree, now.fileSystem?.free);
+    this.#eventStreams.set(measured.eventStreams);
+    this.#listsInFlight.set(measured.listsInFlight);
+    for (const [file, bytes] of measured.files) this.#fileBytes.set({ file }, bytes);
+    setOrRemove(this.#fileSystemSize, measured.fileSystem?.size);
+    setOrRemove(this.#fileSystemFree, measured.fileSystem?.free);
     return this.#registry.metrics();
   }
 

@@ -27,10 +27,10 @@ export function backOff(failures: number, maxMs: number): number {
   return Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random());
 }
 
-/** What a promise resolves to; undefined if the signal aborts before. */
+/** What a promise resolves to; undefined if the signal aborts before, whatever becomes of the promise. */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  if (signal.aborted) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
+    if (signal.aborted) resolve(undefined);
     const abort = (): void => resolve(undefined);
     signal.addEventListener('abort', abort);
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));

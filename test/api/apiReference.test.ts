@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
+import { exchange } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
@@ -15,11 +16,22 @@ test('a browser is redirected from / to the API reference, which needs no token'
   expect(await response.text()).toContain('<title>Plant store: API reference</title>');
 });
 
-test.each([['*/*'], ['application/json'], ['']])('/ is 404 to a client that accepts %j', async (accept) => {
-  const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
-  expect(response.headers.has('content-security-policy')).toBe(false);
-  await refusedWith(40401, response);
-});
+test.each(['TEXT/HTML', 'text/*', 'application/json;q=0.5, text/html'])(
+  '%s is redirected, too',
+  async (accept) => {
+    const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
+    expect([response.status, response.headers.get('location')]).toEqual([302, '/docs']);
+  },
+);
+
+test.each([['*/*'], ['application/json'], [''], ['text/html;q=0'], ['text/htmlx'], ['text/html;q=0.1, */*']])(
+  '/ is 404 to a client that accepts %j',
+  async (accept) => {
+    const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
+    expect(response.headers.has('content-security-policy')).toBe(false);
+    await refusedWith(40401, response);
+  },
+);
 
 test('what the API reference shows is /openapi.json', async () => {
   const url = await serve();
@@ -43,6 +55,15 @@ test.each([
   '/docs/static/..%2f..%2fpackage.json',
 ])('%s is 404', async (path) => {
   await refusedWith(40401, await fetch(`${await serve()}${path}`));
+});
+
+test('a path that leaves the directory of a page is 404', async () => {
+  const path = '/docs/static/../../package.json'; // fetch would resolve the dots
+  const response = await exchange(
+    await serve(),
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+  );
+  expect(String(response)).toMatch(/^HTTP\/1\.1 404 .*\{"error":40401,"message":"Not found\."\}$/s);
 });
 
 test('responses of the API have no headers of pages', async () => {

@@ -302,6 +302,11 @@ describe('the port of the metrics', () => {
     const starting = start({ METRICS_PORT: `${port}` });
     await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
   });
+
+  test('on an unknown host ends the start with one line', async () => {
+    const starting = start({ METRICS_HOST: 'nothing.invalid' });
+    await expect(starting).rejects.toThrow(/^cannot serve metrics: .* nothing\.invalid$/);
+  });
 });
 
 test('docs/operations.md lists exactly the alerts', () => {
