@@ -58,7 +58,9 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
-    const logKey = loadLogKey(config); // created at the first start
+    const signer = config.merkleTree
+      ? new CheckpointSigner(loadLogKey(config), config.dataDir) // its key is created at the first start
+      : undefined;
     // Loaded only if they are on: the modules take part of the time of a start.
     const metrics = config.metrics && new (await import('./metrics/metrics.ts')).Metrics();
     const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
@@ -77,7 +79,7 @@ export async function startService(
         }),
     );
     for (const follower of followers) resources.defer(() => follower.stop());
-    const tree = config.merkleTree
+    const tree = signer
       ? new LogTree({
           file: merkleTreeFile(config.dataDir),
           location: config,
@@ -86,9 +88,8 @@ export async function startService(
         })
       : undefined;
     if (tree) resources.defer(() => tree.close());
-    const signer = new CheckpointSigner(logKey, config.dataDir);
-    const histories = signer.earlierHistories();
-    if (tree && histories.length > 0)
+    const histories = signer?.earlierHistories() ?? [];
+    if (signer && histories.length > 0)
       logger.warn(
         { file: signer.file, histories },
         'the log has another key or origin; its checkpoints start again',
@@ -107,7 +108,7 @@ export async function startService(
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      transparency: tree && { tree, signer },
+      transparency: tree && signer && { tree, signer },
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,

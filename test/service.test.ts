@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startService } from './support/service.ts';
+import { startService, startServiceWithTree } from './support/service.ts';
 import { tempDir } from './support/tempDir.ts';
 
 test('a service is new while its log has no plant', async () => {
@@ -35,5 +35,15 @@ describe('a start fails with one line', () => {
     const DATA_DIR = tempDir();
     make(join(DATA_DIR, 'key.json'));
     await expect(startService({ DATA_DIR })).rejects.toThrow(/^cannot use the key file .*key\.json: .+$/);
+  });
+
+  test('with the path of a key file of the log without a key, unless there is no Merkle tree', async () => {
+    const DATA_DIR = tempDir();
+    writeFileSync(join(DATA_DIR, 'log-key.json'), '{}', { mode: 0o600 });
+    await expect(startServiceWithTree({ DATA_DIR })).rejects.toThrow(
+      /^cannot use the key file .*log-key\.json: .+$/,
+    );
+    const { as } = await startService({ DATA_DIR, MERKLE_TREE: 'off' });
+    expect((await as('alice').create(1, { name: 'Fern' })).status).toBe(200);
   });
 });

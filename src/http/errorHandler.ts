@@ -28,11 +28,12 @@ export function errorHandler(errorTable: ErrorTable, onError?: (error: unknown) 
   };
 }
 
-/** The messages of an error and of its causes; the same one once. */
+/** The messages of an error and of its causes; of a cause whose message an earlier one has, once. */
 function reasonOf(error: Error): string {
-  const messages = new Set<string>();
-  for (let at: unknown = error; at instanceof Error; at = at.cause) messages.add(at.message);
-  return [...messages].join(': ');
+  let reason = error.message;
+  for (let at = error.cause; at instanceof Error; at = at.cause)
+    if (!reason.includes(at.message)) reason += `: ${at.message}`;
+  return reason;
 }
 
 /** Responds to what is not a request: malformed HTTP, or a request that did not arrive in time. */

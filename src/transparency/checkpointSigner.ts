@@ -78,12 +78,16 @@ export class CheckpointSigner {
 
   async #sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
     if (this.#last && isSame(this.#last, head)) return this.#last.note;
-    using _lock = await this.#lock(); // another process, such as `prove`, uses the same file
-    const signed = await this.#lastSigned();
-    await assertConsistent(signed, head, prove);
     const note = signCheckpoint(head, this.#logKey);
-    if (signed.every(({ size }) => size <= head.size)) await this.#record({ ...head, note });
-    return note;
+    for (;;) {
+      const signed = await this.#lastSigned();
+      await assertConsistent(signed, head, prove); // without the lock: `prove` reads the whole log for it
+      if (signed.some(({ size }) => size > head.size)) return note; // also the beginning of what is signed later
+      using _lock = await this.#lock(); // another process, such as `prove`, uses the same file
+      if (!isSameHistory(await this.#lastSigned(), signed)) continue;
+      await this.#record({ ...head, note });
+      return note;
+    }
   }
 
   /** What was signed last, here and by another process, if it is not the same. */
@@ -149,6 +153,9 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
 
 const isSame = (one: TreeHead, other: TreeHead): boolean =>
   one.size === other.size && one.root === other.root;
+
+const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
+  one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
 
 const formatHead = ({ size, root }: TreeHead): string => `${size}:${root}`;
 

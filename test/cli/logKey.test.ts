@@ -3,7 +3,7 @@ import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { startService } from '../support/service.ts';
+import { startService, startServiceWithTree } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
@@ -20,7 +20,7 @@ test('npm run log-key prints the same verifier key each time, and creates the pr
 });
 
 test('npm run log-key prints the key that the service has created at its start', async () => {
-  const { dir } = await startService();
+  const { dir } = await startServiceWithTree();
   const { x } = JSON.parse(readFileSync(join(dir, 'log-key.json'), 'utf8'));
   const vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir }));
   const [, origin, key = ''] = /^(.*?)\+[\da-f]{8}\+(.*)$/m.exec(vkey) ?? []; // Base64 may have a plus, too

@@ -6,7 +6,7 @@ import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
-import { startService } from '../support/service.ts';
+import { startServiceWithTree } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -96,7 +96,7 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
   });
 
   test('work beside a running service, and include acknowledged events', async () => {
-    const { as, dir: DATA_DIR } = await startService();
+    const { as, dir: DATA_DIR } = await startServiceWithTree();
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
     const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
     const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();

@@ -140,6 +140,40 @@ describe('signers of one directory', () => {
     expect(signed.length).toBeLessThan(3);
     expect(outcomes.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(1);
   });
+
+  test.each([
+    ['larger', 6],
+    ['smaller', 3],
+  ])('do not wait while another one proves a %s checkpoint', async (_, size) => {
+    const first = signerIn();
+    await first.sign('a');
+    const proving = Promise.withResolvers<void>();
+    const { head, prove } = logOf('abcdef');
+    const signing = first.signer.sign(head(size), async (from, to) => {
+      await proving.promise;
+      return prove(from, to);
+    });
+    expect(sizeOf(await signerIn(first.dir).sign('abcde'))).toBe(5);
+    proving.resolve();
+    expect(sizeOf(await signing)).toBe(size);
+    expect(sizeOf(first.recorded())).toBe(Math.max(size, 5));
+  });
+
+  test('do not sign another history that was proven while the first was signed', async () => {
+    const first = signerIn();
+    await first.sign('a');
+    const proving = Promise.withResolvers<void>();
+    const { head, prove } = logOf('abX');
+    const signing = first.signer.sign(head(), async (from, to) => {
+      await proving.promise;
+      return prove(from, to);
+    });
+    await signerIn(first.dir).sign('ab');
+    await signerIn(first.dir).sign('aby');
+    proving.resolve();
+    await expect(signing).rejects.toThrow(LogContradictsCheckpoint);
+    expect(sizeOf(first.recorded())).toBe(3);
+  });
 });
 
 describe('the file of the last checkpoint', () => {
