@@ -10,7 +10,7 @@ import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
-import { openTree, readTile, type TreeStatements } from './treeFile.ts';
+import { openTree, readCheckedTile, TilesDiffer, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -89,7 +89,7 @@ export class LogTree {
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
   readTile(tile: Tile): Buffer | undefined {
-    return this.#read((statements) => readTile(statements, tile));
+    return this.#read((statements) => readCheckedTile(statements, tile));
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
@@ -197,7 +197,7 @@ export class LogTree {
     } catch (error) {
       this.#closeReader();
       const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
-      if (!isDamage(error) && !isGone) throw error;
+      if (!isDamage(error) && !(error instanceof TilesDiffer) && !isGone) throw error;
       this.rebuild((error as Error).message);
       throw new ViewBehind(NOT_UP_TO_DATE, { cause: error });
     }

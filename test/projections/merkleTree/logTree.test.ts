@@ -125,6 +125,22 @@ describe('the Merkle tree of a log', () => {
     expect(logged()).toContain('rebuilding view');
   });
 
+  test.each([0, 1])('is rebuilt if a hash is altered in level %i while it is read', async (level) => {
+    const dir = logWith({ events: 600 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    const read = () => tree.readTile({ level: 0, index: 0, width: 100 });
+    const hashes = read();
+    using db = new DatabaseSync(treeIn(dir));
+    const altered = Buffer.alloc(level === 0 ? 8_192 : 64, 7);
+    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = 0').run(altered, level);
+    db.close();
+    expect(read).toThrow(ViewBehind);
+    await ready(tree);
+    expect(read()).toEqual(hashes);
+    expect(logged()).toContain('does not have the root of tile 0 of level 0');
+  });
+
   test.each([
     ['before it is first read', false],
     ['after it was read', true],
