@@ -52,7 +52,7 @@ const ERRORS = {
   },
   429: {
     description: 'The user sends more requests than the rate limit allows, if there is one (42902); retry.',
-    example: example(42902, 'You may send 100 requests in 1 s. Wait, and retry.'),
+    example: example(42902, 'The limit is 100 requests in 1 s. Wait, and retry.'),
     headers: RETRY_AFTER,
   },
   431: {

@@ -9,7 +9,7 @@ export class RateLimitExceeded extends Error {
   override readonly name = 'RateLimitExceeded';
   readonly retryAfterS: number;
   constructor({ maxRequests, windowMs }: RateLimit, remainingMs: number) {
-    super(`You may send ${maxRequests} requests in ${windowMs / 1_000} s. Wait, and retry.`);
+    super(`The limit is ${maxRequests} requests in ${windowMs / 1_000} s. Wait, and retry.`);
     this.retryAfterS = Math.max(1, Math.ceil(remainingMs / 1_000));
   }
 }

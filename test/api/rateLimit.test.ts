@@ -25,7 +25,7 @@ test('requests over the limit are 42902, until the window is over', async () => 
   const refused = await request('alice');
   expect(refused.headers.get('retry-after')).toBe('7');
   expect([...refused.headers.keys()].filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
-  expect(await refusedWith(42902, refused)).toBe('You may send 2 requests in 10 s. Wait, and retry.');
+  expect(await refusedWith(42902, refused)).toBe('The limit is 2 requests in 10 s. Wait, and retry.');
   vi.advanceTimersByTime(6_499);
   expect(await statuses(1)).toEqual([429]);
   vi.advanceTimersByTime(1);
