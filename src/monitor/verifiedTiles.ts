@@ -17,7 +17,7 @@ const MAX_CACHED = 64;
 
 /**
  * The tiles of the tree that a checkpoint states. Each is compared with the hash of it in the tile above before
- * it is used, so whoever makes up a tree must have made all of it before it was signed: a false size of 2^50
+ * it is used, so a false tree must have been made whole before it was signed: a false size of 2^50
  * ends at the first tile that does not exist.
  */
 export class VerifiedTiles {

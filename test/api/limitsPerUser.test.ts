@@ -8,13 +8,12 @@ import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { newEventId } from '../../src/eventStore/eventId.ts';
 import type { EventLog, Page, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
-import { CheckpointSigner } from '../../src/transparency/checkpointSigner.ts';
-import { loadLogKey } from '../../src/transparency/logKey.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/load.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
+import { newSigner } from '../support/signer.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const EVENT: RecordedEvent = {
@@ -29,12 +28,7 @@ const EVENT: RecordedEvent = {
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
 async function serve(tree: object, readAll?: EventLog['readAll']) {
-  const logKey = loadLogKey({
-    logKeyFile: join(tempDir(), 'log-key.json'),
-    logOrigin: 'log.example',
-    keyFile: join(tempDir(), 'key.json'),
-  });
-  const signer = new CheckpointSigner(logKey, tempDir());
+  const signer = newSigner();
   const { url, log } = await appOver(
     {
       lastPosition: async () => 1n,

@@ -12,8 +12,6 @@ import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { type Page, type RecordedEvent, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
 import { leafHash, nodeHash } from '../../src/merkle/merkleTree.ts';
 import type { Tile } from '../../src/merkle/tiles.ts';
-import { CheckpointSigner } from '../../src/transparency/checkpointSigner.ts';
-import { loadLogKey } from '../../src/transparency/logKey.ts';
 import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
@@ -22,6 +20,7 @@ import { twoInstances, untilAvailable } from '../support/load.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, startService, startServiceWithTree } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { newSigner } from '../support/signer.ts';
 import { appendMany, openIn, openLogOf, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
@@ -436,11 +435,7 @@ async function serve(given: {
   pages?: (() => Promise<Page>)[];
   now?: () => number;
 }) {
-  const logKey = loadLogKey({
-    logKeyFile: join(tempDir(), 'log-key.json'),
-    logOrigin: 'log.example',
-    keyFile: join(tempDir(), 'key.json'),
-  });
+  const signer = newSigner();
   const tree = {
     notReady: undefined,
     get current() {
@@ -458,12 +453,12 @@ async function serve(given: {
     },
     {
       ...AUDITORS,
-      transparency: { tree: tree as never, signer: new CheckpointSigner(logKey, tempDir()) },
+      transparency: { tree: tree as never, signer },
       now: () => new Date(given.now?.() ?? 0),
     },
   );
   const headers = { authorization: 'Bearer carol' };
-  const vkey = formatVerifierKey(logKey.verifierKey);
+  const vkey = formatVerifierKey(signer.verifierKey);
   const get = (path: string, given = {}) => fetch(`${url}${path}`, { headers: { ...headers, ...given } });
   return { get, log, vkey };
 }

@@ -1,0 +1,14 @@
+import { join } from 'node:path';
+import { CheckpointSigner } from '../../src/transparency/checkpointSigner.ts';
+import { loadLogKey } from '../../src/transparency/logKey.ts';
+import { tempDir } from './tempDir.ts';
+
+/** A signer for the log named log.example, with a new key. */
+export function newSigner(): CheckpointSigner {
+  const logKey = loadLogKey({
+    logKeyFile: join(tempDir(), 'log-key.json'),
+    logOrigin: 'log.example',
+    keyFile: join(tempDir(), 'key.json'),
+  });
+  return new CheckpointSigner(logKey, tempDir());
+}
