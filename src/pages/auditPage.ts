@@ -14,10 +14,9 @@ type File = { type: string; content: string; etag: string };
 /** The auditor's page: static files, which hold nothing of the log and require no token. */
 export async function auditPage(app: FastifyInstance): Promise<void> {
   await pageHeaders(app);
-  files ??= readFiles();
-  const served = files;
-  const send = (request: FastifyRequest, reply: FastifyReply, path: string): FastifyReply => {
-    const file = served.get(path);
+  const send = async (request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> => {
+    files ??= readFiles();
+    const file = (await files).get(path);
     if (!file) throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
     reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
     if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
@@ -39,17 +38,18 @@ function withTag(type: string, content: string): File {
   return { type, content, etag: `"${hash('sha256', content).slice(0, 32)}"` };
 }
 
-/** Read once, and only if there are pages, since stripping types takes a moment. */
-let files: ReadonlyMap<string, File> | undefined;
+type Files = ReadonlyMap<string, File>;
+
+/** Read at the first request. */
+let files: Promise<Files> | undefined;
 
 /** The files by path below /audit. */
-function readFiles(): ReadonlyMap<string, File> {
+async function readFiles(): Promise<Files> {
+  const modules = await browserModules(SOURCES, 'pages/audit/main.ts');
   return new Map<string, File>([
     ['', fileOf('index.html', 'text/html; charset=utf-8')],
     ['style.css', fileOf('style.css', 'text/css; charset=utf-8')],
     ['icon.svg', fileOf('icon.svg', 'image/svg+xml')],
-    ...[...browserModules(SOURCES, 'pages/audit/main.ts')].map(
-      ([path, text]) => [path, withTag(TEXT_JAVASCRIPT, text)] as const,
-    ),
+    ...[...modules].map(([path, text]) => [path, withTag(TEXT_JAVASCRIPT, text)] as const),
   ]);
 }

@@ -1,7 +1,14 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+
+// Stripping types takes 0.2 s, so it is done on a thread of its own, once a page is opened: this file is both
+// sides.
+
+type Page = { sources: string; entry: string };
 
 /** What modules of the server import from Node, and the module that has it in browsers, by path below src/. */
 const IN_BROWSERS: Record<string, string> = { 'node:crypto': 'pages/audit/node/crypto.ts' };
@@ -12,10 +19,16 @@ const IMPORT = /(?<=^(?:import |(?:import|export|\})[^;'"\n]* from )['"])[^'"]+(
 
 /**
  * The modules that a page loads, as JavaScript, by path: its entry, and all that are imported from there, whose
- * paths are those below this directory, or below packages/. @throws Error if one of them imports what browsers
- * do not have
+ * paths are those below the directory of sources, or below packages/. @throws Error if one of them imports what
+ * browsers do not have
  */
-export function browserModules(sources: string, entry: string): Map<string, string> {
+export async function browserModules(sources: string, entry: string): Promise<Map<string, string>> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { sources, entry } satisfies Page });
+  const [modules] = await once(worker, 'message');
+  return modules;
+}
+
+function modulesOf({ sources, entry }: Page): Map<string, string> {
   const modules = new Map<string, string>();
   const add = (path: string, file = join(sources, path)): string => {
     if (modules.has(path)) return path;
@@ -53,3 +66,5 @@ function withoutTypes(typeScript: string): string {
     process.emitWarning = emitWarning;
   }
 }
+
+if (!isMainThread && parentPort) parentPort.postMessage(modulesOf(workerData as Page));

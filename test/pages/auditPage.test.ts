@@ -56,8 +56,8 @@ test.each(['/audit', '/audit/style.css'])('without pages, %s is 404', async (pat
   await refusedWith(40401, await fetch((await serve(false)) + path));
 });
 
-test('a browser gets only those modules of the server that the page uses', () => {
-  const modules = browserModules(join(ROOT, 'src'), 'pages/audit/main.ts');
+test('a browser gets only those modules of the server that the page uses', async () => {
+  const modules = await browserModules(join(ROOT, 'src'), 'pages/audit/main.ts');
   const rooms = new Set([...modules.keys()].map((path) => path.split('/')[0]));
   expect([...rooms].toSorted()).toEqual(['merkle', 'monitor', 'packages', 'pages', 'plants', 'transparency']);
   for (const [path, text] of modules) {
@@ -65,10 +65,12 @@ test('a browser gets only those modules of the server that the page uses', () =>
   }
 });
 
-test('a module that browsers cannot load ends the start', () => {
+test('a module that browsers cannot load is an error', async () => {
   const dir = tempDir();
   writeFileSync(join(dir, 'page.ts'), "import { readFileSync } from 'node:fs';\nreadFileSync('x');\n");
-  expect(() => browserModules(dir, 'page.ts')).toThrow('page.ts imports node:fs, which browsers do not have');
+  await expect(browserModules(dir, 'page.ts')).rejects.toThrow(
+    'page.ts imports node:fs, which browsers do not have',
+  );
 });
 
 test.each([
