@@ -254,7 +254,7 @@ test('docs/operations.md lists exactly the alerts', () => {
 });
 
 test('docs/operations.md lists exactly the metrics of the service, with their types', async () => {
-  const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: await dirWith(1) });
+  const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: dirWith(1) });
   await as('alice').list();
   const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
   const listed = [...page.matchAll(/^\| `(plant_store_\w+)`.* \| (counter|gauge|histogram) \|/gm)];
