@@ -52,7 +52,7 @@ async function filter(page: Page, fields: Record<string, string>): Promise<void>
   await page.locator('#timeline form .primary').click();
 }
 
-/** Files that the page saves are kept in it instead; `next` returns the name and the text of the next one. */
+/** Keeps files that the page saves; returns a function that waits for the next one. */
 async function catchFiles(page: Page) {
   await page.evaluate(`{
     const contents = new Map();
@@ -104,6 +104,11 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.locator('#sign-out').click();
     await page.waitForSelector('#sign-in:not([hidden])');
     expect(await page.$eval('#timeline tbody', ({ children }) => children.length)).toBe(0);
+
+    await page.evaluateOnNewDocument('delete JSON.rawJSON');
+    await page.reload();
+    await becomes(page, '.too-old:not([hidden])', [expect.stringContaining('This browser is too old')]);
+    expect(await page.$('main:not([hidden])')).toBe(null);
   });
 
   test('shows the newest events first, and those that arrive, as the filters allow', async () => {
@@ -381,13 +386,19 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(problems).toEqual([]);
   });
 
-  test('stops reading the log, and says so when entries do not have the root that the log signs', async () => {
+  test('says so when a signature cannot be verified, reading is stopped, or entries do not have the signed root', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
     const key = await (await service.as('carol', 'audit').request('/log-key')).text();
     const { page } = await auditPage(service);
     await page.locator('nav [href="#check"]').click();
+    await page.evaluate(`crypto.subtle.importKey = async () => {
+      throw new DOMException('Unrecognized name', 'NotSupportedError');
+    }`);
     await page.locator('#check [name="key"]').fill(key);
+    await page.locator('#check .key button').click();
+    await becomes(page, '#check .card:nth-child(2) .bad', [expect.stringContaining('has no Ed25519')]);
+    await page.evaluate('delete crypto.subtle.importKey');
     await page.locator('#check .key button').click();
     await page.waitForSelector('.read:enabled');
     await page.setRequestInterception(true);
