@@ -10,7 +10,8 @@ import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
-import { openTree, readCheckedTile, TilesDiffer, type TreeStatements } from './treeFile.ts';
+import { CheckedTiles } from './checkedTiles.ts';
+import { openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -46,6 +47,8 @@ export class LogTree {
   #failures = 0;
   #restart: NodeJS.Timeout | undefined;
   #reader: ReturnType<typeof openTree> | undefined;
+  /** Of the tree that was read last. */
+  #tiles: CheckedTiles | undefined;
   #isClosed = false;
 
   /** Starts the thread, and does not wait for it. */
@@ -89,7 +92,10 @@ export class LogTree {
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
   readTile(tile: Tile): Buffer | undefined {
-    return this.#read((statements) => readCheckedTile(statements, tile));
+    return this.#read((statements, tree) => {
+      if (this.#tiles?.tree !== tree) this.#tiles = new CheckedTiles(statements, tree);
+      return this.#tiles.get(tile);
+    });
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
@@ -189,11 +195,11 @@ export class LogTree {
     this.#waiting.check();
   }
 
-  #read<T>(query: (statements: TreeStatements) => T): T {
-    this.#assertReady();
+  #read<T>(query: (statements: TreeStatements, tree: SavedTree) => T): T {
+    const tree = this.current;
     try {
       this.#reader ??= openTree(this.#options.file);
-      return query(this.#reader.statements);
+      return query(this.#reader.statements, tree);
     } catch (error) {
       this.#closeReader();
       const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
@@ -211,6 +217,7 @@ export class LogTree {
   #closeReader(): void {
     this.#reader?.db.close();
     this.#reader = undefined;
+    this.#tiles = undefined;
   }
 
   #post(request: TreeRequest): void {

@@ -125,20 +125,23 @@ describe('the Merkle tree of a log', () => {
     expect(logged()).toContain('rebuilding view');
   });
 
-  test.each([0, 1])('is rebuilt if a hash is altered in level %i while it is read', async (level) => {
+  test.each([
+    [0, 0, 256],
+    [0, 2, 88],
+    [1, 0, 2],
+  ])('is rebuilt if a hash of level %i, tile %i, is altered in its file', async (level, index, width) => {
     const dir = logWith({ events: 600 });
     const { tree, logged } = startTree(dir);
     await ready(tree);
-    const read = () => tree.readTile({ level: 0, index: 0, width: 100 });
-    const hashes = read();
     using db = new DatabaseSync(treeIn(dir));
-    const altered = Buffer.alloc(level === 0 ? 8_192 : 64, 7);
-    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = 0').run(altered, level);
+    const found = db.prepare('SELECT hashes FROM tiles WHERE level = ? AND number = ?').get(level, index);
+    const altered = Buffer.alloc(width * 32, 7);
+    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = ?').run(altered, level, index);
     db.close();
-    expect(read).toThrow(ViewBehind);
+    expect(() => tree.readTile({ level, index, width })).toThrow(ViewBehind);
     await ready(tree);
-    expect(read()).toEqual(hashes);
-    expect(logged()).toContain('does not have the root of tile 0 of level 0');
+    expect(tree.readTile({ level, index, width })).toEqual(Buffer.from(found?.hashes as Uint8Array));
+    expect(logged()).toContain('its tiles contradict each other');
   });
 
   test.each([
