@@ -80,13 +80,14 @@ export class LogTree {
 
   /**
    * Resolves once the saved tree has caught up with the log with this ID, and has the event at a position of it.
-   * @throws ViewBehind after this time, five seconds by default
+   * @throws ViewBehind after this time, five seconds by default, or as soon as the thread has failed
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
-    const isReached = (): boolean =>
-      this.notReady === undefined &&
-      (logId === undefined || this.#saved?.logId === logId) &&
-      (this.#saved as SavedTree).position >= position;
+    const isReached = (): boolean => {
+      if (this.#failure !== undefined) this.#assertReady();
+      const isSameLog = logId === undefined || this.#saved?.logId === logId;
+      return this.notReady === undefined && isSameLog && (this.#saved as SavedTree).position >= position;
+    };
     if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE, timeoutMs);
   }
 
@@ -163,6 +164,7 @@ export class LogTree {
     this.#saved = undefined;
     this.#caughtUpAt = undefined;
     this.#closeReader();
+    this.#waiting.check();
     this.#options.logger.error(
       { view: 'merkleTree', reason, delayMs },
       'the Merkle tree failed; restarting it',

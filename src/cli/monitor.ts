@@ -49,7 +49,7 @@ export async function monitorCommand(options: Options, context: Context): Promis
       if (!(error instanceof LogUnavailable)) throw error;
       failures++;
       if (once && failures === ATTEMPTS) throw new ExitError(`not checked: ${error.message}`, NO_ALARM);
-      print(printable(`not checked: ${error.message}`));
+      if (!once) print(printable(`not checked: ${error.message}`));
     }
     await sleep(once ? RETRY_INTERVAL_MS : intervalMs, signal);
     signal.throwIfAborted();

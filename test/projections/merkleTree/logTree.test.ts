@@ -16,6 +16,7 @@ import { stopClock } from '../../support/clock.ts';
 import { damagePage } from '../../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../../support/logs.ts';
 import { treeSaved } from '../../support/merkleTreeFile.ts';
+import { refusedWith } from '../../support/refusal.ts';
 import { startService, startServiceWithTree } from '../../support/service.ts';
 import { overFakeServer, startFakeServer } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
@@ -181,6 +182,15 @@ describe('the Merkle tree of a log', () => {
     await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
   });
 
+  test('is not waited for while its thread has failed', async () => {
+    const dir = logWith({ events: 3 });
+    mkdirSync(treeIn(dir));
+    stopClock();
+    const { tree } = startTree(dir);
+    for (const when of ['before it fails', 'after'])
+      await expect(tree.reached(3n), when).rejects.toThrow(ViewBehind);
+  });
+
   test('is restarted when its thread fails', async () => {
     const dir = logWith({ events: 3 });
     mkdirSync(treeIn(dir));
@@ -253,6 +263,10 @@ describe('a service', () => {
     expect((await service.as('alice').create(1, { name: 'Fern' })).status).toBe(200);
     expect(await service.as('alice').list()).toEqual([{ name: 'Fern' }]);
     expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+    stopClock(); // a checkpoint is not waited for
+    const checkpoint = await service.as('carol', 'audit').request('/checkpoint');
+    expect(checkpoint.headers.get('retry-after')).toBe('1');
+    await refusedWith(50302, checkpoint);
   });
 
   test('has no tree with MERKLE_TREE=off', async () => {
