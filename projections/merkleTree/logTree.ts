@@ -25,6 +25,8 @@ type Options = {
 const MAX_RESTART_DELAY_MS = 30_000;
 /** `close` waits for the thread for so long, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 3_000;
+/** The thread drops each event once it is hashed, so that more space for new objects would not make it faster. */
+const YOUNG_GENERATION_MB = 8;
 
 /**
  * The Merkle tree over all events of the log. A thread of its own follows the log and writes the tree's file;
@@ -141,7 +143,10 @@ export class LogTree {
       file,
       location: eventStoreDb ? { dataDir, eventStoreDb } : { dataDir },
     };
-    const thread = new Worker(new URL('./treeThread.ts', import.meta.url), { workerData });
+    const thread = new Worker(new URL('./treeThread.ts', import.meta.url), {
+      workerData,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
+    });
     this.#thread = thread;
     thread.on('message', (message) => {
       if (isTreeMessage(message)) this.#handle(message);

@@ -12,6 +12,7 @@ import type { StoredTile } from './logTiles.ts';
 export const MERKLE_TREE: ViewFormat = {
   applicationId: 0x50547265, // 'PTre' in ASCII
   version: 1,
+  cacheKiB: 2_048, // tiles are appended
   schema: `
     CREATE TABLE tiles (
       level        INTEGER NOT NULL,

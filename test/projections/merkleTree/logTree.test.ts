@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { Worker } from 'node:worker_threads';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LogTree } from '../../../projections/merkleTree/logTree.ts';
@@ -180,6 +181,16 @@ describe('the Merkle tree of a log', () => {
     locking.exec('ROLLBACK');
     locking.close();
     await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
+  });
+
+  test('is built by a thread with little space for new objects', async () => {
+    const threads: Worker[] = [];
+    const onThread = (thread: Worker) => void threads.push(thread);
+    process.on('worker', onThread);
+    onTestFinished(() => void process.off('worker', onThread));
+    const { tree } = startTree(logWith({ events: 1 }));
+    await ready(tree);
+    expect(threads).toMatchObject([{ resourceLimits: { maxYoungGenerationSizeMb: 8 } }]);
   });
 
   test('is not waited for while its thread has failed', async () => {
