@@ -22,6 +22,7 @@ export type PlantRow = { user: string; id: string; position: Position; plant: st
 export const PLANTS_BY_USER: ViewFormat = {
   applicationId: 0x50566965, // 'PVie' in ASCII
   version: 2,
+  cacheKiB: 16_384, // the rows of one user are together, not those of one time
   schema: `
     CREATE TABLE plants (
       user     TEXT    NOT NULL,

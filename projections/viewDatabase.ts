@@ -21,6 +21,8 @@ export type ViewFormat = {
   applicationId: number;
   /** A file of another version is replaced, and the view rebuilt. */
   version: number;
+  /** How much of the file its writer keeps in memory: more, the more its rows are scattered. */
+  cacheKiB: number;
   /** Creates the view's tables. */
   schema: string;
   /** Inserts a row. Rows are saved together, ordered by their first value and then as they were added. */
@@ -59,7 +61,7 @@ export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 1_000 });
   try {
     db.exec(
-      'PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000',
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${format.cacheKiB}; PRAGMA wal_autocheckpoint = 4000`,
     );
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, format);
     assertIsView(db, format);

@@ -10,7 +10,10 @@ export const REACHED_TIMEOUT_MS = 5_000;
 export class Waiting {
   readonly #checks = new Set<() => void>();
 
-  /** Resolves at the first `check` at which a condition is true. @throws ViewBehind with this message */
+  /**
+   * Resolves at the first `check` at which a condition is true. @throws ViewBehind with this message; what the
+   * condition throws
+   */
   until(isReached: () => boolean, message: string, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const done = (): void => {
@@ -18,9 +21,13 @@ export class Waiting {
         clearTimeout(timer);
       };
       const check = (): void => {
-        if (!isReached()) return;
+        try {
+          if (!isReached()) return;
+          resolve();
+        } catch (error) {
+          reject(error);
+        }
         done();
-        resolve();
       };
       const timer = setTimeout(() => {
         done();

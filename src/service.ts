@@ -58,9 +58,6 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
-    const signer = config.merkleTree
-      ? new CheckpointSigner(loadLogKey(config), config.dataDir) // its key is created at the first start
-      : undefined;
     // Loaded only if they are on: the modules take part of the time of a start.
     const metrics = config.metrics && new (await import('./metrics/metrics.ts')).Metrics();
     const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
@@ -79,21 +76,8 @@ export async function startService(
         }),
     );
     for (const follower of followers) resources.defer(() => follower.stop());
-    const tree = signer
-      ? new LogTree({
-          file: merkleTreeFile(config.dataDir),
-          location: config,
-          logger,
-          onProgress: progressOf('merkleTree'),
-        })
-      : undefined;
-    if (tree) resources.defer(() => tree.close());
-    const histories = signer?.earlierHistories() ?? [];
-    if (signer && histories.length > 0)
-      logger.warn(
-        { file: signer.file, histories },
-        'the log has another key or origin; its checkpoints start again',
-      );
+    const transparency = openTransparency(config, { logger, progressOf, resources });
+    const tree = transparency?.tree;
 
     const eventStreams = new Set<object>();
     const listsInFlight = new InFlight('lists');
@@ -108,7 +92,7 @@ export async function startService(
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      transparency: tree && signer && { tree, signer },
+      transparency,
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,
@@ -160,6 +144,30 @@ function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () 
         audience,
         now,
       });
+}
+
+type TransparencyContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
+
+/**
+ * The Merkle tree of the log, until `resources` are disposed of, and its signer, whose key the first start
+ * creates; undefined with MERKLE_TREE=off.
+ */
+function openTransparency(
+  config: Config,
+  { logger, progressOf, resources }: TransparencyContext,
+): { tree: LogTree; signer: CheckpointSigner } | undefined {
+  if (!config.merkleTree) return undefined;
+  const signer = new CheckpointSigner(loadLogKey(config), config.dataDir);
+  const histories = signer.earlierHistories();
+  if (histories.length > 0)
+    logger.warn(
+      { file: signer.file, histories },
+      'the log has another key or origin; its checkpoints start again',
+    );
+  const file = merkleTreeFile(config.dataDir);
+  const tree = new LogTree({ file, location: config, logger, onProgress: progressOf('merkleTree') });
+  resources.defer(() => tree.close());
+  return { tree, signer };
 }
 
 type MetricsContext = {

@@ -10,7 +10,8 @@ import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
-import { openTree, readCheckedTile, TilesDiffer, type TreeStatements } from './treeFile.ts';
+import { CheckedTiles } from './checkedTiles.ts';
+import { openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -24,6 +25,8 @@ type Options = {
 const MAX_RESTART_DELAY_MS = 30_000;
 /** `close` waits for the thread for so long, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 3_000;
+/** The thread drops each event once it is hashed, so that more space for new objects would not make it faster. */
+const YOUNG_GENERATION_MB = 8;
 
 /**
  * The Merkle tree over all events of the log. A thread of its own follows the log and writes the tree's file;
@@ -46,6 +49,8 @@ export class LogTree {
   #failures = 0;
   #restart: NodeJS.Timeout | undefined;
   #reader: ReturnType<typeof openTree> | undefined;
+  /** Of the tree that was read last. */
+  #tiles: CheckedTiles | undefined;
   #isClosed = false;
 
   /** Starts the thread, and does not wait for it. */
@@ -77,19 +82,23 @@ export class LogTree {
 
   /**
    * Resolves once the saved tree has caught up with the log with this ID, and has the event at a position of it.
-   * @throws ViewBehind after this time, five seconds by default
+   * @throws ViewBehind after this time, five seconds by default, or as soon as the thread has failed
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
-    const isReached = (): boolean =>
-      this.notReady === undefined &&
-      (logId === undefined || this.#saved?.logId === logId) &&
-      (this.#saved as SavedTree).position >= position;
+    const isReached = (): boolean => {
+      if (this.#failure !== undefined) this.#assertReady();
+      const isSameLog = logId === undefined || this.#saved?.logId === logId;
+      return this.notReady === undefined && isSameLog && (this.#saved as SavedTree).position >= position;
+    };
     if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE, timeoutMs);
   }
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
   readTile(tile: Tile): Buffer | undefined {
-    return this.#read((statements) => readCheckedTile(statements, tile));
+    return this.#read((statements, tree) => {
+      if (this.#tiles?.tree !== tree) this.#tiles = new CheckedTiles(statements, tree);
+      return this.#tiles.get(tile);
+    });
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
@@ -134,7 +143,10 @@ export class LogTree {
       file,
       location: eventStoreDb ? { dataDir, eventStoreDb } : { dataDir },
     };
-    const thread = new Worker(new URL('./treeThread.ts', import.meta.url), { workerData });
+    const thread = new Worker(new URL('./treeThread.ts', import.meta.url), {
+      workerData,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
+    });
     this.#thread = thread;
     thread.on('message', (message) => {
       if (isTreeMessage(message)) this.#handle(message);
@@ -157,6 +169,7 @@ export class LogTree {
     this.#saved = undefined;
     this.#caughtUpAt = undefined;
     this.#closeReader();
+    this.#waiting.check();
     this.#options.logger.error(
       { view: 'merkleTree', reason, delayMs },
       'the Merkle tree failed; restarting it',
@@ -189,11 +202,11 @@ export class LogTree {
     this.#waiting.check();
   }
 
-  #read<T>(query: (statements: TreeStatements) => T): T {
-    this.#assertReady();
+  #read<T>(query: (statements: TreeStatements, tree: SavedTree) => T): T {
+    const tree = this.current;
     try {
       this.#reader ??= openTree(this.#options.file);
-      return query(this.#reader.statements);
+      return query(this.#reader.statements, tree);
     } catch (error) {
       this.#closeReader();
       const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
@@ -211,6 +224,7 @@ export class LogTree {
   #closeReader(): void {
     this.#reader?.db.close();
     this.#reader = undefined;
+    this.#tiles = undefined;
   }
 
   #post(request: TreeRequest): void {

@@ -12,6 +12,7 @@ import type { StoredTile } from './logTiles.ts';
 export const MERKLE_TREE: ViewFormat = {
   applicationId: 0x50547265, // 'PTre' in ASCII
   version: 1,
+  cacheKiB: 2_048, // tiles are appended
   schema: `
     CREATE TABLE tiles (
       level        INTEGER NOT NULL,
@@ -138,9 +139,10 @@ function toTile(level: number, { number, hashes, startsAfter }: TileRow): Stored
   };
 }
 
-const nameOf = ({ level, index }: Tile): string => `tile ${index} of level ${level}`;
+export const nameOf = ({ level, index }: Tile): string => `tile ${index} of level ${level}`;
 
-function assertFits(fits: boolean, problem: string): asserts fits {
+/** @throws TilesDiffer */
+export function assertFits(fits: boolean, problem: string): asserts fits {
   if (!fits) throw new TilesDiffer(`its tiles contradict each other: ${problem}`);
 }
 
@@ -171,20 +173,6 @@ export function readTile({ tile }: TreeStatements, { level, index, width }: Tile
   const row = tile.get(level, index) as TileRow | undefined;
   if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
   return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
-}
-
-/** The same. @throws TilesDiffer if the tile is full, and the tile above it has another hash */
-export function readCheckedTile(statements: TreeStatements, tile: Tile): Buffer | undefined {
-  const { level, index, width } = tile;
-  const full = readTile(statements, { level, index, width: TILE_WIDTH });
-  if (!full) return readTile(statements, tile);
-  const at = index % TILE_WIDTH;
-  const above = { level: level + 1, index: Math.floor(index / TILE_WIDTH), width: at + 1 };
-  assertFits(
-    readTile(statements, above)?.toString('hex', at * HASH_BYTES) === rootOfTile(full),
-    `${nameOf(above)} does not have the root of ${nameOf(tile)}`,
-  );
-  return full.subarray(0, width * HASH_BYTES);
 }
 
 /** Copies the file of a tree, also beside its writer, to one that is complete or that of an earlier copy. */

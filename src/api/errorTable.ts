@@ -1,7 +1,7 @@
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
-import { UnknownPlant } from '../audit/receipt.ts';
+import { LogContradictsTree, UnknownPlant } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
@@ -23,6 +23,7 @@ export const API_ERRORS = {
   unknownPlant: 40402,
   tooManyInFlight: 42901,
   rateLimitExceeded: 42902,
+  logContradictsTree: 50002,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
@@ -63,6 +64,11 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const headers = { 'retry-after': String(error.retryAfterS) };
     return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
   }
+  if (error instanceof LogContradictsTree)
+    return errorResponse(
+      API_ERRORS.logContradictsTree,
+      'The log no longer has the event of this plant that is in its Merkle tree. The operators have been informed.',
+    );
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

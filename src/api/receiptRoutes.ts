@@ -31,6 +31,14 @@ const ERRORS = errorsOf([403], {
     example: { error: API_ERRORS.unknownPlant, message: 'There is no plant with this ID.' },
   },
   ...tooManyInFlight('receipts'),
+  500: {
+    description:
+      'The log no longer has the event of this plant that is in its Merkle tree (50002), or another internal error (50001).',
+    example: {
+      error: API_ERRORS.logContradictsTree,
+      message: 'The log no longer has the event of this plant that is in its Merkle tree.',
+    },
+  },
 });
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints };

@@ -1,4 +1,5 @@
 import { ViewBehind } from '../../projections/waiting.ts';
+import type { Position } from '../eventStore/eventStore.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
 import { hashesOfTile, inclusionProofFromTiles, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
@@ -10,12 +11,20 @@ export class UnknownPlant extends Error {
   override readonly name = 'UnknownPlant';
 }
 
+/** The log no longer has an event whose leaf is in its Merkle tree: it was altered. */
+export class LogContradictsTree extends Error {
+  override readonly name = 'LogContradictsTree';
+  constructor(position: Position) {
+    super(`the log no longer has the event at position ${position} that is in its Merkle tree`);
+  }
+}
+
 /** The entry of a plant, and its inclusion proof in the tree of this size and root. */
 export type Receipt = { entry: Buffer; index: number; path: string[]; head: TreeAndLog['tree']['current'] };
 
 /**
  * Proves that the log has a user's plant. Waits until the tree has it.
- * @throws UnknownPlant, ViewBehind, StoreUnavailable
+ * @throws UnknownPlant, LogContradictsTree, ViewBehind, StoreUnavailable
  */
 export async function receiptOf(
   { user, id }: { user: string; id: string },
@@ -37,7 +46,6 @@ export async function receiptOf(
   const leaves = readTile({ level: 0, index: tile, width: tileWidth(0, tile, head.size) });
   const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leaf);
   const path = await inclusionProofFromTiles(index, head.size, readTile);
-  if (!verifyInclusion(leaf, { index, path, ...head }))
-    throw new Error(`the event at position ${event.position} is not the one in the Merkle tree`);
+  if (!verifyInclusion(leaf, { index, path, ...head })) throw new LogContradictsTree(event.position);
   return { entry, index, path, head };
 }

@@ -49,7 +49,7 @@ export async function monitorCommand(options: Options, context: Context): Promis
       if (!(error instanceof LogUnavailable)) throw error;
       failures++;
       if (once && failures === ATTEMPTS) throw new ExitError(`not checked: ${error.message}`, NO_ALARM);
-      print(printable(`not checked: ${error.message}`));
+      if (!once) print(printable(`not checked: ${error.message}`));
     }
     await sleep(once ? RETRY_INTERVAL_MS : intervalMs, signal);
     signal.throwIfAborted();
@@ -83,14 +83,14 @@ async function checkOnce(
         progress.show({ step: 'checking', events, position: BigInt(events), end: BigInt(end) }),
     });
     progress[Symbol.dispose]();
-    files.writeState(state);
-    files.writeCheckpoint(checkpoint.note);
+    await files.writeState(state);
+    await files.writeCheckpoint(checkpoint.note);
     const { origin, size, root } = checkpoint;
     const found = `new events: ${added}, with problems: ${problems}, of unknown types: ${unknown}`;
     await write(output, `${new Date().toISOString()}  ${origin}  ${size}:${root}  ${found}\n`);
     return problems;
   } catch (error) {
-    if (error instanceof Alarm) throw new Error(alarmLine(error, files), { cause: error });
+    if (error instanceof Alarm) throw new Error(await alarmLine(error, files), { cause: error });
     if (error instanceof LogUnavailable)
       throw new LogUnavailable(notChecked(error, await files.readState(key)));
     throw error;
@@ -98,12 +98,12 @@ async function checkOnce(
 }
 
 /** The line of an alarm, whose evidence is written to files. */
-function alarmLine({ message, evidence, commands }: Alarm, files: MonitorFiles): string {
+async function alarmLine({ message, evidence, commands }: Alarm, files: MonitorFiles): Promise<string> {
   const line = `ALARM: ${message}`;
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/auditing.md:', ...commands] : [];
   const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
   try {
-    files.writeAlarm(text, evidence);
+    await files.writeAlarm(text, evidence);
     return printable(`${line}; the evidence is in ${files.alarm}; see docs/auditing.md`);
   } catch (error) {
     const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);

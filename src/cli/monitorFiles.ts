@@ -40,22 +40,22 @@ export class MonitorFiles {
   }
 
   /** After a kill at any moment, the file has this state or the one before. */
-  writeState(state: State): void {
-    replaceFile(this.#state, Buffer.from(formatState(state)));
+  async writeState(state: State): Promise<void> {
+    await replaceFile(this.#state, formatState(state));
   }
 
   /** Writes the last checkpoint whose events were all checked, also for other tools. */
-  writeCheckpoint(note: string): void {
-    replaceFile(`${this.#state}.checkpoint`, Buffer.from(note));
+  async writeCheckpoint(note: string): Promise<void> {
+    await replaceFile(`${this.#state}.checkpoint`, note);
   }
 
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */
-  writeAlarm(text: string, evidence: readonly Evidence[]): void {
+  async writeAlarm(text: string, evidence: readonly Evidence[]): Promise<void> {
     const draft = `${this.alarm}.draft`;
     rmSync(draft, { recursive: true, force: true });
     mkdirSync(draft, { mode: 0o700 });
     for (const { name, content } of [{ name: 'alarm.txt', content: Buffer.from(text) }, ...evidence])
-      replaceFile(join(draft, name), content);
+      await replaceFile(join(draft, name), content);
     renameSync(draft, this.alarm);
     fsyncPath(dirname(this.alarm));
   }

@@ -25,7 +25,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const isFile = config.eventStoreDb === undefined;
   const [[result, lines], fileProblems] = await Promise.all([
     quick ? verifyQuickly(log, expect, context) : verifyFully(log, expect, context),
-    isFile ? logFileProblems(logFile(config.dataDir), { quick, signal }) : [],
+    isFile ? logFileProblems(logFile(config.dataDir), { quick, signal, resources }) : [],
   ]);
   result.problems.unshift(...fileProblems.map((problem) => ({ problem })));
   result.problemCount += fileProblems.length;

@@ -29,7 +29,7 @@ type Options = {
   now: () => Date;
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
-  onReceived: (state: State) => void;
+  onReceived: (state: State) => Promise<void>;
   /** Called for each checked event that this service cannot have appended, or not at its time. */
   onProblem: (problem: string) => void;
   /** Called after each bundle of entries. */
@@ -82,7 +82,7 @@ async function fetchCheckpoint(options: Options): Promise<{ checkpoint: Received
     );
     if (!known) state = { ...state, pending: [...state.pending, checkpoint] };
     try {
-      if (!known) options.onReceived(state);
+      if (!known) await options.onReceived(state);
     } finally {
       compareHeads(state); // also if the disk is full
     }

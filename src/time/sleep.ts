@@ -20,11 +20,11 @@ export async function finishedWithin(ms: number, promise: Promise<unknown>): Pro
 }
 
 /**
- * Exponential back-off: milliseconds to wait after this many failures, with jitter so that clients do not
+ * Exponential back-off: whole milliseconds to wait after this many failures, with jitter so that clients do not
  * retry at once.
  */
 export function backOff(failures: number, maxMs: number): number {
-  return Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random());
+  return Math.round(Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random()));
 }
 
 /** What a promise resolves to; undefined if the signal aborts before, whatever becomes of the promise. */

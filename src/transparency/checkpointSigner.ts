@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../disk/fileLock.ts';
-import { replaceFileAsync } from '../disk/replaceFile.ts';
+import { replaceFile } from '../disk/replaceFile.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { openCheckpoint, type TreeHead } from './checkpoint.ts';
 import { decodeUtf8 } from './encoding.ts';
@@ -116,7 +116,7 @@ export class CheckpointSigner {
 
   async #record(signed: Signed): Promise<void> {
     try {
-      await replaceFileAsync(this.file, signed.note);
+      await replaceFile(this.file, signed.note);
     } catch (error) {
       throw unusable(this.file, error);
     }

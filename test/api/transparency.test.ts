@@ -515,7 +515,7 @@ describe('while the tree is behind', () => {
   });
 });
 
-test('a receipt is not given for an event that is not the one in the tree', async () => {
+test('a plant whose event was altered after it was hashed has no receipt: 50002', async () => {
   const service = await startServiceWithTree();
   const { as, audit } = clients(service);
   for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
@@ -523,10 +523,15 @@ test('a receipt is not given for an event that is not the one in the tree', asyn
   using db = new DatabaseSync(join(service.dir, 'log.db'));
   db.exec('DROP TRIGGER events_are_never_updated');
   db.exec(`UPDATE events SET data = replace(data, 'Fern', 'Oak') WHERE position = 1`);
-  await refusedWith(50001, await as('alice').request('/proofs/plants?id=1'));
+  const message = await refusedWith(50002, await as('alice').request('/proofs/plants?id=1'));
+  expect(message).toMatch(/^The log no longer has the event of this plant/);
   expect((await as('alice').request('/proofs/plants?id=2')).status).toBe(200);
-  const failure = service.log().find(({ msg }) => msg === 'request failed');
-  expect(failure.err.message).toBe('the event at position 1 is not the one in the Merkle tree');
+  expect(service.log().filter(({ level }) => level === 50)).toMatchObject([
+    {
+      msg: 'request failed',
+      err: { message: 'the log no longer has the event at position 1 that is in its Merkle tree' },
+    },
+  ]);
 });
 
 test('an event that is larger than an entry has its hash as its entry', async () => {

@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect, test } from 'vitest';
+import type { Worker } from 'node:worker_threads';
+import { expect, onTestFinished, test } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
 import { logWith, plantOf, writeTo } from '../support/logs.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -128,4 +129,13 @@ test('verify --quick fails in one line without a tree, or with one whose tiles c
   const missing = await quick(env);
   expect(missing).toMatchObject({ code: 1, stdout: '' });
   expect(missing.stderr).toMatch(/^there is no .*merkleTree\.db, which --quick reads; verify without it\n$/);
+});
+
+test('verify has ended its threads when it fails', async () => {
+  const threads: Worker[] = [];
+  const onThread = (thread: Worker) => void threads.push(thread);
+  process.on('worker', onThread);
+  onTestFinished(() => void process.off('worker', onThread));
+  expect((await quick({ DATA_DIR: logWith({ events: 3 }) })).code).toBe(1);
+  expect(threads.map(({ threadId }) => threadId)).toEqual([-1]);
 });

@@ -2,9 +2,11 @@ import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
+import { stopClock } from '../support/clock.ts';
 import { damagePage } from '../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { ready, rootOf, startTree, treeIn } from '../support/logTree.ts';
+import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -27,20 +29,23 @@ describe('the Merkle tree of a log', () => {
     expect(logged()).toContain('rebuilding view');
   });
 
-  test.each([0, 1])('is rebuilt if a hash is altered in level %i while it is read', async (level) => {
+  test.each([
+    [0, 0, 256],
+    [0, 2, 88],
+    [1, 0, 2],
+  ])('is rebuilt if a hash of level %i, tile %i, is altered in its file', async (level, index, width) => {
     const dir = logWith({ events: 600 });
     const { tree, logged } = startTree(dir);
     await ready(tree);
-    const read = () => tree.readTile({ level: 0, index: 0, width: 100 });
-    const hashes = read();
     using db = new DatabaseSync(treeIn(dir));
-    const altered = Buffer.alloc(level === 0 ? 8_192 : 64, 7);
-    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = 0').run(altered, level);
+    const found = db.prepare('SELECT hashes FROM tiles WHERE level = ? AND number = ?').get(level, index);
+    const altered = Buffer.alloc(width * 32, 7);
+    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = ?').run(altered, level, index);
     db.close();
-    expect(read).toThrow(ViewBehind);
+    expect(() => tree.readTile({ level, index, width })).toThrow(ViewBehind);
     await ready(tree);
-    expect(read()).toEqual(hashes);
-    expect(logged()).toContain('does not have the root of tile 0 of level 0');
+    expect(tree.readTile({ level, index, width })).toEqual(Buffer.from(found?.hashes as Uint8Array));
+    expect(logged()).toContain('its tiles contradict each other');
   });
 
   test.each([
@@ -78,6 +83,15 @@ describe('the Merkle tree of a log', () => {
     locking.exec('ROLLBACK');
     locking.close();
     await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
+  });
+
+  test('is not waited for while its thread has failed', async () => {
+    const dir = logWith({ events: 3 });
+    mkdirSync(treeIn(dir));
+    stopClock();
+    const { tree } = startTree(dir);
+    for (const when of ['before it fails', 'after'])
+      await expect(tree.reached(3n), when).rejects.toThrow(ViewBehind);
   });
 
   test('is restarted when its thread fails', async () => {
@@ -122,4 +136,8 @@ test('a service creates and lists plants while the tree fails', async () => {
   expect((await service.as('alice').create(1, { name: 'Fern' })).status).toBe(200);
   expect(await service.as('alice').list()).toEqual([{ name: 'Fern' }]);
   expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+  stopClock(); // a checkpoint is not waited for
+  const checkpoint = await service.as('carol', 'audit').request('/checkpoint');
+  expect(checkpoint.headers.get('retry-after')).toBe('1');
+  await refusedWith(50302, checkpoint);
 });

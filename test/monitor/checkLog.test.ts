@@ -38,7 +38,7 @@ async function check(log: FakeLog, state = NEW_STATE) {
     state,
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
-    onReceived: (last) => states.push(last),
+    onReceived: async (last) => void states.push(last),
     onProblem: (problem) => problems.push(problem),
   });
   let error: unknown;
@@ -219,7 +219,7 @@ describe('an alarm is raised', () => {
       state: stateOf(logOf(300).head()),
       now: () => NOW,
       sleep: async () => {},
-      onReceived: () => {
+      onReceived: async () => {
         throw new Error('ENOSPC');
       },
       onProblem: () => {},

@@ -6,7 +6,6 @@ import { onTestFinished } from 'vitest';
 /** An empty directory for one test, removed after it. */
 export function tempDir(): string {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  // Retried, since a thread of a command that has failed may still close its files.
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 20 }));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }

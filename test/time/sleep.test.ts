@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { unlessAborted } from '../../src/time/sleep.ts';
+import { backOff, unlessAborted } from '../../src/time/sleep.ts';
 
 /** The rejections that are not handled from now on. */
 function unhandledRejections(): unknown[] {
@@ -28,4 +28,13 @@ test.each([
   expect(await result).toBeUndefined();
   await nextTurn();
   expect(unhandled).toEqual([]);
+});
+
+test('back-off doubles up to a limit, with jitter, in whole milliseconds', () => {
+  for (const [failures, mean] of [50, 100, 200, 400, 500, 500].entries())
+    for (let i = 0; i < 10; i++) {
+      const delayMs = backOff(failures, 500);
+      expect(Number.isInteger(delayMs), `${delayMs}`).toBe(true);
+      expect(Math.abs(delayMs - mean)).toBeLessThanOrEqual(mean / 2);
+    }
 });

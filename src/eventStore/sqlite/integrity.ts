@@ -14,13 +14,18 @@ const MAX_FINDINGS = 100;
 /**
  * What contradicts the format of the log file, also while a server writes to it: damage in a table or an
  * index, by SQLite's integrity_check unless it is `quick`, and tables or triggers that are missing or altered.
+ * Its thread has ended when `resources` are disposed of, unless the signal has aborted.
  * @throws Error if the file cannot be read
  */
 export async function logFileProblems(
   file: string,
-  { quick, signal }: { quick: boolean; signal: AbortSignal },
+  { quick, signal, resources }: { quick: boolean; signal: AbortSignal; resources: AsyncDisposableStack },
 ): Promise<string[]> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { file, quick } satisfies Task });
+  resources.defer(async () => {
+    const ended = worker.terminate();
+    if (!signal.aborted) await ended; // SQLite completes its check first, which may take seconds
+  });
   const [problems] = await once(worker, 'message', { signal });
   return problems;
 }

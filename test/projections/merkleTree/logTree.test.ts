@@ -1,5 +1,6 @@
 import { cpSync, existsSync } from 'node:fs';
-import { describe, expect, test, vi } from 'vitest';
+import type { Worker } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../projections/waiting.ts';
 import { rootFromTiles, type Tile } from '../../../src/merkle/tiles.ts';
 import { runCli, succeeded } from '../../support/cli.ts';
@@ -68,6 +69,16 @@ describe('the Merkle tree of a log', () => {
     await ready(next.tree);
     expect(next.tree.current).toMatchObject({ size: 750, root: await rootOf(logIn(dir), 750) });
     expect(next.logged()).not.toContain('rebuilding');
+  });
+
+  test('is built by a thread with little space for new objects', async () => {
+    const threads: Worker[] = [];
+    const onThread = (thread: Worker) => void threads.push(thread);
+    process.on('worker', onThread);
+    onTestFinished(() => void process.off('worker', onThread));
+    const { tree } = startTree(logWith({ events: 1 }));
+    await ready(tree);
+    expect(threads).toMatchObject([{ resourceLimits: { maxYoungGenerationSizeMb: 8 } }]);
   });
 });
 
