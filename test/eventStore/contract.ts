@@ -75,7 +75,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
           await store.append(`plant-alice/${i}`, event('any'), NO_STREAM).catch(() => {});
           return (await store.readStream(`plant-alice/${i}`, 2)).length;
         };
-        for (let i = 0; i < 20; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
+        for (let i = 0; i < 10; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
       });
 
       test('that fails does not affect concurrent appends', async ({ store }) => {
@@ -215,12 +215,12 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
       test('yields every event in log order and then reports that it has caught up, from any start', async ({
         store,
       }) => {
-        await fill(store, 1_200);
+        await fill(store, 1_002);
         const all = await everything(store);
-        expect(all).toHaveLength(1_200);
+        expect(all).toHaveLength(1_002);
         const positions = all.map(({ position }) => position);
         expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
-        for (const start of [0, 1, 499, 500, 501, 1_199])
+        for (const start of [0, 499, 500, 501, 1_001])
           expect(ids(await everything(store, positions[start]))).toEqual(ids(all.slice(start + 1)));
       });
 
@@ -254,20 +254,15 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
     });
 
     describe('closing', () => {
-      test('ends subscriptions and resolves every append', async () => {
+      test('ends subscriptions and resolves every append; it is idempotent, and a later append is rejected', async () => {
         const store = await openNew();
         const subscription = drain(store, new AbortController().signal);
         const appends = [1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM));
         await store.close();
         await subscription;
         for (const { status } of await Promise.allSettled(appends)) expect(status).toBe('fulfilled');
-      });
-
-      test('is idempotent; a later append is rejected', async () => {
-        const store = await openNew();
         await store.close();
-        await store.close();
-        const append = store.append('plant-alice/1', event('late'), NO_STREAM);
+        const append = store.append('plant-alice/4', event('late'), NO_STREAM);
         await expect(append).rejects.toThrow(StoreUnavailable);
       });
 

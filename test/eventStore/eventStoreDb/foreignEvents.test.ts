@@ -18,7 +18,7 @@ describe('a log with other writers', () => {
   test('is read page by page, although most pages have no event of a plant', async () => {
     const server = await startFakeServer();
     server.write('plant-alice/1', fern);
-    for (let i = 0; i < 3_000; i++) server.write('other-1', { type: 'Other' });
+    for (let i = 0; i < 1_200; i++) server.write('other-1', { type: 'Other' });
     server.write('plant-bob/1', oak);
     const { store } = await open(server.url);
     const streams: string[] = [];
@@ -69,15 +69,13 @@ describe('a log with other writers', () => {
     expect(service.log().filter(({ level, msg }) => level > INFO && !isResubscribing(msg))).toEqual([]);
   });
 
-  test.each<[string, EventToWrite]>([
-    ['without a name', { type: 'PlantCreated', data: { id: '3', user: 'bob' } }],
-    ['that is not JSON', { type: 'PlantCreated', ...notJson }],
-  ])('halts the projection on a PlantCreated %s, until SKIP_EVENTS has it', async (_, event) => {
+  // test/projections/follow.test.ts has other invalid events.
+  test('halts the projection on a PlantCreated that is not JSON, until SKIP_EVENTS has it', async () => {
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
     await service.alice.create(1, { name: 'Fern' });
-    const { id } = server.write('plant-bob/3', event);
+    const { id } = server.write('plant-bob/3', { type: 'PlantCreated', ...notJson });
     const fatal = () => service.log().find(({ level }) => level === FATAL);
     await expect.poll(fatal).toMatchObject({ msg: expect.stringContaining(`SKIP_EVENTS=${id}`) });
     const readiness = await service.readiness();
