@@ -61,12 +61,12 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await everything(store))).toEqual(['once', 'other']);
       });
 
-      test('repeated concurrently 100 times stores one event', async ({ store }) => {
+      test('repeated concurrently 50 times stores one event', async ({ store }) => {
         const append = () => store.append('plant-alice/1', event('any'), NO_STREAM);
-        const outcomes = await Promise.allSettled(Array.from({ length: 100 }, append));
+        const outcomes = await Promise.allSettled(Array.from({ length: 50 }, append));
         const refused = outcomes.filter(({ status }) => status === 'rejected');
         const wrongRevision = { status: 'rejected', reason: expect.any(WrongExpectedRevision) };
-        expect(refused).toEqual(Array(99).fill(wrongRevision));
+        expect(refused).toEqual(Array(49).fill(wrongRevision));
         expect(await everything(store)).toHaveLength(1);
       });
 
@@ -215,12 +215,12 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
       test('yields every event in log order and then reports that it has caught up, from any start', async ({
         store,
       }) => {
-        await fill(store, 1_002);
+        await fill(store, 502);
         const all = await everything(store);
-        expect(all).toHaveLength(1_002);
+        expect(all).toHaveLength(502);
         const positions = all.map(({ position }) => position);
         expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
-        for (const start of [0, 499, 500, 501, 1_001])
+        for (const start of [0, 1, 2, 501])
           expect(ids(await everything(store, positions[start]))).toEqual(ids(all.slice(start + 1)));
       });
 
