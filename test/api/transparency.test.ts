@@ -575,7 +575,7 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
   const [first, second] = [clients(eventStoreDb), clients({ url, dir })];
   const proofFrom = async ({ as }: typeof first, id: number) =>
     (await untilAvailable(() => as('alice of both').request(`/proofs/plants?id=${id}`))).text();
-  for (let id = 1; id <= 3; id++) {
+  for (const id of [1, 2]) {
     await first.as('alice of both').create(id, { name: 'Fern' });
     const proof = await proofFrom(first, id);
     const { index, checkpoint } = verifyTlogProof(proof, await second.text('/log-key'));

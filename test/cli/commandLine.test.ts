@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { plantOf, writeTo } from '../support/logs.ts';
-import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { EXAMPLE } from '../transparency/vectors.ts';
 
@@ -167,14 +165,4 @@ describe('a command that reads', () => {
       expect(existsSync('copy.db')).toBe(false);
     },
   );
-
-  // For `replay` and `plants` this is shown where they are tested.
-  test('writes nothing with EventStoreDB: verify', async () => {
-    const server = await startFakeServer();
-    writeTo(server, plantOf('alice', 1, 'Fern'));
-    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
-    expect(await runCli(['verify'], env)).toMatchObject({ code: 0, stderr: '' });
-    expect(existsSync(env.DATA_DIR)).toBe(false);
-    expect(server.log.all).toHaveLength(1);
-  });
 });

@@ -19,7 +19,7 @@ const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
 
 describe('npm run copy', () => {
-  test('copies all plants to EventStoreDB and back, and each service lists the same', async () => {
+  test('copies all plants to EventStoreDB, where a service lists the same, and the same log back', async () => {
     const copied = ended('copied 5 events: both logs have the same 5 events');
     const home = await startService();
     await createPlants(home);
@@ -37,7 +37,7 @@ describe('npm run copy', () => {
     const dir = join(tempDir(), 'new', 'data');
     expect(await copy(fake.url, dir)).toEqual(copied);
     expect(readdirSync(dir).sort()).toEqual(['lock.db', 'log.db']);
-    expect(await listsOf(await startService({ DATA_DIR: dir }))).toEqual(lists);
+    expect(rowsIn(join(dir, 'log.db'))).toEqual(rowsIn(join(home.dir, 'log.db')));
   });
 
   test('exits with 1 and one line if the target has other plants', async () => {
