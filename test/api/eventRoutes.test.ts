@@ -590,7 +590,7 @@ test('the leaves of a log can be rebuilt from /events, also those of other write
 describe('a log longer than one batch', () => {
   const LENGTH = 510;
   const long = Array.from({ length: LENGTH }, (_, i) =>
-    plantCreated(i, i % 2 === 0 ? 'ann' : 'ben', `${i}`, '2026-03-01T12:00:00.000Z', `plant ${i}`),
+    plantCreated(1_000 + i, i % 2 === 0 ? 'ann' : 'ben', `${i}`, '2026-03-01T12:00:00.000Z', `plant ${i}`),
   );
   const ids = (lines: Line[]) => lines.map(({ id }) => id);
   const parsed = async (response: Response): Promise<Line[]> =>
