@@ -11,7 +11,6 @@ import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {
-  type EventLog,
   type EventStore,
   type Position,
   type RecordedEvent,
@@ -23,15 +22,11 @@ import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
-import { untilSettled } from '../support/clock.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { signedJwt } from '../support/jwt.ts';
-import { untilAvailable } from '../support/load.ts';
 import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
 import { client, startService } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
-import { slowClock } from '../support/slowClock.ts';
-import { overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NDJSON = 'application/x-ndjson';
@@ -135,15 +130,14 @@ async function overEmbedded() {
 }
 
 async function overEventStoreDb() {
-  const dir = dirOfFile();
   const fake = await FakeEventStoreDb.start();
   afterAll(() => fake.stop());
   fake.write('garden-alice/1', { type: 'PlantCreated' }); // written by another service
   const positions = fillFake(fake, LOG);
   fake.write('garden-alice/2', { type: 'PlantCreated' });
-  const { url } = await serviceOfFile({ DATA_DIR: dir, EVENTSTOREDB_URL: fake.url });
+  const { url, dir, as } = await serviceOfFile({ EVENTSTOREDB_URL: fake.url });
   const hashed = { dataandmetadata: '["no JSON",base64:bm9uZQ==]' }; // the client returns bytes
-  return { url, dir, positions, source: 'urn:plant-store', hashed };
+  return { url, dir, as, fake, positions, source: 'urn:plant-store', hashed };
 }
 
 const embedded = await overEmbedded();
@@ -153,14 +147,17 @@ const BOTH = [
   ['EventStoreDB', eventStoreDb],
 ] as const;
 
+/** `{3}` is the position of the third event. */
+const placeIn = (positions: readonly Position[]) => (query: string) =>
+  query.replace(/\{(\d)\}/g, (_, n) => `${positions[n - 1]}`);
+
 describe.each(BOTH)('GET /events over %s', (_, server) => {
   const { positions, source } = server;
   const getEvents = auditor(server);
-  /** `{3}` is the position of the third event. */
-  const placed = (query: string) => query.replace(/\{(\d)\}/g, (_, n) => `${positions[n - 1]}`);
+  const placed = placeIn(positions);
 
   test('returns every event as a CloudEvent, one per line, in log order', async () => {
-    const response = await getEvents();
+    const response = await getEvents('?limit=7'); // other tests append events
     expect(response.headers.get('cache-control')).toBe('no-store');
     expect(response.headers.get('request-id')).toMatch(UUID);
     const event = (n: number, subject: string, data: unknown) => ({
@@ -199,6 +196,36 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
   });
 
   test.each<[string, number[]]>([
+    ['?after=0&limit=7', [1, 2, 3, 4, 5, 6, 7]],
+    ['?after={2}&limit=2', [3, 4]],
+    ['?after={7}&user=alice', []],
+    ['?user=alice&limit=2&after={1}', [3, 4]],
+  ])('%s', async (query, numbers) => {
+    expect(await numbersIn(await getEvents(placed(query)))).toEqual(numbers);
+  });
+
+  test('rejects a position beyond the end of the log with 40005', async () => {
+    const { position: end } = (await linesIn(await getEvents())).at(-1) as Line;
+    for (const after of [BigInt(end) + 1_000_000n, 9_223_372_036_854_775_807n])
+      expect(await refusedWith(40005, await getEvents(`?after=${after}`))).toMatch(
+        /^after is beyond the end/,
+      );
+  });
+
+  // EventStoreDB accepts only positions of events.
+  test('returns the following events or 40005 for a position between two events', async () => {
+    const between = (positions[2] as Position) - 1n;
+    const response = await getEvents(`?after=${between}`);
+    if (response.status === 200) expect(await numbersIn(response)).toEqual([3, 4, 5, 6, 7]);
+    else expect(await refusedWith(40005, response)).toMatch(/^after /);
+  });
+});
+
+describe('GET /events', () => {
+  const getEvents = auditor(embedded);
+  const placed = placeIn(POSITIONS);
+
+  test.each<[string, number[]]>([
     ['', [1, 2, 3, 4, 5, 6, 7]],
     ['?user=alice', [1, 3, 4, 6]],
     ['?user=bob', [2, 7]],
@@ -219,10 +246,8 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
     ['?limit=2147483647', [1, 2, 3, 4, 5, 6, 7]],
     ['?after=0', [1, 2, 3, 4, 5, 6, 7]],
     ['?after={2}', [3, 4, 5, 6, 7]],
-    ['?after={2}&limit=2', [3, 4]],
     ['?after={7}', []],
     ['?after={2}&user=nobody', []],
-    ['?user=alice&limit=2&after={1}', [3, 4]],
     ['?id=1&type=PlantCreated&since=2026-03-01T12:00:00.001Z&limit=1&after={1}', [2]],
   ])('%s', async (query, numbers) => {
     expect(await numbersIn(await getEvents(placed(query)))).toEqual(numbers);
@@ -247,22 +272,6 @@ describe.each(BOTH)('GET /events over %s', (_, server) => {
       '?user=%ED%A0%80', // an unpaired surrogate
     ])
       expect(await refusedWith(40004, await getEvents(query))).toMatch(/^The log has no event of the user "/);
-  });
-
-  test('rejects a position beyond the end of the log with 40005', async () => {
-    const { position: end } = (await linesIn(await getEvents())).at(-1) as Line;
-    for (const after of [BigInt(end) + 1_000_000n, 9_223_372_036_854_775_807n])
-      expect(await refusedWith(40005, await getEvents(`?after=${after}`))).toMatch(
-        /^after is beyond the end/,
-      );
-  });
-
-  // EventStoreDB accepts only positions of events.
-  test('returns the following events or 40005 for a position between two events', async () => {
-    const between = (positions[2] as Position) - 1n;
-    const response = await getEvents(`?after=${between}`);
-    if (response.status === 200) expect(await numbersIn(response)).toEqual([3, 4, 5, 6, 7]);
-    else expect(await refusedWith(40005, response)).toMatch(/^after /);
   });
 
   test('responds to HEAD as to GET, without the body', async () => {
@@ -488,20 +497,19 @@ describe('without the scope audit', () => {
 });
 
 describe('created plants', () => {
-  test.each(['the embedded log', 'EventStoreDB'])(
+  test.each(['the embedded log', 'EventStoreDB'] as const)(
     'over %s are all replayed to an auditor, who lists only their own',
     async (store) => {
-      const env = store === 'EventStoreDB' ? { EVENTSTOREDB_URL: (await startFakeServer()).url } : {};
-      const service = await startService(env);
+      const service = store === 'EventStoreDB' ? eventStoreDb : await startService();
       const getEvents = auditor(service);
-      expect(await linesIn(await getEvents())).toEqual([]);
-      await refusedWith(40004, await getEvents('?user=alice'));
+      const end = (await linesIn(await getEvents())).at(-1)?.position ?? 0;
+      await refusedWith(40004, await getEvents('?user=dora'));
       const posted: unknown[] = [];
       for (const [user, id, plant] of [
-        ['alice', 2, { name: 'Fern', tag: 'indoor' }],
-        ['bob', 2, { name: 'Oak' }],
+        ['dora', 2, { name: 'Fern', tag: 'indoor' }],
+        ['emil', 2, { name: 'Oak' }],
         ['carol', 1, { name: 'Moss' }],
-        ['alice', -9_223_372_036_854_775_808n, { name: '' }],
+        ['dora', -9_223_372_036_854_775_808n, { name: '' }],
       ] as const) {
         const since = new Date().toISOString();
         const response = await service.as(user).create(id, plant);
@@ -523,9 +531,9 @@ describe('created plants', () => {
         });
         await service.as(user).create(id, plant); // idempotent: no second event
       }
-      expect(await linesIn(await getEvents())).toEqual(posted);
+      expect(await linesIn(await getEvents(`?after=${end}`))).toEqual(posted);
       expect(await service.as('carol', 'audit').list()).toEqual([{ name: 'Moss' }]);
-      expect(await service.as('bob').list()).toEqual([{ name: 'Oak' }]);
+      expect(await service.as('emil').list()).toEqual([{ name: 'Oak' }]);
     },
   );
 
@@ -543,67 +551,46 @@ describe('created plants', () => {
 });
 
 test('binary data is sent as base64', async () => {
-  const fake = await startFakeServer();
+  const { fake, ...service } = eventStoreDb;
   const data = Uint8Array.of(0, 1, 254, 255);
-  fake.write('plant-alice/1', { type: 'PlantPainted', contentType: 'application/octet-stream', data });
-  const getEvents = auditor(await startService({ EVENTSTOREDB_URL: fake.url }));
-  const [event, ...others] = await linesIn(await getEvents());
+  fake.write('plant-painter/1', { type: 'PlantPainted', contentType: 'application/octet-stream', data });
+  const [event, ...others] = await linesIn(await auditor(service)('?user=painter'));
   expect(event).toMatchObject({ datacontenttype: 'application/octet-stream', data_base64: 'AAH+/w==' });
   expect(event).not.toHaveProperty('data');
   expect(others).toEqual([]);
 });
 
-describe('the leaves of a log', () => {
-  /** The sizes and roots computed from an exact reader of the log, and from the lines of a replay. */
-  const rootsOf = async (log: EventLog, lines: Line[]) => {
-    const tree = new MerkleTree();
-    for (const line of lines) tree.append(leafHash(leafOfCloudEvent(line as never)));
-    return [await rootOfLog(log, new AbortController().signal), { size: tree.size, root: tree.root() }];
-  };
-
-  test('can be rebuilt from /events over the embedded log, also of other writers', async () => {
-    const dir = tempDir();
-    const data = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];
-    const written = data.map((text, i) => ({
-      stream: 'plant-alice/3',
-      revision: BigInt(i),
-      id: uuid(100 + i),
-      type: 'PlantSketched',
-      data: text,
-      metadata: text,
-    }));
-    fillLog(dir, [...LOG.slice(4), ...written], POSITIONS.concat(POSITIONS.map((p) => p + 2n ** 60n)));
-    const service = await startService({ DATA_DIR: dir });
-    await service.as('alice').create(2, { name: 'Fern' });
-    const reader = openLogReader(join(dir, 'log.db'), { exact: true });
-    onTestFinished(() => reader.close());
-    const lines = await linesIn(await auditor(service)());
-    const [expected, found] = await rootsOf(reader, lines);
-    expect(found).toEqual(expected);
-    expect(found?.size).toBe(11);
-    const live = listen(service.url, { token: await auditorToken(dir) });
-    const messages = await live.first(lines.length);
-    expect(messages.map(({ data }) => JSON.parse(data))).toEqual(lines);
-  });
-
-  test('can be rebuilt from /events over EventStoreDB, also of other writers', async () => {
-    const fake = await startFakeServer();
-    fillFake(fake, LOG);
-    fake.write('plant-alice/1', { contentType: 'application/octet-stream', data: Uint8Array.of(1, 255) });
-    fake.write('plant-alice/1', { data: '{"litres":1e999, "a": 1.0}' });
-    const service = await startService({ EVENTSTOREDB_URL: fake.url });
-    const lines = await linesIn(await auditor(service)());
-    const log = await overFakeServer(fake.url);
-    const [expected, found] = await rootsOf(log, lines);
-    expect(found).toEqual(expected);
-    expect(found?.size).toBe(9);
-  });
+test('the leaves of a log can be rebuilt from /events, also those of other writers', async () => {
+  const dir = tempDir();
+  const data = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];
+  const written = data.map((text, i) => ({
+    stream: 'plant-alice/3',
+    revision: BigInt(i),
+    id: uuid(100 + i),
+    type: 'PlantSketched',
+    data: text,
+    metadata: text,
+  }));
+  fillLog(dir, [...LOG.slice(4), ...written], POSITIONS.concat(POSITIONS.map((p) => p + 2n ** 60n)));
+  const service = await startService({ DATA_DIR: dir });
+  await service.as('alice').create(2, { name: 'Fern' });
+  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  onTestFinished(() => log.close());
+  const lines = await linesIn(await auditor(service)());
+  const tree = new MerkleTree();
+  for (const line of lines) tree.append(leafHash(leafOfCloudEvent(line as never)));
+  const expected = await rootOfLog(log, new AbortController().signal);
+  expect({ size: tree.size, root: tree.root() }).toEqual(expected);
+  expect(expected.size).toBe(11);
+  const live = listen(service.url, { token: await auditorToken(dir) });
+  const messages = await live.first(lines.length);
+  expect(messages.map(({ data }) => JSON.parse(data))).toEqual(lines);
 });
 
 describe('a log longer than one batch', () => {
-  const LENGTH = 1_010;
+  const LENGTH = 510;
   const long = Array.from({ length: LENGTH }, (_, i) =>
-    plantCreated(i, i % 2 === 0 ? 'alice' : 'bob', `${i}`, '2026-03-01T12:00:00.000Z', `plant ${i}`),
+    plantCreated(1_000 + i, i % 2 === 0 ? 'ann' : 'ben', `${i}`, '2026-03-01T12:00:00.000Z', `plant ${i}`),
   );
   const ids = (lines: Line[]) => lines.map(({ id }) => id);
   const parsed = async (response: Response): Promise<Line[]> =>
@@ -613,60 +600,44 @@ describe('a log longer than one batch', () => {
       .map((line) => JSON.parse(line));
   const numbered = (is: (i: number) => boolean) => long.filter((_, i) => is(i)).map(({ id }) => id);
 
-  async function startOver(store: string) {
-    if (store === 'EventStoreDB') {
-      const fake = await startFakeServer();
-      const positions = fillFake(fake, long);
-      return { ...(await startService({ EVENTSTOREDB_URL: fake.url })), positions };
-    }
-    const DATA_DIR = tempDir();
-    const positions = long.map((_, i) => BigInt(2 * i + 1));
-    fillLog(DATA_DIR, long, positions);
-    return { ...(await startService({ DATA_DIR })), positions };
-  }
+  test('of EventStoreDB is replayed completely and in order', async () => {
+    const { fake, ...service } = eventStoreDb;
+    const getEvents = auditor(service);
+    const before = fake.write('plant-ann/0').position;
+    const positions = fillFake(fake, long);
+    const everything = await parsed(await getEvents(`?after=${before}`));
+    expect(ids(everything)).toEqual(numbered(() => true));
+    expect(everything.map(({ position }) => BigInt(position))).toEqual(positions);
+  });
 
-  test.each(['the embedded log', 'EventStoreDB'])(
-    'of %s is replayed completely and in order',
-    async (store) => {
-      const service = await startOver(store);
-      const getEvents = auditor(service);
-      const [everything, ofBob, first, last] = await Promise.all([
-        getEvents().then(parsed),
-        getEvents('?user=bob').then(parsed),
-        getEvents('?limit=501').then(parsed),
-        getEvents(`?after=${service.positions.at(-3)}`).then(parsed),
-      ]);
-      expect(ids(everything)).toEqual(numbered(() => true));
-      expect(everything.map(({ position }) => BigInt(position))).toEqual(service.positions);
-      expect(ids(ofBob)).toEqual(numbered((i) => i % 2 === 1));
-      expect(ids(first)).toEqual(numbered((i) => i < 501));
-      expect(ids(last)).toEqual(numbered((i) => i >= LENGTH - 2));
-      await refusedWith(40004, await getEvents('?user=nobody'));
-      expect((await getEvents('?user=nobody', { method: 'HEAD' })).status).toBe(400);
-    },
-  );
+  test('of the embedded log is replayed completely and in order', async () => {
+    const dir = tempDir();
+    const positions = long.map((_, i) => BigInt(2 * i + 1));
+    fillLog(dir, long, positions);
+    const log = openLogReader(join(dir, 'log.db'), { exact: true });
+    onTestFinished(() => log.close());
+    const { url } = await appOver(log, AUDITORS);
+    const getEvents = (query = '', init: RequestInit = {}) =>
+      fetch(`${url}/events${query}`, { headers: CAROL, ...init });
+    const [everything, ofBen, first, last] = await Promise.all([
+      getEvents().then(parsed),
+      getEvents('?user=ben').then(parsed),
+      getEvents('?limit=501').then(parsed),
+      getEvents(`?after=${positions.at(-3)}`).then(parsed),
+    ]);
+    expect(ids(everything)).toEqual(numbered(() => true));
+    expect(everything.map(({ position }) => BigInt(position))).toEqual(positions);
+    expect(ids(ofBen)).toEqual(numbered((i) => i % 2 === 1));
+    expect(ids(first)).toEqual(numbered((i) => i < 501));
+    expect(ids(last)).toEqual(numbered((i) => i >= LENGTH - 2));
+    await refusedWith(40004, await getEvents('?user=nobody'));
+    expect((await getEvents('?user=nobody', { method: 'HEAD' })).status).toBe(400);
+  });
 });
 
 const SECRET = 'secret: disk /dev/sdz failed';
 
 describe('an unavailable log', () => {
-  test('over EventStoreDB is 50301, until it is available again', async () => {
-    const clock = slowClock();
-    const fake = await startFakeServer();
-    fillFake(fake, LOG);
-    const getEvents = auditor(await startService({ EVENTSTOREDB_URL: fake.url }));
-    expect(await numbersIn(await untilAvailable(getEvents))).toHaveLength(LOG.length);
-    await fake.stop();
-    for (const headers of [{ accept: NDJSON }, { accept: SSE }]) {
-      const [response] = await untilSettled(getEvents('', { headers }));
-      expect(response.headers.get('retry-after')).toBe('1');
-      await refusedWith(50301, response);
-    }
-    await fake.restart();
-    clock.pass(10_000); // the longest delay between attempts to connect
-    expect(await numbersIn(await untilAvailable(getEvents))).toHaveLength(LOG.length);
-  });
-
   test.each<[string, Partial<EventStore>]>([
     ['when its end is read', { lastPosition: () => Promise.reject(new StoreUnavailable(SECRET)) }],
     ['before its first batch', { lastPosition: async () => 9n, readAll: failingAfter([]) }],
@@ -773,12 +744,12 @@ describe('while a replay is sent', () => {
   });
 
   test('a client that pauses reading causes backpressure and misses no event', async () => {
-    const { seen, open, readingStopped } = await overEndless({ padding: 60_000, end: 1_000 });
+    const { seen, open, readingStopped } = await overEndless({ padding: 60_000, end: 600 });
     const response = await open();
     await readingStopped();
-    expect(seen.pages).toBeLessThan(500);
+    expect(seen.pages).toBeLessThan(400);
     const text = Buffer.concat(await response.toArray()).toString();
     const positions = [...text.matchAll(/"position":"(\d+)"/g)].map(([, position]) => Number(position));
-    expect(positions).toEqual(Array.from({ length: 1_000 }, (_, i) => i + 1));
+    expect(positions).toEqual(Array.from({ length: 600 }, (_, i) => i + 1));
   });
 });

@@ -1,42 +1,60 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { created } from '../projections/created.ts';
 import { appOver } from '../support/appOver.ts';
 import { refusedWith } from '../support/refusal.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** More than the buffers of a connection hold. */
 const PLANTS = 600;
 const NAMES = Array.from({ length: PLANTS }, (_, i) => `${i} ${'x'.repeat(30_000)}`);
 
-/** The API over a view with alice's large plants, and a plant of bob. */
+// A view with alice's large plants, and a plant of bob, for all tests of this file.
+const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+const resources = new AsyncDisposableStack();
+afterAll(async () => {
+  await resources.disposeAsync();
+  rmSync(dir, { recursive: true, force: true });
+});
+const { plantsByUser } = await openViews(dir, resources);
+await plantsByUser.reset('m');
+const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
+plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());
+await plantsByUser.save();
+
+/** The API over this view. */
 async function serve() {
-  const resources = new AsyncDisposableStack();
-  const { plantsByUser } = await openViews(tempDir(), resources);
-  onTestFinished(() => resources.disposeAsync());
-  await plantsByUser.reset('m');
-  const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
-  plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());
-  await plantsByUser.save();
   const { app, url } = await appOver({}, { plantsByUser });
   const get = (user: string, query = '') =>
     fetch(`${url}/plants${query}`, { headers: { authorization: `Bearer ${user}` } });
-  /** Requests all plants of a user, and reads nothing. Resolves when the server has the request. */
-  const neverRead = async (user: string): Promise<{ client: Socket; server: Socket }> => {
+  /**
+   * Requests lists of all plants of a user on one connection, and reads nothing. Resolves when the server has the
+   * requests.
+   */
+  const neverRead = async (user: string, lists = 1): Promise<{ client: Socket; server: Socket }> => {
     const accepted = once(app.server, 'connection');
     const { hostname, port } = new URL(url);
     const client = connect(Number(port), hostname).pause();
     client.on('error', () => {});
     onTestFinished(() => void client.destroy());
     const [server] = await accepted;
-    const requested = once(app.server, 'request');
-    client.write(`GET /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${user}\r\n\r\n`);
-    await requested;
+    const requested = Promise.withResolvers<void>();
+    let requests = 0;
+    const count = (): void => {
+      if (++requests === lists) requested.resolve();
+    };
+    app.server.on('request', count);
+    const request = `GET /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${user}\r\n\r\n`;
+    client.write(request.repeat(lists));
+    await requested.promise;
+    app.server.off('request', count);
     return { client, server };
   };
   return { get, neverRead };
@@ -78,12 +96,13 @@ describe('a list of large plants', () => {
 
 test('more lists in flight than a user may have are 42901, until one is closed', async () => {
   const { get, neverRead } = await serve();
-  const unread = [];
-  for (let i = 0; i < MAX_IN_FLIGHT.lists; i++) unread.push(await neverRead('alice'));
+  // The lists of one connection wait behind its first one, which fills its buffers.
+  await neverRead('alice', MAX_IN_FLIGHT.lists - 1);
+  const { client } = await neverRead('alice');
   const refused = await get('alice', '?limit=1');
   expect(refused.headers.get('retry-after')).toBe('1');
   await refusedWith(42901, refused);
   expect(await namesIn(await get('bob'))).toEqual(['Oak']);
-  unread[0]?.client.destroy();
+  client.destroy();
   await expect.poll(async () => (await get('alice', '?limit=1')).status).toBe(200);
 });

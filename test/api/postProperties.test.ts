@@ -43,7 +43,7 @@ test('any well-formed name and tag are returned unchanged', async () => {
       expect([created.status, await created.json()]).toEqual([200, expected]);
       expect(await user.list()).toStrictEqual([expected]);
     }),
-    { numRuns: 50 },
+    { numRuns: 20 },
   );
 });
 
@@ -57,7 +57,7 @@ test('any ill-formed name, tag or key is 40001', async () => {
     fc.asyncProperty(body, async (one) => {
       await refusedWith(40001, await as('alice').post(one));
     }),
-    { numRuns: 50 },
+    { numRuns: 20 },
   );
   expect(events('alice')).toEqual([]);
 });
@@ -77,7 +77,7 @@ test('any 64-bit ID keeps its digits', async () => {
         ids.map((one) => [`plant-${user}/${one}`, `${one}`, `Fern ${one}`]).toSorted(),
       );
     }),
-    { numRuns: 25 },
+    { numRuns: 12 },
   );
 });
 
@@ -100,7 +100,7 @@ test('any JSON that violates NewPlant is 400, and nothing is appended', async ()
       expect([40001, 40002]).toContain(error);
       if (error === 40001) expect(message).toContain('__proto__');
     }),
-    { numRuns: 75 },
+    { numRuns: 40 },
   );
   expect(events('alice')).toEqual([]);
 });
@@ -117,7 +117,7 @@ test('any bytes return 200, or 400 with an error body', async () => {
       expect(events(user)).toHaveLength(response.status === 200 ? 1 : 0);
       if (response.status === 400) await refusalIn(response);
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 
@@ -137,7 +137,7 @@ test('users list only their own plants, whatever their names', async () => {
       expect(created.map(({ status }) => status)).toEqual(users.map(() => 200));
       for (const user of users) expect(await as(user).list()).toEqual([{ name: user }]);
     }),
-    { numRuns: 40 },
+    { numRuns: 15 },
   );
 });
 

@@ -16,17 +16,19 @@ import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
-import { twoInstances, untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/load.ts';
+import { appendTo, logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, startService, startServiceWithTree } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { newSigner } from '../support/signer.ts';
-import { appendMany, openIn, openLogOf, startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { startFakeServer } from '../support/stores.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */
 const EVENTS = 300;
+/** The index of an event of the embedded log that is larger than an entry. */
+const LARGE = 100;
 
 function dirOfFile(): string {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
@@ -35,16 +37,18 @@ function dirOfFile(): string {
 }
 
 async function overEmbedded() {
-  const DATA_DIR = dirOfFile();
-  const log = await openLogOf(DATA_DIR);
-  await appendMany(log, EVENTS);
-  await log.close();
+  const dir = dirOfFile();
+  const user = "'u' || (id % 7)";
+  logWith({ dir, events: LARGE, user });
+  const data = { name: 'x'.repeat(70_000) };
+  appendTo(dir, { stream: 'plant-alice/1', id: randomUUID(), type: 'Written', data });
+  logWith({ dir, events: EVENTS - LARGE - 1, after: LARGE, user });
   const { url } = await serviceOfFile({
     MERKLE_TREE: 'on',
-    DATA_DIR,
+    DATA_DIR: dir,
     EVENT_SOURCE: 'https://plants.example/log',
   });
-  return { url, dir: DATA_DIR, origin: 'plants.example/log' };
+  return { url, dir, origin: 'plants.example/log' };
 }
 
 /** Its positions have gaps, and other services write to it. */
@@ -55,6 +59,9 @@ async function overEventStoreDb() {
   fake.write('garden-alice/1', { type: 'PlantCreated' });
   for (let i = 0; i < EVENTS / 2; i++) fake.write(`plant-u${i % 7}/${i}`, { data: { name: `plant ${i}` } });
   for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  fake.write('plant-others/x', { contentType: 'application/octet-stream', data: Uint8Array.of(1, 255) });
+  fake.write('plant-others/x', { data: '{"litres":1e999, "a": 1.0}' });
+  fake.write('plant-others/x', { data: 'no JSON', metadata: 'none' });
   for (let i = 0; i < EVENTS / 2; i++) {
     fake.write(`plant-others/${i}`, { data: `{"spaced": ${i}}` });
     if (i % 50 === 0) fake.write('garden-alice/1', { type: 'PlantWatered' });
@@ -65,15 +72,17 @@ async function overEventStoreDb() {
     DATA_DIR,
     EVENTSTOREDB_URL: fake.url,
     LOG_ORIGIN: 'log.example',
+    CORS_ORIGINS: 'https://app.example',
   });
-  return { url, dir: DATA_DIR, origin: 'log.example' };
+  return { url, dir: DATA_DIR, origin: 'log.example', fake };
 }
 
+const embedded = await overEmbedded();
+const eventStoreDb = await overEventStoreDb();
 const BOTH = [
-  ['the embedded log', await overEmbedded()],
-  ['EventStoreDB', await overEventStoreDb()],
+  ['the embedded log', embedded],
+  ['EventStoreDB', eventStoreDb],
 ] as const;
-const embedded = BOTH[0][1];
 
 function clients({ url, dir }: { url: string; dir: string }) {
   const as = client(url, dir);
@@ -134,6 +143,43 @@ describe.each(BOTH)('over %s', (_, server) => {
     expect(await list.json()).toEqual([{ name: 'Fern' }]);
   });
 
+  test('the owner of a new plant gets a receipt for it at once', async () => {
+    const alice = as('alice of receipts');
+    await alice.create(42, { name: 'Fern', tag: 'indoor' });
+    const response = await alice.request('/proofs/plants?id=42');
+    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(response.headers.get('content-disposition')).toBe('attachment; filename="plant-42.tlog-proof"');
+    const vkey = await (await alice.request('/log-key')).text();
+    const proof = await response.text();
+    const { entry, index, checkpoint } = verifyTlogProof(proof, vkey);
+    expect(entry).toMatchObject({
+      stream: 'plant-alice of receipts/42',
+      data: { id: '42', user: 'alice of receipts', name: 'Fern', tag: 'indoor' },
+    });
+    expect(checkpoint.origin).toBe(server.origin);
+    expect(index).toBeLessThan(checkpoint.size);
+    const [tile, width] = [Math.floor(index / 256), (index % 256) + 1];
+    const path = `00${tile}${width < 256 ? `.p/${width}` : ''}`;
+    expect(JSON.parse(`${entriesIn(await bytes(`/tile/entries/${path}`)).at(-1)}`)).toEqual(entry);
+    expect(() => verifyTlogProof(proof.replace(/index .*/, `index ${index - 1}`), vkey)).toThrow();
+  });
+
+  test('the receipt of a plant at the edge of a tile names its index', async () => {
+    const vkey = await text('/log-key');
+    const paths = ['000', `001.p/${EVENTS - 256}`].map((path) => bytes(`/tile/entries/${path}`));
+    const entries = (await Promise.all(paths)).flatMap(entriesIn).map((entry) => JSON.parse(`${entry}`));
+    for (const index of [0, 1, 254, 255, 256, 257, EVENTS - 1]) {
+      const [, user, id] = /^plant-(.*)\/(.*)$/.exec(entries[index].stream) ?? [];
+      const proof = verifyTlogProof(await text(`/proofs/plants?id=${id}&user=${user}`), vkey);
+      expect(proof).toMatchObject({ index, entry: entries[index] });
+    }
+  });
+});
+
+describe('the transparency log', () => {
+  const { as, audit, bytes, text, checkpoint } = clients(embedded);
+
   test('filters and limits change neither size nor root of a replay', async () => {
     const named = async (query: string) => {
       const { headers } = await audit(`/events${query}`);
@@ -172,39 +218,6 @@ describe.each(BOTH)('over %s', (_, server) => {
     },
   );
 
-  test('the owner of a new plant gets a receipt for it at once', async () => {
-    const alice = as('alice of receipts');
-    await alice.create(42, { name: 'Fern', tag: 'indoor' });
-    const response = await alice.request('/proofs/plants?id=42');
-    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
-    expect(response.headers.get('cache-control')).toBe('no-store');
-    expect(response.headers.get('content-disposition')).toBe('attachment; filename="plant-42.tlog-proof"');
-    const vkey = await (await alice.request('/log-key')).text();
-    const proof = await response.text();
-    const { entry, index, checkpoint } = verifyTlogProof(proof, vkey);
-    expect(entry).toMatchObject({
-      stream: 'plant-alice of receipts/42',
-      data: { id: '42', user: 'alice of receipts', name: 'Fern', tag: 'indoor' },
-    });
-    expect(checkpoint.origin).toBe(server.origin);
-    expect(index).toBeLessThan(checkpoint.size);
-    const [tile, width] = [Math.floor(index / 256), (index % 256) + 1];
-    const path = `00${tile}${width < 256 ? `.p/${width}` : ''}`;
-    expect(JSON.parse(`${entriesIn(await bytes(`/tile/entries/${path}`)).at(-1)}`)).toEqual(entry);
-    expect(() => verifyTlogProof(proof.replace(/index .*/, `index ${index - 1}`), vkey)).toThrow();
-  });
-
-  test('the receipt of a plant at the edge of a tile names its index', async () => {
-    const vkey = await text('/log-key');
-    const paths = ['000', `001.p/${EVENTS - 256}`].map((path) => bytes(`/tile/entries/${path}`));
-    const entries = (await Promise.all(paths)).flatMap(entriesIn).map((entry) => JSON.parse(`${entry}`));
-    for (const index of [0, 1, 254, 255, 256, 257, EVENTS - 1]) {
-      const [, user, id] = /^plant-(.*)\/(.*)$/.exec(entries[index].stream) ?? [];
-      const proof = verifyTlogProof(await text(`/proofs/plants?id=${id}&user=${user}`), vkey);
-      expect(proof).toMatchObject({ index, entry: entries[index] });
-    }
-  });
-
   test('a plant that does not exist, or is of another user, has no receipt: 40402', async () => {
     await as('alice of secrets').create(7, { name: 'Fern' });
     const messages = [
@@ -229,12 +242,19 @@ describe.each(BOTH)('over %s', (_, server) => {
 
   test('responds to HEAD as to GET, without the body', async () => {
     const paths = ['/checkpoint', '/log-key', '/tile/0/000', '/tile/entries/000', '/tile/9/000', '/tile/x'];
-    for (const path of [...paths, '/proofs/plants?id=0&user=u0', '/proofs/plants?id=x']) {
+    for (const path of [...paths, '/proofs/plants?id=7&user=u0', '/proofs/plants?id=x']) {
       const [given, head] = [await audit(path), await audit(path, { method: 'HEAD' })];
       expect(await head.text()).toBe('');
       expect(fixedParts(head, 'content-length'), path).toEqual(fixedParts(given, 'content-length'));
       await given.arrayBuffer();
     }
+  });
+
+  test('an event that is larger than an entry has its hash as its entry', async () => {
+    const entry = entriesIn(await bytes('/tile/entries/000'))[LARGE];
+    expect(`${entry}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
+    const proof = verifyTlogProof(await text('/proofs/plants?id=1&user=alice'), await text('/log-key'));
+    expect(proof).toMatchObject({ index: LARGE, entry: JSON.parse(`${entry}`) });
   });
 });
 
@@ -385,8 +405,7 @@ describe('entries', () => {
 });
 
 test('a cache distinguishes origins and encodings', async () => {
-  const { audit, as } = clients(await startServiceWithTree({ CORS_ORIGINS: 'https://app.example' }));
-  await as('alice').create(1, { name: 'Fern' });
+  const { audit } = clients(eventStoreDb);
   const { headers } = await audit('/tile/entries/000.p/1', { headers: { origin: 'https://app.example' } });
   expect(headers.get('vary')?.split(', ').toSorted()).toEqual(['Accept-Encoding', 'Origin']);
   expect(headers.get('access-control-allow-origin')).toBe('https://app.example');
@@ -534,21 +553,6 @@ test('a plant whose event was altered after it was hashed has no receipt: 50002'
   ]);
 });
 
-test('an event that is larger than an entry has its hash as its entry', async () => {
-  const DATA_DIR = tempDir();
-  const log = await openIn(DATA_DIR);
-  const data = { name: 'x'.repeat(70_000) };
-  await log.append('plant-alice/1', { id: randomUUID(), type: 'Written', data, metadata: {} }, -1n);
-  await log.close();
-  const { bytes, text, checkpoint } = clients(await startServiceWithTree({ DATA_DIR }));
-  const { root } = await checkpoint();
-  const entries = entriesIn(await bytes('/tile/entries/000.p/1'));
-  expect(`${entries}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
-  expect(rootOf(entries)).toBe(root);
-  const proof = verifyTlogProof(await text('/proofs/plants?id=1&user=alice'), await text('/log-key'));
-  expect(proof.entry).toEqual(JSON.parse(`${entries}`));
-});
-
 test('without the tree there are no routes for it', async () => {
   const service = await startService({ MERKLE_TREE: 'off' });
   await service.as('alice').create(1, { name: 'Fern' });
@@ -565,27 +569,26 @@ test('without the tree there are no routes for it', async () => {
   expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
 });
 
-describe('two instances of one log', () => {
-  test('sign the same checkpoint, and each has the tiles of a checkpoint of the other', async () => {
-    const node = await startFakeServer();
-    const other = await startFakeServer({ log: node.log });
-    const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
-    const [here, there] = await twoInstances(node.url, other.url, { LOG_KEY_FILE, MERKLE_TREE: 'on' });
-    const clientsOf = ({ url, keys }: typeof here) => clients({ url, dir: keys });
-    const [first, second] = [clientsOf(here), clientsOf(there)];
-    for (let id = 1; id <= 5; id++) {
-      await first.as('alice').create(id, { name: 'Fern' });
-      const proof = await (await first.as('alice').request(`/proofs/plants?id=${id}`)).text();
-      const { index, checkpoint } = verifyTlogProof(proof, await second.text('/log-key'));
-      expect(index).toBe(id - 1);
-      const path = `000.p/${checkpoint.size}`;
-      const [tile, entries] = [
-        await second.bytes(`/tile/0/${path}`),
-        await second.bytes(`/tile/entries/${path}`),
-      ];
-      expect(tile).toHaveLength(checkpoint.size * 32);
-      expect(rootOf(entriesIn(entries))).toBe(checkpoint.root);
-      expect(await (await second.as('alice').request(`/proofs/plants?id=${id}`)).text()).toBe(proof);
-    }
+test('two instances of one log sign the same checkpoint, and each has the tiles of a checkpoint of the other', async () => {
+  const { dir, fake, origin } = eventStoreDb;
+  const { url } = await startServiceWithTree({
+    EVENTSTOREDB_URL: (await startFakeServer({ log: fake.log })).url,
+    KEY_FILE: join(dir, 'key.json'),
+    LOG_KEY_FILE: join(dir, 'log-key.json'),
+    LOG_ORIGIN: origin,
   });
+  const [first, second] = [clients(eventStoreDb), clients({ url, dir })];
+  const proofFrom = async ({ as }: typeof first, id: number) =>
+    (await untilAvailable(() => as('alice of both').request(`/proofs/plants?id=${id}`))).text();
+  for (const id of [1, 2]) {
+    await first.as('alice of both').create(id, { name: 'Fern' });
+    const proof = await proofFrom(first, id);
+    const { index, checkpoint } = verifyTlogProof(proof, await second.text('/log-key'));
+    expect(checkpoint.size).toBe(index + 1);
+    const end = `001.p/${checkpoint.size - 256}`;
+    const entries = [await second.bytes('/tile/entries/000'), await second.bytes(`/tile/entries/${end}`)];
+    expect(await second.bytes(`/tile/0/${end}`)).toHaveLength((checkpoint.size - 256) * 32);
+    expect(rootOf(entries.flatMap(entriesIn))).toBe(checkpoint.root);
+    expect(await proofFrom(second, id)).toBe(proof);
+  }
 });

@@ -1,12 +1,8 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
-import { plantOf, writeTo } from '../support/logs.ts';
-import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { EXAMPLE } from '../transparency/vectors.ts';
 
@@ -169,28 +165,4 @@ describe('a command that reads', () => {
       expect(existsSync('copy.db')).toBe(false);
     },
   );
-
-  test.for([...READING, FOLLOWING, 'plants --user alice --at 1'])(
-    'reports an unavailable EventStoreDB: %s',
-    async (command) => {
-      stopClock();
-      const running = runCli(command.split(' '), { EVENTSTOREDB_URL: 'esdb://127.0.0.1:1?tls=false' });
-      expectRefused((await untilSettled(running))[0], /EventStoreDB is unavailable/);
-    },
-  );
-
-  test('creates no data directory, unless it signs, and writes nothing with EventStoreDB', async () => {
-    const server = await startFakeServer();
-    writeTo(server, plantOf('alice', 1, 'Fern'));
-    const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
-    loadOrCreateKey(LOG_KEY_FILE);
-    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url, LOG_KEY_FILE };
-    for (const command of READING) {
-      const signs = command.startsWith('prove');
-      expect(await runCli(command.split(' '), env)).toMatchObject({ code: 0, stderr: '' });
-      expect(existsSync(env.DATA_DIR), command).toBe(signs); // what was signed is recorded
-      rmSync(env.DATA_DIR, { recursive: true, force: true });
-    }
-    expect(server.log.all).toHaveLength(1);
-  });
 });

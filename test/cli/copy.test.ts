@@ -4,7 +4,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
 import { createPlants, listsOf } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
@@ -20,7 +19,7 @@ const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
 
 describe('npm run copy', () => {
-  test('copies all plants to EventStoreDB and back, and each service lists the same', async () => {
+  test('copies all plants to EventStoreDB, where a service lists the same, and the same log back', async () => {
     const copied = ended('copied 5 events: both logs have the same 5 events');
     const home = await startService();
     await createPlants(home);
@@ -37,9 +36,8 @@ describe('npm run copy', () => {
 
     const dir = join(tempDir(), 'new', 'data');
     expect(await copy(fake.url, dir)).toEqual(copied);
-    expect(await copy(fake.url, dir)).toEqual(ended('nothing to copy: both logs have the same 5 events'));
     expect(readdirSync(dir).sort()).toEqual(['lock.db', 'log.db']);
-    expect(await listsOf(await startService({ DATA_DIR: dir }))).toEqual(lists);
+    expect(rowsIn(join(dir, 'log.db'))).toEqual(rowsIn(join(home.dir, 'log.db')));
   });
 
   test('exits with 1 and one line if the target has other plants', async () => {
@@ -58,9 +56,9 @@ describe('npm run copy', () => {
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(1);
   });
 
-  test('rejects a target in whose JSON someone has inserted a space', async () => {
-    const [from, to] = [logWith({ events: 3 }), tempDir()];
-    await copy(from, to);
+  test('copies nothing to a target with the same events, and rejects it once someone has inserted a space in its JSON', async () => {
+    const [from, to] = [logWith({ events: 3 }), logWith({ events: 3 })];
+    expect(await copy(from, to)).toEqual(ended('nothing to copy: both logs have the same 3 events'));
     alterSecond(to, "data || ' '");
     const reason = /position 2 of the source and 2 of the target differ in data/;
     expectRefused(await copy(from, to), reason);
@@ -169,19 +167,6 @@ describe('a copy is rejected', () => {
     const file = join(dir, 'log.db');
     const ofFile = await refusal(['--from', from, '--to', file]);
     expect(ofFile).toMatch(/^--to: cannot use the data directory .*: /);
-  });
-
-  test('from or to a server that is unavailable or denies access', async () => {
-    const fake = await startFakeServer({ users: { admin: 'another' } });
-    const closed = fake.url.replace('//', `//admin:${SECRET}@`);
-    const dir = logWith({ events: 1 });
-    const accessDenied = await refusal(['--from', logWith({ events: 1 }), '--to', closed]);
-    stopClock();
-    const [sourceUnavailable] = await untilSettled(refusal(['--from', UNAVAILABLE, '--to', tempDir()]));
-    const [targetUnavailable] = await untilSettled(refusal(['--from', dir, '--to', UNAVAILABLE]));
-    expect(sourceUnavailable).toMatch(/^the source is unavailable: /);
-    expect(targetUnavailable).toMatch(/^the target is unavailable: /);
-    expect(accessDenied).toMatch(/^cannot use --to: the server refuses the user or the password/);
   });
 });
 

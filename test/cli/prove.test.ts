@@ -104,15 +104,22 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     expect(checked).toMatch(/of "plant-bob\/42" is number 2 of the log urn:plant-store 2:/);
   });
 
-  test('print the same on EventStoreDB as on the embedded log', async () => {
+  test('print the same on EventStoreDB as on the embedded log, and write only what was signed', async () => {
     const server = await startFakeServer();
     writeTo(server, ...EVENTS);
-    const LOG_KEY_FILE = join(dir, 'log-key.json');
-    for (const args of [ALICE_42, ['--from', '5', '--to', '6']]) {
-      const env = { EVENTSTOREDB_URL: server.url, LOG_ORIGIN: ORIGIN, LOG_KEY_FILE };
-      const there = await runCli(['prove', ...args], env);
-      expect(succeeded(there)).toBe(succeeded(await prove(...args)));
-    }
+    const env = {
+      DATA_DIR: join(tempDir(), 'data'),
+      EVENTSTOREDB_URL: server.url,
+      LOG_ORIGIN: ORIGIN,
+      LOG_KEY_FILE: join(dir, 'log-key.json'),
+    };
+    const there = await runCli(['prove', ...ALICE_42], env);
+    expect(succeeded(there)).toBe(succeeded(await prove(...ALICE_42)));
+    expect(server.log.all).toHaveLength(EVENTS.length);
+    expect(readdirSync(env.DATA_DIR).toSorted()).toEqual([
+      expect.stringMatching(/^checkpoint-[\da-f]{8}/),
+      'checkpoint.lock',
+    ]);
   });
 
   test('read a proof in pieces of any size', async () => {

@@ -237,7 +237,7 @@ describe('verify beside a server', () => {
   });
 });
 
-test('verify on EventStoreDB prints the same root as for an embedded log with the same events', async () => {
+test('verify on EventStoreDB prints the same root as for an embedded log with the same events, and writes nothing', async () => {
   const events = [plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'unit \u001f, line \u2028')].map(
     (event, i) => ({ ...event, id: eventId(i + 1) }),
   );
@@ -255,6 +255,8 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
   expect(there).toMatchObject({ code: 0, stderr: '' });
   const end = `${last?.position}`;
   expect(JSON.parse(there.stdout)).toMatchObject({ size: 2, root, position: end, view: end, problems: [] });
-  const again = await verify(env, '--expect', `2:${root}`);
+  const [written, missing] = [fake.log.all.length, join(tempDir(), 'data')];
+  const again = await verify({ ...env, DATA_DIR: missing }, '--expect', `2:${root}`);
   expect(again).toMatchObject({ code: 0, stderr: '' });
+  expect([fake.log.all.length, existsSync(missing)]).toEqual([written, false]);
 });

@@ -61,12 +61,12 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(names(await everything(store))).toEqual(['once', 'other']);
       });
 
-      test('repeated concurrently 100 times stores one event', async ({ store }) => {
+      test('repeated concurrently 50 times stores one event', async ({ store }) => {
         const append = () => store.append('plant-alice/1', event('any'), NO_STREAM);
-        const outcomes = await Promise.allSettled(Array.from({ length: 100 }, append));
+        const outcomes = await Promise.allSettled(Array.from({ length: 50 }, append));
         const refused = outcomes.filter(({ status }) => status === 'rejected');
         const wrongRevision = { status: 'rejected', reason: expect.any(WrongExpectedRevision) };
-        expect(refused).toEqual(Array(99).fill(wrongRevision));
+        expect(refused).toEqual(Array(49).fill(wrongRevision));
         expect(await everything(store)).toHaveLength(1);
       });
 
@@ -75,7 +75,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
           await store.append(`plant-alice/${i}`, event('any'), NO_STREAM).catch(() => {});
           return (await store.readStream(`plant-alice/${i}`, 2)).length;
         };
-        for (let i = 0; i < 20; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
+        for (let i = 0; i < 10; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
       });
 
       test('that fails does not affect concurrent appends', async ({ store }) => {
@@ -215,12 +215,12 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
       test('yields every event in log order and then reports that it has caught up, from any start', async ({
         store,
       }) => {
-        await fill(store, 1_200);
+        await fill(store, 502);
         const all = await everything(store);
-        expect(all).toHaveLength(1_200);
+        expect(all).toHaveLength(502);
         const positions = all.map(({ position }) => position);
         expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
-        for (const start of [0, 1, 499, 500, 501, 1_199])
+        for (const start of [0, 1, 2, 501])
           expect(ids(await everything(store, positions[start]))).toEqual(ids(all.slice(start + 1)));
       });
 
@@ -254,32 +254,22 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
     });
 
     describe('closing', () => {
-      test('ends subscriptions and resolves every append', async () => {
+      test('ends subscriptions, resolves every append, and keeps the log and its ID for the next opening', async () => {
         const store = await openNew();
+        await fill(store, 10);
+        const logId = await store.logId();
         const subscription = drain(store, new AbortController().signal);
-        const appends = [1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM));
+        const appends = [1, 2, 3].map((i) => store.append(`plant-bob/${i}`, event(`bob ${i}`), NO_STREAM));
         await store.close();
         await subscription;
         for (const { status } of await Promise.allSettled(appends)) expect(status).toBe('fulfilled');
-      });
-
-      test('is idempotent; a later append is rejected', async () => {
-        const store = await openNew();
-        await store.close();
-        await store.close();
-        const append = store.append('plant-alice/1', event('late'), NO_STREAM);
+        await store.close(); // idempotent
+        const append = store.append('plant-bob/4', event('late'), NO_STREAM);
         await expect(append).rejects.toThrow(StoreUnavailable);
-      });
-
-      test('keeps the log and its ID for the next opening', async () => {
-        const store = await openNew();
-        await fill(store, 10);
-        const before = await everything(store);
-        const logId = await store.logId();
-        await store.close();
         const again = await open(store);
         onTestFinished(() => again.close());
-        expect(await everything(again)).toEqual(before);
+        const alice = Array.from({ length: 10 }, (_, i) => `${i}`);
+        expect(names(await everything(again))).toEqual([...alice, 'bob 1', 'bob 2', 'bob 3']);
         expect(await again.logId()).toBe(logId);
       });
     });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
+import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { untilSettled } from '../support/clock.ts';
 import { slowClock } from '../support/slowClock.ts';
 import {
@@ -23,6 +24,16 @@ describe('a copy', () => {
     const onProgress = restarting(fake);
     expect(await copyLog({ from, to, onProgress })).toEqual({ events: 520, copied: 520 });
     expect(await contents(to)).toEqual(await contents(from));
+  });
+
+  test('and its comparison continue after a restart of the target server', async () => {
+    const fake = await startFakeServer();
+    const [from, to] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
+    await appendMany(from, 100);
+    const onProgress = restarting(fake);
+    expect(await copyLog({ from, to, onProgress })).toEqual({ events: 100, copied: 100 });
+    expect(await contents(to)).toEqual(await contents(from));
+    expect(fake.log.all.filter(({ stream }) => stream.startsWith(PLANT_STREAM_PREFIX))).toHaveLength(100);
   });
 
   test('continues after dropped, rejected and timed-out appends', async () => {

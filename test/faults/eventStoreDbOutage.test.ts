@@ -94,6 +94,27 @@ describe('a server that becomes unavailable later', () => {
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 
+  test('makes a replay and an event stream 503, until it is available again', async () => {
+    const clock = slowClock();
+    const server = await startFakeServer();
+    const service = await serviceOver(server.url);
+    await ready(service);
+    await created(service.alice, 1, 'Fern');
+    await created(service.bob, 1, 'Oak');
+    const getEvents = (headers = {}) => service.as('carol', 'audit').request('/events', { headers });
+    const lines = async () => (await (await untilAvailable(getEvents)).text()).match(/"plant-\w+\/1"/g);
+    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
+    await server.stop();
+    for (const accept of ['application/x-ndjson', 'text/event-stream']) {
+      const [response] = await untilSettled(getEvents({ accept }));
+      expect(response.headers.get('retry-after')).toBe('1');
+      await refusedWith(50301, response);
+    }
+    await server.restart();
+    clock.pass(LONGEST_DELAY_MS);
+    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
+  });
+
   test('makes a list 503 if it lacks acknowledged or known plants', async () => {
     const clock = slowClock();
     const server = await startFakeServer();

@@ -1,8 +1,9 @@
 import { dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { EventSource } from 'eventsource';
 import fc from 'fast-check';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
-import { auditorToken, linesOf, type Message } from '../support/eventStream.ts';
+import { auditorToken, linesOf, listen, type Message } from '../support/eventStream.ts';
 import { USERS, untilAvailable } from '../support/load.ts';
 import { client, startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -182,3 +183,56 @@ test.each([
     }
   },
 );
+
+test('an event stream continues after faults of EventStoreDB, without gaps or duplicates', async () => {
+  const server = await startFakeServer();
+  const { url, dir, as } = await startService({ EVENTSTOREDB_URL: server.url });
+  const token = await auditorToken(dir);
+  const [alice, bob] = [as('alice'), as('bob')];
+  const stream = listen(url, { token });
+  let events = 0;
+  const expectAll = async () => {
+    await stream.first(events);
+    const expected = server.log.all.filter(({ stream: of }) => of.startsWith('plant-'));
+    expect(stream.messages.map(({ id }) => id)).toEqual(expected.map(({ position }) => String(position)));
+  };
+  const post = async () => {
+    for (const [user, name] of [[alice, 'Fern'] as const, [bob, 'Oak'] as const]) {
+      const id = events++;
+      expect((await untilAvailable(() => user.create(id, { name }))).status).toBe(200);
+    }
+  };
+  const isUnavailable = () =>
+    linesOf(url, { token, query: '?limit=1' }).then(
+      () => false,
+      ({ message }: Error) => message.startsWith('503:'),
+    );
+  const writeDirectly = (user: string) =>
+    server.write(`plant-${user}/${events++}`, {
+      type: 'PlantCreated',
+      data: { id: '1', user, name: 'Ivy' },
+    });
+  await post();
+  await expectAll();
+  const restart = () => server.restart();
+  const thaw = () => server.thaw();
+  const faults: [() => unknown, (() => unknown)?][] = [
+    [() => server.stop(), restart],
+    [() => server.dropSubscriptions('end')],
+    [() => server.dropSubscriptions('reset')],
+    [() => server.dropSubscriptions('internal')],
+    [() => server.freeze(), thaw],
+  ];
+  for (const [inject, heal] of faults) {
+    await inject();
+    for (const user of ['alice', 'bob']) writeDirectly(user);
+    if (heal === restart) await expect.poll(isUnavailable).toBe(true);
+    if (heal === thaw) await pause(300); // a frozen server cannot be detected from outside
+    await heal?.();
+    await expectAll();
+    await post();
+    await expectAll();
+  }
+  expect(stream.failures).toEqual([]);
+  await expect.poll(() => linesOf(url, { token })).toHaveLength(events);
+});

@@ -9,6 +9,8 @@ const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-01-0
 export type EventToStore = {
   stream: string;
   id: string;
+  /** 0 by default; the fake server has the next of the stream. */
+  revision?: number;
   type?: string;
   /** Stored as JSON; a string is stored unchanged. */
   data: object | string;
@@ -24,18 +26,17 @@ export function plantOf(user: string, id: number, name: string): EventToStore {
 export const eventId = (n: number): string =>
   `${n.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`;
 
-/**
- * Appends events, each the first of its stream, to the log in a data directory, like a server; returns the
- * directory.
- */
+/** Appends events to the log in a data directory, like a server; returns the directory. */
 export function appendTo(dir: string, ...events: EventToStore[]): string {
   using db = openLogFile(join(dir, 'log.db'));
   const insert = db.prepare(
-    'INSERT INTO events (id, stream, revision, type, data, metadata, recorded_at) VALUES (?, ?, 0, ?, ?, ?, ?)',
+    'INSERT INTO events (id, stream, revision, type, data, metadata, recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   );
   const text = (json: object | string): string => (typeof json === 'string' ? json : JSON.stringify(json));
-  for (const { stream, id, type = 'PlantCreated', data, metadata = METADATA } of events)
-    insert.run(id, stream, type, text(data), text(metadata), '2026-01-01T00:00:00.000Z');
+  db.exec('BEGIN');
+  for (const { stream, revision = 0, id, type = 'PlantCreated', data, metadata = METADATA } of events)
+    insert.run(id, stream, revision, type, text(data), text(metadata), '2026-01-01T00:00:00.000Z');
+  db.exec('COMMIT');
   return dir;
 }
 

@@ -4,6 +4,7 @@ import pino from 'pino';
 import { expect, onTestFinished } from 'vitest';
 import type { CopyProgress } from '../../src/copy/copyLog.ts';
 import {
+  type EventLog,
   type EventStore,
   type NewEvent,
   NO_STREAM,
@@ -74,7 +75,7 @@ export function openAsCommand(url: string): Promise<EventStore> {
 export const openedUntilFinished = (url: string) => closedWhenFinished(openAsCommand(url));
 
 /** The events without their positions, which differ between logs. */
-export async function contents(store: EventStore) {
+export async function contents(store: EventLog) {
   return (await everything(store)).map(comparable);
 }
 

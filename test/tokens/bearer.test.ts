@@ -6,19 +6,27 @@ import { signedJwt } from '../support/jwt.ts';
 import { exchange, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
+import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { tempDir } from '../support/tempDir.ts';
 
-/** The service, with a valid token for alice and an expired one. */
-async function start() {
-  const service = await startService();
-  const { privateKey } = loadOrCreateKey(join(service.dir, 'key.json'));
+const { url, dir } = await serviceOfFile();
+const { token, expired } = await tokensOf(dir);
+const call = callerOf(url);
+
+/** A valid token for alice and an expired one, signed with the key in a data directory. */
+async function tokensOf(dir: string) {
+  const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
   const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
   const expired = signedJwt(privateKey, { sub: 'alice', exp: Date.parse('2026-01-01') / 1000 });
-  const call = (path: string, authorization?: string, init: RequestInit = {}): Promise<Response> => {
+  return { token, expired };
+}
+
+function callerOf(url: string) {
+  return (path: string, authorization?: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
     if (authorization !== undefined) headers.set('authorization', authorization);
-    return fetch(`${service.url}${path}`, { ...init, headers });
+    return fetch(`${url}${path}`, { ...init, headers });
   };
-  return { ...service, call, token, expired };
 }
 
 async function expectNoToken(response: Response): Promise<void> {
@@ -34,32 +42,28 @@ async function expectInvalid(response: Response, why: 'not valid' | 'expired'): 
 }
 
 test.each(['GET', 'POST'])('%s /plants without a token is 40101 without further details', async (method) => {
-  const { call } = await start();
   await expectNoToken(await call('/plants', undefined, { method }));
 });
 
 test('HEAD requires a bearer token, too', async () => {
-  const { call, token } = await start();
   expect((await call('/plants', undefined, { method: 'HEAD' })).status).toBe(401);
   expect((await call('/plants', `Bearer ${token}`, { method: 'HEAD' })).status).toBe(200);
 });
 
 test('another authentication scheme, or a token in the query, is 40101', async () => {
-  const { call, token } = await start();
   for (const authorization of ['Basic YWxpY2U6c2VjcmV0', `Token ${token}`, `Bearer${token}`, token, 'Bearer'])
     await expectNoToken(await call('/plants', authorization));
   await expectNoToken(await call(`/plants?access_token=${token}`));
 });
 
 test('a malformed or expired token, or one signed with another key, is 40102', async () => {
-  const [{ call, token, expired }, elsewhere] = [await start(), await start()];
+  const elsewhere = await tokensOf(tempDir());
   for (const bad of ['garbage', `${token}x`, `${token} ${token}`, elsewhere.token])
     await expectInvalid(await call('/plants', `Bearer ${bad}`), 'not valid');
   await expectInvalid(await call('/plants', `Bearer ${expired}`), 'expired');
 });
 
 test('two Authorization fields are 401, whatever they are', async () => {
-  const { url, token, expired } = await start();
   const [valid, other] = [`Bearer ${token}`, `Bearer ${expired}`];
   for (const [first, second, error] of [
     [valid, valid, 40102],
@@ -76,14 +80,12 @@ test('two Authorization fields are 401, whatever they are', async () => {
 });
 
 test('the scheme is case-insensitive', async () => {
-  const { call, token } = await start();
   for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
     expect((await call('/plants', `${scheme} ${token}`)).status, scheme).toBe(200);
   }
 });
 
 test('health checks, the API description and unknown paths need no token', async () => {
-  const { call } = await start();
   await expect.poll(async () => (await call('/health/ready')).status).toBe(200);
   for (const [method, path, status] of [
     ['GET', '/health/live', 200],
@@ -100,7 +102,6 @@ test('health checks, the API description and unknown paths need no token', async
 });
 
 test('401 precedes every other error of a request', async () => {
-  const { call, token } = await start();
   const json = { 'content-type': 'application/json' };
   const wrong: [number, string, RequestInit][] = [
     [40001, '', { method: 'POST', headers: json, body: '{' }],
@@ -120,7 +121,9 @@ test('401 precedes every other error of a request', async () => {
 });
 
 test('no token is logged, valid or invalid, from any place in a request', async () => {
-  const { call, url, log, token, expired } = await start();
+  const { url, dir, log } = await startService();
+  const { token, expired } = await tokensOf(dir);
+  const call = callerOf(url);
   for (const bearer of [token, expired, `${token}x`]) {
     for (const path of ['/plants', '/nothing', '/plants?limit=-1', '/%zz']) {
       await call(path, `Bearer ${bearer}`);

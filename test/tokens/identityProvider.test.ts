@@ -8,12 +8,20 @@ import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
-import { listen, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
+import {
+  AUDIENCE,
+  apiTrusting,
+  expectOutageBridged,
+  expectUnavailable,
+  listen,
+  signingKey,
+  startIdentityProvider,
+  trusted,
+} from '../support/identityProvider.ts';
 import { jwt } from '../support/jwt.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
 
-const AUDIENCE = 'https://plants.example';
 const MINUTE = 60_000;
 
 const firstKey = await signingKey('RS256');
@@ -24,46 +32,32 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
 afterEach(() => void vi.useRealTimers());
 const pass = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
 
-/** A service that trusts this provider. */
-async function serviceTrusting(issuer: string) {
-  const { url, dir, log } = await startService({
-    JWKS_URL: `${issuer}/jwks`,
-    JWT_ISSUER: issuer,
-    JWT_AUDIENCE: AUDIENCE,
-  });
-  const list = (token: string): Promise<Response> =>
-    fetch(`${url}/plants`, { headers: { authorization: `Bearer ${token}` } });
-  const create = (token: string, plant: object): Promise<Response> =>
-    fetch(`${url}/plants`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify(plant),
-    });
-  return { dir, log, list, create };
-}
-
-/** An identity provider, and a service that trusts it. */
-async function start() {
-  const provider = await startIdentityProvider(firstKey);
-  return { provider, service: await serviceTrusting(provider.issuer) };
-}
-
+const start = () => trusted(firstKey);
 const expectRefused = (response: Response) => refusedWith(40102, response);
 
-async function expectUnavailable(response: Response): Promise<void> {
-  expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-  expect(response.headers.get('www-authenticate')).toBeNull();
-  await refusedWith(50303, response);
-}
-
-test('its users create and list their own plants', async () => {
-  const { provider, service } = await start();
+test('its users create and list their own plants; the service has no key of its own, and accepts none', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const { issuer } = provider;
+  const trust = { JWKS_URL: `${issuer}/jwks`, JWT_ISSUER: issuer, JWT_AUDIENCE: AUDIENCE };
+  const { url, dir } = await startService(trust);
+  const request = (token: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    return fetch(`${url}/plants`, { ...init, headers });
+  };
+  const create = (token: string, plant: object) =>
+    request(token, { method: 'POST', body: JSON.stringify(plant) });
   const alice = await provider.token('alice', AUDIENCE);
   const bob = await provider.token('bob', AUDIENCE);
-  expect((await service.create(alice, { id: 1, name: 'Fern' })).status).toBe(200);
-  expect((await service.create(bob, { id: 1, name: 'Oak' })).status).toBe(200);
-  expect(await (await service.list(alice)).json()).toEqual([{ name: 'Fern' }]);
-  expect(await (await service.list(bob)).json()).toEqual([{ name: 'Oak' }]);
+  expect((await create(alice, { id: 1, name: 'Fern' })).status).toBe(200);
+  expect((await create(bob, { id: 1, name: 'Oak' })).status).toBe(200);
+  expect(await (await request(alice)).json()).toEqual([{ name: 'Fern' }]);
+  expect(await (await request(bob)).json()).toEqual([{ name: 'Oak' }]);
+
+  const file = join(dir, 'key.json');
+  expect(existsSync(file)).toBe(false);
+  const { privateKey } = loadOrCreateKey(file);
+  const grant = { subject: 'alice', lifetime: '1h', issuer, audience: AUDIENCE };
+  await expectRefused(await request(await issueToken(privateKey, grant)));
 });
 
 test('its tokens for another audience, and those of another issuer with the same keys, are 40102', async () => {
@@ -84,15 +78,6 @@ test('tokens signed with a key of another provider are 40102', async () => {
   await expectRefused(await service.list(stolen));
 });
 
-test('the service creates no key of its own, and does not accept one', async () => {
-  const { provider, service } = await start();
-  const file = join(service.dir, 'key.json');
-  expect(existsSync(file)).toBe(false);
-  const { privateKey } = loadOrCreateKey(file);
-  const grant = { subject: 'alice', lifetime: '1h', issuer: provider.issuer, audience: AUDIENCE };
-  await expectRefused(await service.list(await issueToken(privateKey, grant)));
-});
-
 test('after a key rotation, new tokens work at once and old ones for ten minutes', async () => {
   const { provider, service } = await start();
   const old = await provider.token('alice', AUDIENCE);
@@ -110,7 +95,7 @@ test('tokens are 503 until it has been reached', async () => {
   const provider = await startIdentityProvider(firstKey);
   const token = await provider.token('alice', AUDIENCE);
   await provider.close();
-  const service = await serviceTrusting(provider.issuer);
+  const service = await apiTrusting(provider.issuer);
   await expectUnavailable(await service.list(token));
   await startIdentityProvider(firstKey, provider.port);
   expect((await service.list(token)).status).toBe(200);
@@ -137,27 +122,9 @@ test.each<[string, RequestListener | undefined]>([
   ['redirects', (_request, response) => response.writeHead(302, { location: '/login' }).end()],
   ['returns HTML', (_request, response) => response.end('<p>Down for maintenance</p>')],
   ['returns an invalid key set', (_request, response) => response.end('{"keys":"none"}')],
-  ['never responds', () => {}],
-])('while it %s, verified tokens are accepted and others are 503', async (_what, outage) => {
-  const { provider, service } = await start();
-  const known = await provider.token('alice', AUDIENCE);
-  const unknown = await provider.token('bob', AUDIENCE);
-  expect((await service.list(known)).status).toBe(200);
-
-  await provider.close();
-  const outageServer = outage && (await listen(outage, provider.port));
-  pass(9 * MINUTE);
-  const pendingResponse = service.list(unknown);
-  expect((await service.list(known)).status).toBe(200);
-  await expectUnavailable(await pendingResponse);
-  await expectRefused(await service.list('garbage'));
-  expect(JSON.stringify(service.log())).not.toContain(unknown);
-
-  await outageServer?.close();
-  await startIdentityProvider(firstKey, provider.port);
-  expect((await service.list(unknown)).status).toBe(200);
-  expect((await service.list(known)).status).toBe(200);
-});
+])('while it %s, verified tokens are accepted and others are 503', (_what, outage) =>
+  expectOutageBridged(firstKey, outage),
+);
 
 test('a key set that is larger than 1 MiB is rejected while it arrives', async () => {
   const { provider, service } = await start();
@@ -174,7 +141,7 @@ test('a key set that is larger than 1 MiB is rejected while it arrives', async (
   }, provider.port);
   await expectUnavailable(await service.list(token));
   await closed.promise; // it would never end by itself
-  expect(JSON.stringify(service.log())).toContain('the key set is larger than 1 MiB');
+  expect(service.log()).toContain('the key set is larger than 1 MiB');
 });
 
 test('a token signed with an RSA key of 1024 bits in the key set is 40102', async () => {
@@ -184,7 +151,7 @@ test('a token signed with an RSA key of 1024 bits in the key set is 40102', asyn
   const issuer = `http://127.0.0.1:${port}`;
   const claims = { sub: 'alice', iss: issuer, aud: AUDIENCE, exp: Math.ceil(Date.now() / 1000) + 3600 };
   const token = jwt({ alg: 'RS256' }, claims, (input) => sign('sha256', input, privateKey));
-  await expectRefused(await (await serviceTrusting(issuer)).list(token));
+  await expectRefused(await (await apiTrusting(issuer)).list(token));
 });
 
 test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {

@@ -18,14 +18,14 @@ describe('a log with other writers', () => {
   test('is read page by page, although most pages have no event of a plant', async () => {
     const server = await startFakeServer();
     server.write('plant-alice/1', fern);
-    for (let i = 0; i < 3_000; i++) server.write('other-1', { type: 'Other' });
+    for (let i = 0; i < 300; i++) server.write('other-1', { type: 'Other' });
     server.write('plant-bob/1', oak);
     const { store } = await open(server.url);
     const streams: string[] = [];
     let position = START;
     for (let isEnd = false; !isEnd; ) {
       const reads = server.calls.read;
-      const page = await store.readAll({ after: position, limit: 500 });
+      const page = await store.readAll({ after: position, limit: 100 });
       expect(server.calls.read).toBe(reads + 1);
       ({ position, isEnd } = page);
       streams.push(...page.events.map(({ stream }) => stream));
@@ -65,19 +65,17 @@ describe('a log with other writers', () => {
     expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
     expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }]);
     expect(await service.isReady()).toBe(true);
-    const isResubscribing = (msg: string) => msg.endsWith('resubscribing'); // on a very slow machine
-    expect(service.log().filter(({ level, msg }) => level > INFO && !isResubscribing(msg))).toEqual([]);
+    const isSlow = (msg: string) => /resubscribing$|^event store unavailable/.test(msg); // on a slow machine
+    expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
 
-  test.each<[string, EventToWrite]>([
-    ['without a name', { type: 'PlantCreated', data: { id: '3', user: 'bob' } }],
-    ['that is not JSON', { type: 'PlantCreated', ...notJson }],
-  ])('halts the projection on a PlantCreated %s, until SKIP_EVENTS has it', async (_, event) => {
+  // test/projections/follow.test.ts has other invalid events.
+  test('halts the projection on a PlantCreated that is not JSON, until SKIP_EVENTS has it', async () => {
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
     await service.alice.create(1, { name: 'Fern' });
-    const { id } = server.write('plant-bob/3', event);
+    const { id } = server.write('plant-bob/3', { type: 'PlantCreated', ...notJson });
     const fatal = () => service.log().find(({ level }) => level === FATAL);
     await expect.poll(fatal).toMatchObject({ msg: expect.stringContaining(`SKIP_EVENTS=${id}`) });
     const readiness = await service.readiness();
