@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
@@ -6,6 +6,7 @@ import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { plantOf, writeTo } from '../support/logs.ts';
+import { ROOT } from '../support/process.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { EXAMPLE } from '../transparency/vectors.ts';
@@ -47,6 +48,11 @@ describe('--help', () => {
   test('lists every command and how to start the service', async () => {
     const stdout = succeeded(await runCli(['--help']));
     for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
+  });
+
+  test('lists only commands that are scripts of package.json', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/main.js ${name}`);
   });
 
   test('is printed despite other errors', async () => {
