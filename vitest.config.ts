@@ -33,7 +33,8 @@ const INTEGRATION = [
   'test/eventStore/eventStoreDb/*.test.ts',
   'test/tokens/identityProvider.test.ts',
 ];
-const OTHERS = ['e2e', 'browser', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
+const E2E = 'test/e2e/*.test.ts';
+const OTHERS = ['browser', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
 const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
@@ -41,16 +42,17 @@ const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
 export default defineConfig({
   test: {
     teardownTimeout: 10 * MINUTE_MS,
-    // One more than cores, since some wait; as far as each has a GiB of memory: it and the processes it
+    // Two more than cores, since some wait; as far as each has a GiB of memory: it and the processes it
     // starts need less.
     maxWorkers: Math.max(
       1,
-      Math.min(availableParallelism() + 1, Math.floor(process.availableMemory() / GIB)),
+      Math.min(availableParallelism() + 2, Math.floor(process.availableMemory() / GIB)),
     ),
     projects: [
-      test('unit', ['test/**/*.test.ts'], { exclude: [...INTEGRATION, ...OTHERS] }),
-      test('integration', INTEGRATION),
-      test('e2e', ['test/e2e/*.test.ts']),
+      // One project for unit, integration and e2e tests, since each project has workers of its own, which import
+      // all modules again.
+      test('main', ['test/**/*.test.ts'], { exclude: OTHERS }),
+      test('unit', ['test/**/*.test.ts'], { exclude: [...INTEGRATION, E2E, ...OTHERS] }),
       test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),

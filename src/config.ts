@@ -61,18 +61,14 @@ const Settings = Type.Object(
     ),
     DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
     MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
-    METRICS_HOST: Type.String({
-      default: '127.0.0.1',
-      pattern: '^\\S+$',
-      description: 'a host name or address',
-    }),
+    METRICS_HOST: Type.Optional(Type.String({ pattern: '^\\S+$', description: 'a host name or address' })),
     METRICS_PORT: Type.Optional(Type.String({ pattern: PORTS, description: 'a port, or 0 for a free one' })),
     LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
     }),
   },
-  { dependencies: { JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'] } },
+  { dependencies: { JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'], METRICS_HOST: ['METRICS_PORT'] } },
 );
 type Settings = Static<typeof Settings>;
 
@@ -128,7 +124,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
   if (resolve(keyFile) === resolve(logKeyFile))
     throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
-  const { METRICS_HOST, METRICS_PORT } = settings;
+  const { METRICS_HOST = '127.0.0.1', METRICS_PORT } = settings;
   if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
     throw new BadConfig(['METRICS_PORT must be another port than PORT']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
@@ -191,7 +187,11 @@ let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
   },
 };
 
-type ValidationError = { instancePath: string; message?: string; params: { missingProperty?: string } };
+type ValidationError = {
+  instancePath: string;
+  message?: string;
+  params: { property?: string; missingProperty?: string };
+};
 
 function read(env: NodeJS.ProcessEnv): Settings {
   try {
@@ -200,7 +200,7 @@ function read(env: NodeJS.ProcessEnv): Settings {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
     const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
-      if (params.missingProperty) return `${params.missingProperty} is required with JWKS_URL`;
+      if (params.missingProperty) return `${params.missingProperty} is required with ${params.property}`;
       const name = instancePath.slice(1);
       return name === 'EVENTSTOREDB_URL' ? `${name} ${urlProblem}` : mustBe(name);
     });

@@ -160,8 +160,10 @@ describe('a value is rejected', () => {
     ['METRICS_PORT', ['', 'on', '-1', '65536', '80.5']],
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
   ])('of %s: %j', (name, values) => {
-    for (const value of values)
-      expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(`^${name} must (be|begin) `)]);
+    for (const value of values) {
+      const problem = expect.stringMatching(`^${name} must (be|begin) `);
+      expect(problemsOf({ METRICS_PORT: '0', [name]: value })).toEqual([problem]);
+    }
   });
 });
 
@@ -174,6 +176,10 @@ test('METRICS_PORT is another port than PORT, or a free one', () => {
   expect(problemsOf({ METRICS_PORT: '3000' })).toEqual([problem]);
   expect(problemsOf({ PORT: '9464', METRICS_PORT: '9464', METRICS_HOST: '::1' })).toEqual([problem]);
   expect(readConfig({ PORT: '0', METRICS_PORT: '0' }).metrics).toEqual({ host: '127.0.0.1', port: 0 });
+});
+
+test('METRICS_HOST requires METRICS_PORT', () => {
+  expect(problemsOf({ METRICS_HOST: '::1' })).toEqual(['METRICS_PORT is required with METRICS_HOST']);
 });
 
 const SOURCES = [

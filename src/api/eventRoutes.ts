@@ -70,7 +70,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         tags: ['audit'],
         summary: 'Replay the log; an event stream continues with each new event',
         description:
-          'An event stream ends after limit events; without limit, when the client disconnects or its token expires.',
+          'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
         querystring: OrderedEventQuery,
         headers: Type.Object({
           'Last-Event-ID': Type.Optional(
@@ -114,8 +114,12 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const descending = isDescending(query);
       const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
       const type = request.accepts().type(types);
-      if (type === false)
-        throw new HttpError(HTTP_ERRORS.notAcceptable, `The media types are ${types.join(' and ')}.`);
+      if (type === false) {
+        const known = descending
+          ? `With order=descending, the media type is ${NDJSON}.`
+          : `The media types are ${types.join(' and ')}.`;
+        throw new HttpError(HTTP_ERRORS.notAcceptable, known);
+      }
       if (descending) return sendNewest(query, reply);
       const live = type === EVENT_STREAM;
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;

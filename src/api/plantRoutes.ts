@@ -50,6 +50,9 @@ const ListQuery = Type.Object({
 const LogPosition = Type.String({
   description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
 });
+const Traceparent = Type.String({
+  description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
+});
 const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
 
 const LIST_ERRORS = {
@@ -85,8 +88,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         operationId: 'createPlant',
         tags: ['plants'],
         summary: 'Create a plant; idempotent',
-        description:
-          'A valid header field traceparent (W3C Trace Context) is kept with the event; another one is ignored.',
+        headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
         body: NewPlant,
         response: {
           200: jsonResponse(

@@ -1,5 +1,6 @@
-import rateLimit from '@fastify/rate-limit';
+import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit';
 import type { FastifyInstance } from 'fastify';
+import { LRUCache } from 'lru-cache';
 
 /** How many requests of a user are answered in a window, which starts with the first of them. */
 export type RateLimit = { maxRequests: number; windowMs: number };
@@ -29,11 +30,37 @@ export async function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers
     global: false,
     max: limit.maxRequests,
     timeWindow: limit.windowMs,
-    cache: maxUsers,
+    store: monotonicStore(maxUsers),
     keyGenerator: ({ user }) => user,
     addHeaders: { ...HEADERS, 'retry-after': false },
     addHeadersOnExceeding: HEADERS,
     errorResponseBuilder: (_request, { ttl }) => new RateLimitExceeded(limit, ttl),
   });
   app.addHook('onRequest', app.rateLimit());
+}
+
+/**
+ * Counts by a monotonic clock: the plugin's own store takes that of the system, and would refuse a user for as long as
+ * it was set back.
+ */
+function monotonicStore(maxUsers: number) {
+  return class Store implements FastifyRateLimitStore {
+    readonly #windows = new LRUCache<string, { endsAt: number; requests: number }>({ max: maxUsers });
+
+    incr(user: string, callback: Parameters<FastifyRateLimitStore['incr']>[1], windowMs: number): void {
+      const now = performance.now();
+      let window = this.#windows.get(user);
+      if (!window || window.endsAt <= now) {
+        window = { endsAt: now + windowMs, requests: 0 };
+        this.#windows.set(user, window);
+      }
+      window.requests++;
+      callback(null, { current: window.requests, ttl: window.endsAt - now });
+    }
+
+    /** Of a route with options of its own, of which there is none. */
+    child(): Store {
+      return this;
+    }
+  };
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 type Options = {
   host: string;
@@ -12,10 +12,12 @@ type Options = {
 };
 
 const REQUEST_TIMEOUT_MS = 10_000;
-const MAX_CONNECTIONS = 20;
+const MAX_CONNECTIONS = 40;
+const MAX_WITHOUT_REQUEST = 20;
 
 /**
- * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL.
+ * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL. Of too many connections without a
+ * request, the one that has been so for longest is closed, so that they do not keep Prometheus out.
  * @throws Error with a message for the operator
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
@@ -30,11 +32,25 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
       end(response, 500, 'Internal server error.');
     }
   };
+  /** Connections without a request, in the order in which they became so. */
+  const idle = new Set<Socket>();
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
+    const { socket } = request;
+    idle.delete(socket);
+    response.once('close', () => socket.destroyed || idle.add(socket));
     response.setHeader('cache-control', 'no-store');
     void respond(request, response);
   });
   server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', (socket) => {
+    const [oldest] = idle;
+    if (oldest && idle.size >= MAX_WITHOUT_REQUEST) {
+      idle.delete(oldest);
+      oldest.destroy();
+    }
+    idle.add(socket);
+    socket.once('close', () => idle.delete(socket));
+  });
   server.listen(port, host);
   await once(server, 'listening').catch((error) => {
     throw new Error(`cannot serve metrics: ${error.message}`, { cause: error });

@@ -57,6 +57,14 @@ test.each([
   await refusedWith(40401, await fetch(`${await serve()}${path}`));
 });
 
+test.each([
+  [41201, 'If-Match', '"another"'],
+  [41601, 'Range', 'bytes=99999999-'],
+])('a file of the page is %i with %s: %s', async (error, name, value) => {
+  const file = `${await serve()}/docs/static/swagger-ui.css`;
+  await refusedWith(error, await fetch(file, { headers: { [name]: value } }));
+});
+
 test('a path that leaves the directory of a page is 404', async () => {
   const path = '/docs/static/../../package.json'; // fetch would resolve the dots
   const response = await exchange(

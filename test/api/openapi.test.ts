@@ -122,9 +122,9 @@ describe('the document', () => {
       required: true,
       content: { 'application/json': { schema: ref('NewPlant') } },
     });
-    expect(post.parameters ?? []).toEqual([]);
     const parameter = (where: string, name: string, schema: object) =>
       expect.objectContaining({ in: where, name, required: false, schema: expect.objectContaining(schema) });
+    expect(post.parameters).toEqual([parameter('header', 'traceparent', { type: 'string' })]);
     expect(get.parameters).toEqual([
       parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
       parameter('query', 'after', { type: 'string' }),
@@ -291,7 +291,11 @@ describe('a response has only headers that the document lists:', () => {
 
 type ClientResponse = Promise<{ status: number; data: unknown }>;
 type Client = {
-  createPlant: (plant: { id: number; name: string; tag?: string }, options: RequestOpts) => ClientResponse;
+  createPlant: (
+    plant: { id: number; name: string; tag?: string },
+    headers: { traceparent?: string },
+    options: RequestOpts,
+  ) => ClientResponse;
   listPlants: (query: { limit?: number }, options: RequestOpts) => ClientResponse;
   getTile: (tile: string, options: RequestOpts) => ClientResponse;
   provePlant: (id: string, query: { user?: string }, options: RequestOpts) => ClientResponse;
@@ -318,13 +322,13 @@ test('a client generated from the document creates and lists plants', async () =
   const options = async (user: string) => ({ baseUrl: url, headers: { authorization: await bearer(user) } });
   const [carol, dave] = [await options('carol'), await options('dave')];
   const fern = { name: 'Fern', tag: 'indoor' };
-  expect(await createPlant({ id: 1, ...fern }, carol)).toMatchObject({ status: 200, data: fern });
-  expect(await createPlant({ id: 1, name: 'Oak' }, dave)).toMatchObject({
+  expect(await createPlant({ id: 1, ...fern }, {}, carol)).toMatchObject({ status: 200, data: fern });
+  expect(await createPlant({ id: 1, name: 'Oak' }, {}, dave)).toMatchObject({
     status: 200,
     data: { name: 'Oak' },
   });
-  expect(await createPlant({ id: 2, name: 'Moss' }, carol)).toMatchObject({ status: 200 });
-  expect(await createPlant({ id: 2, name: 'Ivy' }, carol)).toMatchObject({
+  expect(await createPlant({ id: 2, name: 'Moss' }, {}, carol)).toMatchObject({ status: 200 });
+  expect(await createPlant({ id: 2, name: 'Ivy' }, {}, carol)).toMatchObject({
     status: 400,
     data: { error: 40003 },
   });

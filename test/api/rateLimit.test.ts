@@ -3,7 +3,7 @@ import { InvalidToken } from '../../src/tokens/tokenVerifier.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { refusedWith } from '../support/refusal.ts';
 
-beforeEach(() => vi.useFakeTimers({ toFake: ['Date'] }));
+beforeEach(() => vi.useFakeTimers({ toFake: ['Date', 'performance'] }));
 afterEach(() => vi.useRealTimers());
 
 /** The service, with two requests of a user in ten seconds. Every token is the name of a user. */
@@ -30,6 +30,15 @@ test('requests over the limit are 42902, until the window is over', async () => 
   expect(await statuses(1)).toEqual([429]);
   vi.advanceTimersByTime(1);
   expect(await statuses(3)).toEqual([200, 200, 429]);
+});
+
+test('a clock that is set back changes nothing', async () => {
+  const request = await serve();
+  for (const status of [200, 200, 429]) expect((await request('alice')).status).toBe(status);
+  vi.setSystemTime(Date.now() - 3_600_000);
+  expect((await request('alice')).headers.get('retry-after')).toBe('10');
+  vi.advanceTimersByTime(10_000);
+  expect((await request('alice')).status).toBe(200);
 });
 
 test('each user has a limit, for all operations together', async () => {

@@ -16,9 +16,9 @@ test('has no false negatives, whatever names are added', () => {
   );
 });
 
-test('has no false negatives among 100 000 names', () => {
+test('has no false negatives among 20 000 names', () => {
   const seen = new BloomFilter();
-  const names = Array.from({ length: 100_000 }, (_, i) => `plant-${i % 2 ? 'alice' : 'bob'}/${i}`);
+  const names = Array.from({ length: 20_000 }, (_, i) => `plant-${i % 2 ? 'alice' : 'bob'}/${i}`);
   for (const name of names) seen.add(name);
   expect(names.filter((name) => !seen.add(name))).toEqual([]);
 });
@@ -30,12 +30,12 @@ test.each<[string, (i: number) => string]>([
   ['of as many users', (i) => `plant-user ${i}/1`],
   ['with large numbers', (i) => `plant-alice/${-(2n ** 63n) + BigInt(i)}`],
   ['of one or two characters', (i) => String.fromCharCode(i & 0xff, i >> 8)],
-])('has no false positives for 1 000 names %s, and few for 100 000', (_, nameOf) => {
+])('has no false positives for 1 000 names %s, and few for 30 000', (_, nameOf) => {
   const seen = new BloomFilter();
   const taken = { early: 0, late: 0 };
-  for (let i = 0; i < 100_000; i++) if (seen.add(nameOf(i))) taken[i < 1_000 ? 'early' : 'late']++;
+  for (let i = 0; i < 30_000; i++) if (seen.add(nameOf(i))) taken[i < 1_000 ? 'early' : 'late']++;
   expect(taken.early).toBe(0);
-  expect(taken.late).toBeLessThan(20);
+  expect(taken.late).toBeLessThan(10);
 });
 
 test('a new filter is empty', () => {

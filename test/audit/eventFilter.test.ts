@@ -163,7 +163,7 @@ describe('a replay', () => {
         const { log } = logOf(EVENTS, batches, { late });
         expect(await all(log, query)).toEqual(expected);
       }),
-      { numRuns: 1_000 },
+      { numRuns: 300 },
     );
   });
 

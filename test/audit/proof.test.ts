@@ -23,8 +23,10 @@ import {
 import type { LogKey } from '../../src/transparency/logKey.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { event, everything } from '../eventStore/contract.ts';
+import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
-import { dirWith, openIn, openLogOf, overFakeServer, startFakeServer } from '../support/stores.ts';
+import { storePool } from '../support/storePool.ts';
+import { dirWith, openIn, openLogOf, openOver } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { keyNamed } from '../transparency/keys.ts';
 
@@ -33,6 +35,7 @@ const LOG: LogKey = { origin, key: keyNamed('log'), verifierKey: verifierKeyOf(o
 const { signal } = new AbortController();
 const sign = async (head: TreeHead) => signCheckpoint(head, LOG);
 const context = { sign, signal };
+const eventStoreDb = storePool(openOver);
 
 /**
  * Streams in log order. The fifth event creates the plant of alice that is proved; bob has one with the same
@@ -99,7 +102,7 @@ describe('an inclusion proof', () => {
   });
 
   test('is valid for early and late plants in a large log', async () => {
-    const many = openLogReader(join(await dirWith(1_100), 'log.db'));
+    const many = openLogReader(join(dirWith(1_100), 'log.db'));
     onTestFinished(() => many.close());
     for (const id of [3, 499, 500, 1_000, 1_099]) {
       const plant = { user: `u${id % 7}`, id: `${id}` };
@@ -168,9 +171,9 @@ describe('both kinds of proof', () => {
     ]);
 
   test('are the same on EventStoreDB, after a copy', async () => {
-    const eventStoreDb = await overFakeServer((await startFakeServer()).url);
-    await copyLog({ from: log, to: eventStoreDb });
-    expect(await both(eventStoreDb)).toEqual([inclusion, consistency]);
+    const { store } = await eventStoreDb();
+    await copyLog({ from: log, to: store });
+    expect(await both(store)).toEqual([inclusion, consistency]);
   });
 
   test('are valid if the log grows while they are made', async () => {
@@ -209,7 +212,7 @@ describe('both kinds of proof', () => {
 });
 
 describe('a proof of an event of another writer in EventStoreDB', () => {
-  test.each<[string, Parameters<Awaited<ReturnType<typeof startFakeServer>>['write']>[1]]>([
+  test.each<[string, Parameters<FakeEventStoreDb['write']>[1]]>([
     ['an unpaired surrogate', { data: '{"name":"\\ud83c"}', metadata: '{}' }],
     ['an infinite number', { data: '{"litres":1e999}', metadata: '{}' }],
     ['binary data', { contentType: 'application/octet-stream', data: Buffer.of(0, 255) }],
@@ -217,14 +220,10 @@ describe('a proof of an event of another writer in EventStoreDB', () => {
     ['metadata that is not JSON', { data: '{}', metadata: 'alice' }],
     ['numbers that lose digits', { data: '{"a":9007199254740993,"b":-0,"c":1E2}', metadata: '{}' }],
   ])('with %s can be checked without the log', async (_, written) => {
-    const server = await startFakeServer();
+    const { server, store } = await eventStoreDb();
     server.write('plant-bob/42', { data: '{}', metadata: '{}' });
     server.write('plant-alice/42', written);
-    const proof = await proveInclusion(
-      await overFakeServer(server.url),
-      { user: 'alice', id: '42' },
-      context,
-    );
+    const proof = await proveInclusion(store, { user: 'alice', id: '42' }, context);
     const { index, entry, checkpoint } = await opened(proof);
     expect([index, checkpoint.size]).toEqual([1, 2]);
     expect(describeEntry(entry)).toMatch(/^event "[^"]+" of "plant-alice\/42"$/);

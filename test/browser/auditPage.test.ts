@@ -52,6 +52,28 @@ async function filter(page: Page, fields: Record<string, string>): Promise<void>
   await page.locator('#timeline form .primary').click();
 }
 
+/** Keeps files that the page saves; returns a function that waits for the next one. */
+async function catchFiles(page: Page) {
+  await page.evaluate(`{
+    const contents = new Map();
+    globalThis.files = [];
+    URL.createObjectURL = (blob) => {
+      contents.set('data:,' + contents.size, blob);
+      return 'data:,' + (contents.size - 1);
+    };
+    HTMLAnchorElement.prototype.click = function () {
+      files.push([this.download, contents.get(this.href)]);
+    };
+  }`);
+  return async (): Promise<[name: string, text: string]> => {
+    await page.waitForFunction('files.length > 0');
+    return (await page.evaluate(`{
+      const [name, blob] = files.shift();
+      blob.text().then((text) => [name, text]);
+    }`)) as [string, string];
+  };
+}
+
 describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   test('says why a token is refused, and keeps one nowhere but in memory', async () => {
     const service = await startService();
@@ -82,6 +104,11 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.locator('#sign-out').click();
     await page.waitForSelector('#sign-in:not([hidden])');
     expect(await page.$eval('#timeline tbody', ({ children }) => children.length)).toBe(0);
+
+    await page.evaluateOnNewDocument('delete JSON.rawJSON');
+    await page.reload();
+    await becomes(page, '.too-old:not([hidden])', [expect.stringContaining('This browser is too old')]);
+    expect(await page.$('main:not([hidden])')).toBe(null);
   });
 
   test('shows the newest events first, and those that arrive, as the filters allow', async () => {
@@ -168,15 +195,11 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await service.as('alice').create(1, { name: 'Fern' });
     await service.as('bob').create(1, { name: 'Oak' });
     const { page, token, problems } = await auditPage(service);
-    await page.evaluate(`URL.createObjectURL = (blob) => {
-      globalThis.saved = blob;
-      return 'data:,';
-    }`);
+    const nextFile = await catchFiles(page);
     await filter(page, { user: 'bob' });
     await becomes(page, names, ['Oak']);
     await page.locator('.download').click();
-    await page.waitForFunction('globalThis.saved');
-    const saved = await page.evaluate('globalThis.saved.text()');
+    const [, saved] = await nextFile();
     const response = await fetch(`${service.url}/events?user=bob`, {
       headers: { authorization: `Bearer ${token}` },
     });
@@ -215,6 +238,17 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
 
     await page.locator('nav [href="#timeline"]').click();
     await page.locator('#timeline tbody tr:nth-child(2) .toggle').click();
+    await page.evaluate('navigator.clipboard.writeText = async () => { throw new Error() }');
+    await page.locator('.detail ::-p-text(Copy JSON)').click();
+    await becomes(page, '.detail .said', ['The browser does not allow it; select the text.']);
+    await page.evaluate('delete navigator.clipboard.writeText');
+    const permissions = ['clipboard-read', 'clipboard-sanitized-write'] as const;
+    await page.browserContext().overridePermissions(service.url, [...permissions]);
+    await page.locator('.detail ::-p-text(Copy JSON)').click();
+    await becomes(page, '.detail .said', ['Copied.']);
+    expect([await page.evaluate('navigator.clipboard.readText()')]).toEqual(await texts(page, '.detail pre'));
+    await page.locator('.detail ::-p-text(Receipt)').click();
+    await becomes(page, '.detail .said', ['The service has no Merkle tree, so it gives no receipts.']);
     await page.locator('.detail ::-p-text(As it was then)').click();
     await becomes(page, plants, ['Fern', 'Ivy']);
 
@@ -277,8 +311,15 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const carol = service.as('carol', 'audit');
     const get = async (path: string): Promise<string> => (await carol.request(path)).text();
     const own = (await get('/log-key')).trim();
-    const receipt = await get('/proofs/plants?user=alice&id=7');
     const { page, problems } = await auditPage(service);
+    const nextFile = await catchFiles(page);
+    await filter(page, { id: '7' });
+    await becomes(page, names, ['Fern 7']);
+    await page.locator('#timeline .toggle').click();
+    await page.locator('.detail ::-p-text(Receipt)').click();
+    await becomes(page, '.detail .said', ['Saved; “Check” verifies it.']);
+    const [receiptFile, receipt] = await nextFile();
+    expect(receiptFile).toBe('plant-7.tlog-proof');
     await page.locator('nav [href="#check"]').click();
     const result = (card: number): string => `#check .card:nth-child(${card}) .result > p:first-child`;
     const check = async (key: string): Promise<void> => {
@@ -309,6 +350,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await (input as ElementHandle<never>).uploadFile(join(dir, file));
     };
     const earlier = await get('/checkpoint');
+    await page.locator('.keep').click();
+    expect(await nextFile()).toEqual(['checkpoint-300', earlier]);
     await service.as('alice').create(300, { name: 'Ivy' });
     await expect.poll(async () => (await get('/checkpoint')).split('\n')[1]).toBe('301');
     await choose('checkpoint', earlier);
@@ -343,24 +386,36 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(problems).toEqual([]);
   });
 
-  test('says so when entries do not have the root that the log signs', async () => {
+  test('says so when a signature cannot be verified, reading is stopped, or entries do not have the signed root', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
     const key = await (await service.as('carol', 'audit').request('/log-key')).text();
     const { page } = await auditPage(service);
     await page.locator('nav [href="#check"]').click();
+    await page.evaluate(`crypto.subtle.importKey = async () => {
+      throw new DOMException('Unrecognized name', 'NotSupportedError');
+    }`);
     await page.locator('#check [name="key"]').fill(key);
+    await page.locator('#check .key button').click();
+    await becomes(page, '#check .card:nth-child(2) .bad', [expect.stringContaining('has no Ed25519')]);
+    await page.evaluate('delete crypto.subtle.importKey');
     await page.locator('#check .key button').click();
     await page.waitForSelector('.read:enabled');
     await page.setRequestInterception(true);
+    let isHeld = true;
     page.on('request', (request) => {
       if (!request.url().includes('/tile/entries/')) return void request.continue();
+      if (isHeld) return;
       void request.respond({
         status: 200,
         contentType: 'application/octet-stream',
         body: Buffer.from('\0\x04Fern'),
       });
     });
+    await page.locator('.read').click();
+    await page.locator('.stop').click();
+    await becomes(page, '#check .card:nth-child(3) .result', ['Stopped: the log is not checked.']);
+    isHeld = false;
     await page.locator('.read').click();
     await becomes(page, '#check .card:nth-child(3) .result .bad', [
       expect.stringContaining('The events of the log do not have the root that it signs'),

@@ -1,15 +1,12 @@
-import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { scrapeText } from '../support/metrics.ts';
-import { canRun, ROOT, run, start } from '../support/process.ts';
+import { canRun, run, start } from '../support/process.ts';
+import { ALERTS, dashboard, launchPrometheus, OBSERVE, sentQuery } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-const OBSERVE = join(ROOT, 'observe');
-const ALERTS = join(OBSERVE, 'alerts.yml');
 const hasPromtool = canRun('alert rules and metrics', ['promtool', '--version']);
 const hasPrometheus = canRun('the queries of the dashboard', ['prometheus', '--version']);
 
@@ -46,59 +43,14 @@ describe.runIf(hasPromtool)('promtool', () => {
   });
 });
 
-type Dashboard = {
-  panels: { title: string; targets?: { expr: string }[] }[];
-  annotations: { list: { expr: string }[] };
-};
-
-const dashboard: Dashboard = JSON.parse(readFileSync(join(OBSERVE, 'grafana/dashboard.json'), 'utf8'));
 const panelQueries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
-
-type Rule = { query: string; health: string };
-/** What Prometheus returns: of the queries, the rules, and the names of all metrics. */
-type Response = {
-  status: string;
-  error?: string;
-  data: { result: unknown[]; groups: { rules: Rule[] }[] } & string[];
-};
-
-/** A query as Grafana sends it. */
-const sent = (expr: string): string =>
-  expr.replaceAll('$__rate_interval', '20s').replaceAll('$instance', '.*');
 
 /** A Prometheus that reads these metrics, until the end of the test. */
 async function startPrometheus(metricsUrl: string) {
-  const dir = tempDir();
-  const target = new URL(metricsUrl).host;
-  const config = `
-global: { scrape_interval: 200ms, evaluation_interval: 200ms }
-rule_files: [${ALERTS}]
-scrape_configs: [{ job_name: plant-store, static_configs: [{ targets: ['${target}'] }] }]
-`;
-  writeFileSync(join(dir, 'prometheus.yml'), config);
-  const url = `http://127.0.0.1:${await freePort()}`;
-  const options = [
-    `--config.file=${join(dir, 'prometheus.yml')}`,
-    `--storage.tsdb.path=${join(dir, 'data')}`,
-    `--web.listen-address=${new URL(url).host}`,
-  ];
-  start({ command: ['prometheus', ...options] });
-  const get = async (path: string) => (await fetch(`${url}/api/v1/${path}`)).json() as Promise<Response>;
-  const isReady = () =>
-    fetch(`${url}/-/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  await expect.poll(isReady).toBe(true);
-  return { get, query: (expr: string) => get(`query?${new URLSearchParams({ query: expr })}`) };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
+  const { get, kill } = await launchPrometheus({ metricsUrl, dir: tempDir(), interval: '200ms' });
+  onTestFinished(kill);
+  const query = (expr: string) => get(`query?${new URLSearchParams({ query: sentQuery(expr, '20s') })}`);
+  return { get, query };
 }
 
 describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service', () => {
@@ -107,7 +59,7 @@ describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service'
     const { query, get } = await startPrometheus(metricsUrl);
     for (const expr of panelQueries) {
       const found = async () => {
-        const { status, error, data } = await query(sent(expr));
+        const { status, error, data } = await query(expr);
         if (status !== 'success') throw new Error(`${expr}: ${error}`);
         if (data.result.length === 0) await use(); // a rate has values as soon as something happens
         return data.result.length;
@@ -115,7 +67,7 @@ describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service'
       await expect.poll(found, { message: expr }).toBeGreaterThan(0);
     }
     for (const { expr } of dashboard.annotations.list)
-      expect(await query(sent(expr))).toMatchObject({ status: 'success' });
+      expect(await query(expr)).toMatchObject({ status: 'success' });
 
     const rules = async () => (await get('rules')).data.groups.flatMap((group) => group.rules);
     const evaluated = async () => (await rules()).filter(({ health }) => health === 'ok').length;

@@ -25,7 +25,7 @@ describe('the root of a tree', () => {
       fc.property(grown, (texts) => {
         expect(treeOf(texts).root()).toEqual(MTH(texts));
       }),
-      { numRuns: 25 },
+      { numRuns: 10 },
     );
   });
 

@@ -106,7 +106,7 @@ describe('an inclusion proof', () => {
         const root = MTH(texts.slice(0, size));
         expect(verifyInclusion(leafHash(`${index}`), { index, size, root, path })).toBe(true);
       }),
-      { numRuns: 20 },
+      { numRuns: 10 },
     );
   });
 
@@ -144,7 +144,7 @@ describe('an inclusion proof', () => {
         ];
         expect(damaged.filter(includes)).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -191,7 +191,7 @@ describe('an inclusion proof', () => {
         const computed = rootOfPath(proof.index, proof.size, leaf, proof.path);
         expect(includes({ leaf, proof })).toBe(computed === proof.root);
       }),
-      { numRuns: 1_000 },
+      { numRuns: 300 },
     );
   });
 });
@@ -229,7 +229,7 @@ describe('a consistency proof', () => {
         const later = { size: to, root: MTH(texts.slice(0, to)) };
         expect(verifyConsistency(earlier, later, path)).toBe(true);
       }),
-      { numRuns: 20 },
+      { numRuns: 10 },
     );
   });
 
@@ -258,7 +258,7 @@ describe('a consistency proof', () => {
         ];
         expect(damaged.filter(isConsistent)).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -306,7 +306,7 @@ describe('a consistency proof', () => {
         const leadsToBoth = earlier === from.root && later === to.root;
         expect(isConsistent(proof)).toBe(leadsToBoth);
       }),
-      { numRuns: 1_000 },
+      { numRuns: 300 },
     );
   });
 });

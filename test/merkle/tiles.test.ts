@@ -150,7 +150,7 @@ describe('a proof from tiles', () => {
             expect(read.filter((path) => path.startsWith(`tile/${level}/`)).length).toBeLessThanOrEqual(2);
         }
       }),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { serveMetrics } from '../../src/metrics/server.ts';
 
@@ -22,4 +24,16 @@ test('metrics are served on IPv6, too', async () => {
   onTestFinished(close);
   expect(url).toMatch(/^http:\/\/\[::1\]:\d+\/metrics$/);
   expect(await (await fetch(url)).text()).toBe('up 1\n');
+});
+
+test('connections without a request do not keep Prometheus out', async () => {
+  const read = async () => ({ text: 'up 1\n', contentType: 'text/plain' });
+  const { url, close } = await serveMetrics({ host: '127.0.0.1', port: 0, read, onError: () => {} });
+  onTestFinished(close);
+  for (let i = 0; i < 60; i++) {
+    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
+    await once(socket, 'connect');
+    if (i % 2 === 0) socket.write('GET /metrics HTTP/1.1\r\n'); // and never the rest
+  }
+  for (let i = 0; i < 3; i++) expect(await (await fetch(url)).text()).toBe('up 1\n');
 });

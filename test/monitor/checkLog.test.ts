@@ -158,7 +158,7 @@ describe('an alarm is raised', () => {
         expect(alarm.message).toMatch(expected[relation]);
         if (size >= seen) await expectFork(alarm);
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 

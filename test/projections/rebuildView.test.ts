@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
@@ -66,46 +67,55 @@ async function createUpTo(store: EventStore, last: number, first = 1): Promise<v
 }
 
 /** The lists of both users in a file, and its checkpoint. */
-async function contentOf(file: string) {
-  const view = await PlantsByUser.open(file);
-  const { logId, position } = view.applied;
+function contentOf(file: string) {
+  using db = new DatabaseSync(file, { readOnly: true });
+  const { logId, position } = db.prepare('SELECT log_id AS logId, position FROM checkpoint').get() ?? {};
   const listed = (user: string) => {
-    const { plants } = view.plantsOf(user, { after: START, upTo: position, limit: 2 ** 31 - 1 });
-    return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
+    const rows = db.prepare('SELECT plant FROM plants WHERE user = ? ORDER BY position').all(user);
+    return rows.map(({ plant }) => JSON.parse(plant as string).name);
   };
-  const content = { logId, position, alice: listed('alice'), bob: listed('bob'), replaced: view.replaced };
-  await view.close();
-  return content;
+  return { logId, position: BigInt(position as number), alice: listed('alice'), bob: listed('bob') };
 }
 
 const SIX_PLANTS = {
   alice: ["alice's 1", "alice's 3", "alice's 5"],
   bob: ["bob's 2", "bob's 4", "bob's 6"],
   position: 6n,
-  replaced: undefined,
 };
 
 /** The files of the view, without the view itself. */
 const leftovers = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith('view.db') && name !== basename(file));
 
-/** Writes a view that differs from the new one, changed further by this SQL. */
-async function writeOld(file: string, change = ''): Promise<void> {
+/** A view that differs from the new one. */
+const OLD_VIEW = await (async () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'plant-store-')), 'view.db');
   const view = await PlantsByUser.open(file);
   await view.reset('old');
   await view.close();
   using db = new DatabaseSync(file);
   db.exec(`INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}')`);
-  db.exec(`UPDATE checkpoint SET position = 1; ${change}`);
+  db.exec('UPDATE checkpoint SET position = 1');
+  db.close();
+  const bytes = readFileSync(file);
+  rmSync(dirname(file), { recursive: true });
+  return bytes;
+})();
+
+/** Writes it, changed further by this SQL. */
+function writeOld(file: string, change = ''): void {
+  writeFileSync(file, OLD_VIEW);
+  using db = new DatabaseSync(file);
+  db.exec(change);
 }
 
-const isOld = async (file: string): Promise<boolean> => (await contentOf(file)).alice[0] === 'Weed';
+const isOld = (file: string): boolean => contentOf(file).alice[0] === 'Weed';
 
 describe('a rebuilt view', () => {
   test('is the fold of its log, and bound to it', async () => {
     const { store, file } = logOf();
     expect(await rebuild(store, file)).toEqual({ events: 6 });
-    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
     for (const event of await everything(store)) comparison.add(event);
     expect(await Array.fromAsync(comparison.remaining())).toEqual([]);
@@ -129,7 +139,7 @@ describe('a rebuilt view', () => {
     const { store, file } = logOf(0);
     expect(await rebuild(store, file)).toEqual({ events: 0 });
     const logId = await store.logId();
-    expect(await contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
+    expect(contentOf(file)).toMatchObject({ logId, position: START, alice: [], bob: [] });
   });
 
   test('of EventStoreDB is the fold of its log', async () => {
@@ -140,7 +150,7 @@ describe('a rebuilt view', () => {
     expect(await rebuild(store, file)).toEqual({ events: 6 });
     const all = (await everything(store)).map(({ data }) => data as { name: string; user: string });
     const listed = (owner: string) => all.filter(({ user }) => user === owner).map(({ name }) => name);
-    expect(await contentOf(file)).toMatchObject({
+    expect(contentOf(file)).toMatchObject({
       alice: listed('alice'),
       bob: listed('bob'),
       position: await store.lastPosition(),
@@ -156,7 +166,7 @@ describe('a rebuilt view', () => {
     };
     const { events } = await rebuild(store, file, { onProgress });
     await late;
-    const { position, alice, bob } = await contentOf(file);
+    const { position, alice, bob } = contentOf(file);
     expect(position).toBe(BigInt(events));
     expect(events).toBeGreaterThanOrEqual(1_100);
     expect(alice.length + bob.length).toBe(events);
@@ -182,38 +192,38 @@ describe('a rebuild replaces:', () => {
     ['the write-ahead log of a killed server', writeAsAfterCrash],
     [
       'a write-ahead log without its view',
-      async (file) => {
-        await writeAsAfterCrash(file);
+      (file) => {
+        writeAsAfterCrash(file);
         rmSync(file);
       },
     ],
     [
       'a write-ahead log of garbage',
-      async (file) => {
-        await writeOld(file);
+      (file) => {
+        writeOld(file);
         writeFileSync(`${file}-wal`, Buffer.alloc(10_000, 'garbage'));
         writeFileSync(`${file}-shm`, Buffer.alloc(32_768, 'garbage'));
       },
     ],
     [
       'the partial file of a killed rebuild',
-      async (file) => {
-        await writeOld(file);
-        await writeOld(`${file}.new`);
+      (file) => {
+        writeOld(file);
+        writeOld(`${file}.new`);
         writeFileSync(`${file}.new-wal`, Buffer.alloc(10_000, 'garbage'));
       },
     ],
   ])('%s', async ([, make]) => {
     const { store, file } = logOf();
-    await make(file);
+    make(file);
     await rebuild(store, file);
     expect(leftovers(file)).toEqual([]);
-    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
   });
 
   test('a view that is being read; the reader keeps the old one', async () => {
     const { store, file } = logOf();
-    await writeOld(file);
+    writeOld(file);
     const comparison = ViewComparison.open(store, file, NONE) as ViewComparison;
     onTestFinished(() => comparison.close());
     await rebuild(store, file);
@@ -222,13 +232,13 @@ describe('a rebuild replaces:', () => {
       position: 1n,
       problem: `by the log it is {"name":"alice's 1"}, in the view {"name":"Weed"}`,
     });
-    expect(await contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
+    expect(contentOf(file)).toEqual({ ...SIX_PLANTS, logId: await store.logId() });
   });
 });
 
 /** Writes the files that a killed process leaves after a write. */
-async function writeAsAfterCrash(file: string): Promise<void> {
-  await writeOld(file);
+function writeAsAfterCrash(file: string): void {
+  writeOld(file);
   const db = new DatabaseSync(file);
   db.exec(`UPDATE plants SET plant = '{"name":"Nettle"}'`);
   const left = [file, `${file}-wal`].map((name) => [name, readFileSync(name)] as const);
@@ -240,12 +250,12 @@ describe('the old view is kept, without leftover files, if', () => {
   /** The outcome of a failing rebuild of an old view. */
   async function attempt(options: (store: EventLog) => Options & { log?: EventLog }): Promise<unknown> {
     const { store, file } = logOf(1_100);
-    await writeOld(file);
+    writeOld(file);
     const before = readFileSync(file);
     const outcome = await rebuild(store, file, options(store)).catch((error: unknown) => error);
     expect(readFileSync(file).equals(before)).toBe(true);
     expect(leftovers(file)).toEqual([]);
-    expect(await isOld(file)).toBe(true);
+    expect(isOld(file)).toBe(true);
     return outcome;
   }
 
@@ -283,12 +293,12 @@ test('an invalid PlantCreated makes a rebuild fail, unless it is skipped', async
   const malformed = { id: randomUUID(), type: 'PlantCreated', data: { name: 5 }, metadata: {} };
   await store.append('plant-alice/4', malformed, NO_STREAM);
   await createUpTo(store, 6, 5);
-  await writeOld(file);
+  writeOld(file);
   await expect(rebuild(store, file)).rejects.toThrow(InvalidEvent);
   expect(leftovers(file)).toEqual([]);
-  expect(await isOld(file)).toBe(true);
+  expect(isOld(file)).toBe(true);
   expect(await rebuild(store, file, { skip: new Set([malformed.id]) })).toEqual({ events: 6 });
-  expect(await contentOf(file)).toMatchObject({
+  expect(contentOf(file)).toMatchObject({
     alice: ["alice's 1", "alice's 3", "alice's 5"],
     bob: ["bob's 2", "bob's 6"],
     position: 6n,

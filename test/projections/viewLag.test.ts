@@ -2,12 +2,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { ViewLag } from '../../projections/viewLag.ts';
 import { type EventStore, LogReplaced, NO_STREAM, START } from '../../src/eventStore/eventStore.ts';
-import { openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
+import { storePool } from '../support/storePool.ts';
+import { openIn, openOver } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NOW = () => new Date('2026-03-01T12:01:00Z');
 const NEVER = new AbortController().signal;
 const NONE = { events: 0, seconds: 0 };
+const eventStoreDb = storePool(openOver);
 
 /** Appends an event, and returns its position. */
 async function append(store: EventStore, id: number, metadata = {}): Promise<bigint> {
@@ -19,7 +21,7 @@ const at = (occurredAt: string) => ({ occurredAt });
 
 describe.each([
   ['the embedded log', () => openIn(tempDir())],
-  ['EventStoreDB', async () => overFakeServer((await startFakeServer()).url)],
+  ['EventStoreDB', async () => (await eventStoreDb()).store],
 ])('the lag behind %s', (_, open) => {
   test('is the events that follow, and the time since the first of them occurred', async () => {
     const store = await open();
@@ -56,8 +58,7 @@ describe.each([
 
 describe('on EventStoreDB', () => {
   test('events of other streams are not read again, and do not count', async () => {
-    const server = await startFakeServer();
-    const store = await overFakeServer(server.url);
+    const { server, store } = await eventStoreDb();
     const position = await append(store, 1);
     for (let i = 0; i < 1_200; i++) server.write(`other-${i}`);
     const after: bigint[] = [];

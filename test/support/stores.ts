@@ -16,6 +16,7 @@ import { openStore } from '../../src/stores.ts';
 import { everything } from '../eventStore/contract.ts';
 import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
 import { inPortions } from './inPortions.ts';
+import { logWith } from './logs.ts';
 import { tempDir } from './tempDir.ts';
 
 const SILENT = pino({ level: 'silent' });
@@ -44,14 +45,9 @@ export const openOver = (url: string, prefix = PLANT_STREAM_PREFIX): Promise<Eve
 /** The log of a connection string, until the end of the test. */
 export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));
 
-/** A data directory with this number of events in its log. */
-export async function dirWith(events: number): Promise<string> {
-  const dir = tempDir();
-  const log = await openIn(dir);
-  await appendMany(log, events);
-  await log.close();
-  return dir;
-}
+/** A data directory with this number of events of unknown type in its log, those of appendMany. */
+export const dirWith = (events: number): string =>
+  logWith({ events, after: -1, type: 'Written', user: "'u' || (id % 7)" });
 
 export function appendMany(log: EventStore, events: number): Promise<void> {
   return inPortions(events, (i) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM));

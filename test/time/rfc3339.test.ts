@@ -61,7 +61,7 @@ test('a time in the form of toISOString is parsed like with any other offset', (
       expect(parseRfc3339(`${local}Z`)).toBe(parseRfc3339(`${local}+00:00`));
       expect(isRfc3339(`${local}Z`)).toBe(parseRfc3339(`${local}+00:00`) !== undefined);
     }),
-    { numRuns: 5_000 },
+    { numRuns: 1_000 },
   );
 });
 

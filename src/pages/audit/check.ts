@@ -84,7 +84,10 @@ export class Check {
       );
       await this.#update(key);
     } catch (error) {
-      this.#result(this.#cards[0]?.querySelector('.good, .bad') ? 1 : 0, false, messageOf(error));
+      const text = lacksEd25519(error)
+        ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
+        : messageOf(error);
+      this.#result(this.#cards[0]?.querySelector('.good, .bad') ? 1 : 0, false, text);
     }
   }
 
@@ -208,4 +211,9 @@ export class Check {
     for (const control of this.#section.querySelectorAll<HTMLButtonElement>('.read, input[type="file"]'))
       control.disabled = true;
   }
+}
+
+/** Whether WebCrypto refused the algorithm (https://www.w3.org/TR/webcrypto-2/#dfn-normalize-an-algorithm). */
+function lacksEd25519(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'NotSupportedError';
 }

@@ -14,6 +14,9 @@ const signInForm = find<HTMLFormElement>(section('sign-in'), 'form');
 const token = find<HTMLTextAreaElement>(signInForm, '#token');
 const signInProblem = find(signInForm, '.problem');
 
+/** What the oldest supported browsers have; docs/auditing.md lists them. */
+const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
+
 /** What is there while the auditor is signed in. */
 let views: Views | undefined;
 
@@ -73,4 +76,6 @@ signInForm.addEventListener('submit', (event) => {
 });
 find(document, '#sign-out').addEventListener('click', () => signOut());
 addEventListener('hashchange', show);
-show();
+if (isSupported) show();
+find(document, 'main').hidden = !isSupported;
+find(document, '.too-old').hidden = isSupported;

@@ -150,7 +150,7 @@ describe('the Merkle tree of a log', () => {
           expect(root).toBe(roots.get(size));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 

@@ -2,18 +2,13 @@ import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import {
-  type EventStore,
-  LogDamaged,
-  NO_STREAM,
-  StoreUnavailable,
-} from '../../../src/eventStore/eventStore.ts';
-import { UnusableLog } from '../../../src/eventStore/sqlite/file.ts';
-import { openSqliteStore } from '../../../src/eventStore/sqlite/store.ts';
-import { damagePage } from '../../support/damage.ts';
-import { dirWith, openIn } from '../../support/stores.ts';
-import { tempDir } from '../../support/tempDir.ts';
-import { event, everything } from '../contract.ts';
+import { type EventStore, LogDamaged, NO_STREAM, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import { UnusableLog } from '../../src/eventStore/sqlite/file.ts';
+import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+import { event, everything } from '../eventStore/contract.ts';
+import { damagePage } from '../support/damage.ts';
+import { dirWith, openIn } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 /** A store with what it reports; the caller may have made it unusable, so closing it may fail. */
 async function openReporting(dir: string) {
@@ -33,7 +28,7 @@ const append = ({ store }: Awaited<ReturnType<typeof openReporting>>, id: string
 
 describe('a log that turns out to be damaged', () => {
   test('while it is written accepts no appends any more, and reports it once', async () => {
-    const dir = await dirWith(3);
+    const dir = dirWith(3);
     damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
     const opened = await openReporting(dir);
     expect(opened.store.appendsRefused).toBeUndefined();
@@ -47,7 +42,7 @@ describe('a log that turns out to be damaged', () => {
   });
 
   test('while it is read accepts no appends any more', async () => {
-    const dir = await dirWith(3);
+    const dir = dirWith(3);
     damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
     const opened = await openReporting(dir);
     await expect(opened.store.readStream('plant-u1/1', 1)).rejects.toThrow(LogDamaged);
@@ -64,7 +59,7 @@ async function appendMore(log: EventStore, events: number): Promise<void> {
 
 /** A copy of the files of a log of three events that is open with more events, as after a crash. */
 async function crashed(events: number) {
-  const [from, dir] = [await dirWith(3), tempDir()];
+  const [from, dir] = [dirWith(3), tempDir()];
   const old = join(tempDir(), 'old.db');
   copyFileSync(join(from, 'log.db'), old);
   await appendMore(await openIn(from), events);
@@ -114,7 +109,7 @@ describe('a log that was not closed', () => {
   });
 
   test('is not opened if log.db is an older copy', async () => {
-    const [from, dir] = [await dirWith(3), tempDir()];
+    const [from, dir] = [dirWith(3), tempDir()];
     const old = join(tempDir(), 'old.db');
     copyFileSync(join(from, 'log.db'), old);
     const more = await openIn(from);
@@ -135,7 +130,7 @@ describe('the file of an open log', () => {
     ['replaced', (file) => void [copyFileSync(file, `${file}.new`), renameSync(`${file}.new`, file)]],
     ['without its write-ahead log', (file) => rmSync(`${file}-wal`)],
   ])('%s makes an append fail, and is fatal', async ([, change]) => {
-    const opened = await openReporting(await dirWith(3));
+    const opened = await openReporting(dirWith(3));
     await append(opened, 'before');
     change(opened.file);
     await expect(append(opened, 'after')).rejects.toThrow(StoreUnavailable);

@@ -6,14 +6,14 @@ import {
   NO_STREAM,
   type Position,
   WrongExpectedRevision,
-} from '../../../src/eventStore/eventStore.ts';
-import { FakeLog } from '../../fakeEventStoreDb/server.ts';
-import { created, listed, serviceOver } from '../../support/eventStoreDbService.ts';
-import { open, subscribed } from '../../support/eventStoreDbStore.ts';
-import { ready } from '../../support/load.ts';
-import { refusedWith } from '../../support/refusal.ts';
-import { startFakeServer } from '../../support/stores.ts';
-import { event } from '../contract.ts';
+} from '../../src/eventStore/eventStore.ts';
+import { event } from '../eventStore/contract.ts';
+import { FakeLog } from '../fakeEventStoreDb/server.ts';
+import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
+import { open, subscribed } from '../support/eventStoreDbStore.ts';
+import { ready } from '../support/load.ts';
+import { refusedWith } from '../support/refusal.ts';
+import { startFakeServer } from '../support/stores.ts';
 
 /** The positions before, between and after two events, and what no log has. */
 const NO_POSITIONS: [string, (first: Position, last: Position) => bigint][] = [

@@ -1,0 +1,125 @@
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, test } from 'vitest';
+import { ViewBehind } from '../../projections/waiting.ts';
+import { damagePage } from '../support/damage.ts';
+import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { ready, rootOf, startTree, treeIn } from '../support/logTree.ts';
+import { startServiceWithTree } from '../support/service.ts';
+import { overFakeServer, startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const plants = (name: string) => [1, 2, 3].map((id) => ({ ...plantOf('alice', id, name), id: eventId(id) }));
+
+describe('the Merkle tree of a log', () => {
+  test('is rebuilt if its file is found damaged when it is read', async () => {
+    const dir = logWith({ events: 600 });
+    const before = startTree(dir);
+    await ready(before.tree);
+    await before.close();
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    damagePage(treeIn(dir), 'tiles');
+    expect(() => tree.readTile({ level: 0, index: 0, width: 256 })).toThrow(ViewBehind);
+    expect(tree.notReady).toBeDefined();
+    await ready(tree);
+    expect(tree.readTile({ level: 0, index: 0, width: 256 })).toHaveLength(8_192);
+    expect(logged()).toContain('rebuilding view');
+  });
+
+  test.each([0, 1])('is rebuilt if a hash is altered in level %i while it is read', async (level) => {
+    const dir = logWith({ events: 600 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    const read = () => tree.readTile({ level: 0, index: 0, width: 100 });
+    const hashes = read();
+    using db = new DatabaseSync(treeIn(dir));
+    const altered = Buffer.alloc(level === 0 ? 8_192 : 64, 7);
+    db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = 0').run(altered, level);
+    db.close();
+    expect(read).toThrow(ViewBehind);
+    await ready(tree);
+    expect(read()).toEqual(hashes);
+    expect(logged()).toContain('does not have the root of tile 0 of level 0');
+  });
+
+  test.each([
+    ['before it is first read', false],
+    ['after it was read', true],
+  ])('is rebuilt if its file is deleted %s', async (_, isRead) => {
+    const dir = logWith({ events: 300 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    const read = () => tree.readTile({ level: 0, index: 0, width: 256 });
+    if (isRead) expect(read()).toHaveLength(8_192);
+    for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(dir)}${part}`, { force: true });
+    if (isRead) logWith({ dir, events: 1, after: 300 });
+    else expect(read).toThrow(ViewBehind);
+    await expect.poll(logged).toContain('rebuilding view');
+    await ready(tree);
+    expect(read()).toHaveLength(8_192);
+    expect(existsSync(treeIn(dir))).toBe(true);
+  });
+
+  test('cannot be read while a reset fails, as on a full disk', async () => {
+    const server = await startFakeServer();
+    server.write('invoice-1');
+    writeTo(server, plantOf('alice', 1, 'Fern'));
+    const dir = tempDir();
+    const { tree, logged } = startTree(dir, server.url);
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(1);
+    const locking = new DatabaseSync(treeIn(dir));
+    locking.exec('BEGIN IMMEDIATE');
+    await server.stop();
+    const other = await startFakeServer({ port: server.port });
+    other.write('invoice-1');
+    await expect.poll(logged).toMatch(/projection failed; retrying/);
+    expect(() => tree.current).toThrow(ViewBehind);
+    locking.exec('ROLLBACK');
+    locking.close();
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
+  });
+
+  test('is restarted when its thread fails', async () => {
+    const dir = logWith({ events: 3 });
+    mkdirSync(treeIn(dir));
+    const { tree, logged } = startTree(dir);
+    await expect
+      .poll(() => tree.notReady)
+      .toMatch(/^the Merkle tree has failed: cannot use the view .*merkleTree\.db/);
+    expect(() => tree.current).toThrow(ViewBehind);
+    rmdirSync(treeIn(dir));
+    await ready(tree);
+    expect(tree.current.size).toBe(3);
+    expect(logged()).toContain('the Merkle tree failed; restarting it');
+  });
+
+  test('waits for an EventStoreDB that is unavailable, and is rebuilt if it has another log', async () => {
+    const server = await startFakeServer();
+    await server.stop();
+    const { tree, logged } = startTree(tempDir(), server.url);
+    await expect.poll(logged).toContain('event store unavailable; projection is waiting');
+    await server.restart();
+    server.write('invoice-1'); // its random ID identifies the log
+    writeTo(server, ...plants('Fern'));
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(3);
+    await server.stop();
+    const other = await startFakeServer({ port: server.port });
+    other.write('invoice-1');
+    writeTo(other, ...plants('Oak'));
+    const root = await rootOf(await overFakeServer(other.url), 3);
+    await expect.poll(() => tree.notReady ?? tree.current.root).toBe(root);
+    expect(logged()).toContain('it belongs to another log');
+  });
+});
+
+test('a service creates and lists plants while the tree fails', async () => {
+  const dir = tempDir();
+  mkdirSync(treeIn(dir));
+  const service = await startServiceWithTree({ DATA_DIR: dir });
+  const failed = () => service.log().some(({ msg }) => msg === 'the Merkle tree failed; restarting it');
+  await expect.poll(failed).toBe(true);
+  expect((await service.as('alice').create(1, { name: 'Fern' })).status).toBe(200);
+  expect(await service.as('alice').list()).toEqual([{ name: 'Fern' }]);
+  expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+});

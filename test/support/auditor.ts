@@ -1,0 +1,27 @@
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { runCli, succeeded } from './cli.ts';
+import { auditorToken } from './eventStream.ts';
+import type { startServiceWithTree } from './service.ts';
+import { tempDir } from './tempDir.ts';
+
+type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
+
+/** An auditor who has the key of the log, a token, and a file for the last checkpoint. */
+export async function auditorOf({ dir, url }: Service) {
+  const state = join(tempDir(), 'state');
+  const key = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).trim();
+  const TOKEN = await auditorToken(dir);
+  const monitor = (at = url) => {
+    const args = ['--url', at, '--key', key, '--state', state, '--once'];
+    return runCli(['monitor', ...args], { TOKEN });
+  };
+  /** The output of a monitor that finds nothing, once the tree has as many events. */
+  const monitored = async (size: number): Promise<string> => {
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    const checkpoint = async () => (await fetch(`${url}/checkpoint`, { headers })).text();
+    await expect.poll(checkpoint).toContain(`\n${size}\n`);
+    return succeeded(await monitor());
+  };
+  return { state, key, monitor, monitored };
+}
