@@ -33,6 +33,7 @@ const toggle = (page: Page, operation: string) =>
 /** Tries an operation, which is closed; returns the status and the body that the page shows. */
 async function tryOut(page: Page, operation: string, body?: string): Promise<[string, string]> {
   await toggle(page, operation);
+  await page.waitForSelector(`${operation} .execute`);
   await (await page.$(`${operation} .btn-clear`))?.click(); // the response of an earlier try
   if (body !== undefined) await paste(page, `${operation} textarea.body-param__text`, body);
   await page.locator(`${operation} .execute`).click();

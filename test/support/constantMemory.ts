@@ -25,7 +25,7 @@ type Size = {
   room: number;
   /**
    * The heap of `verify`, in mebibytes: with less, it would spend most of the time on garbage collection.
-   * Without it, commands are not tested, which take most of the time.
+   * Without it, commands and the list with a Link are not tested, which take most of the time.
    */
   heap?: number;
   /** The heap of the server: it needs half of it, and garbage fills the rest. */
