@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { ROOT } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { EXAMPLE } from '../transparency/vectors.ts';
 
@@ -43,6 +44,11 @@ describe('--help', () => {
   test('lists every command and how to start the service', async () => {
     const stdout = succeeded(await runCli(['--help']));
     for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
+  });
+
+  test('lists only commands that are scripts of package.json', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/main.js ${name}`);
   });
 
   test('is printed despite other errors', async () => {

@@ -1,10 +1,10 @@
 import { constantMemory } from '../support/constantMemory.ts';
 
-// A million plants, and the commands, are in test/heavy. Fewer with long names are almost as large, and take a tenth of the
+// A million plants, and the commands, are in test/heavy. Fewer with long names are as large, and take a tenth of the
 // time.
 constantMemory({
-  plants: 20_000,
-  species: 'a fern with a name of four thousand characters'.padEnd(4_050, '-'),
-  room: 64,
+  plants: 5_000,
+  species: 'a fern with a name of eight thousand characters'.padEnd(8_100, '-'),
+  room: 32,
   serverHeap: 48,
 });

@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../src/cli/signals.ts';
 import {
   CTRL_C,
   CUT,
+  connected,
   expectGracefulStop,
   expectRefused,
   hasTerminal,
@@ -13,11 +15,40 @@ import {
   slowUpload,
   startProcess,
 } from '../support/closing.ts';
+import { auditorToken, openEvents } from '../support/eventStream.ts';
+import { logWith } from '../support/logs.ts';
 import { start } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 test('SIGINT to npm start completes requests in flight, closes idle connections, and exits with 0', () =>
   expectGracefulStop('SIGINT'));
+
+test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
+  // The log is too long for the buffers of a connection.
+  const [PLANTS, NAME] = [2_000, "printf('%.15000c', 'x')"];
+  const dir = logWith({ events: PLANTS, name: NAME });
+  const started = await startProcess(SERVER, dir);
+  const { server, url } = started;
+  const upload = await slowUpload(started, 'Fern');
+  const silent = await connected(url);
+  const halfHead = await connected(url);
+  halfHead.write('GET /plants HTTP/1.1\r\nHost: loc');
+  const token = await auditorToken(dir);
+  const stream = await openEvents(url, { token, query: `?after=${PLANTS}` });
+  stream.read();
+  await stream.received(/\n\n/);
+  const replay = await openEvents(url, { token, headers: { accept: 'application/x-ndjson' } });
+  process.kill(server.pid, 'SIGTERM');
+  expect(await stream.ended).toBe(true);
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+  expect(server.stdout()).toMatch(CUT);
+  expect(await upload.closed).not.toContain('HTTP/1.1 200');
+  for (const socket of [silent, halfHead]) if (!socket.closed) await once(socket, 'close');
+  replay.read();
+  expect(await replay.ended).toBe(false);
+  expect(replay.text().split('\n').length).toBeLessThan(PLANTS);
+  await expectRefused(url);
+});
 
 describe('the server', () => {
   test.for(['SIGTERM', 'SIGINT'] as const)(

@@ -1,5 +1,7 @@
-import { test } from 'vitest';
-import { expectGracefulEnd, killUnderLoad } from '../support/eventStoreDbProcess.ts';
+import { expect, test } from 'vitest';
+import { expectGracefulEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
+import { untilAvailable } from '../support/load.ts';
+import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 
 test.each<[string, Parameters<typeof expectGracefulEnd>[0]]>([
   ['a server that was never available', { later: 200 }],
@@ -12,3 +14,21 @@ test.each<[string, Parameters<typeof expectGracefulEnd>[0]]>([
 
 test('a service killed repeatedly loses no acknowledged plant, with or without its data directory', () =>
   killUnderLoad([1, 200, 500]));
+
+test('the password of a server with TLS is never printed at any log level, also when subscriptions drop and the server stops', async () => {
+  const { server, cert, at } = await secured();
+  const url = `esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`;
+  const service = await processOver(url, MOST_VERBOSE);
+  const drops = () => service.messages().filter((msg) => msg.includes('subscription dropped')).length;
+  await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
+  await expect.poll(() => server.openSubscriptions).toBe(1);
+  server.dropSubscriptions('internal');
+  await expect.poll(drops).toBeGreaterThan(0);
+  await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
+  await expect.poll(() => server.openSubscriptions).toBe(1);
+  const before = service.messages().length;
+  await server.stop();
+  await expect.poll(() => service.messages().length).toBeGreaterThan(before);
+  await service.terminate();
+  expectNoPassword(service.stdout() + service.stderr());
+});

@@ -49,6 +49,9 @@ describe('a start fails', () => {
     expect(stderr).not.toMatch(STACK);
   });
 
+  test('with a message without the password if EventStoreDB refuses the password', () =>
+    expectNoStart('wrong-password', 'tls=true&tlsCAFile=', /cannot use EVENTSTOREDB_URL: .*\bpassword\b/));
+
   test('with a message without the password if the connection string has an option without a value', () =>
     expectNoStart(PASSWORD, 'tls=true&tls', /option without a valid value/));
 });

@@ -1,11 +1,11 @@
 import type { Browser, Page, Viewport } from 'puppeteer-core';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
-import { startChromium, TIMEOUT_MS } from './chromium.ts';
+import { TIMEOUT_MS } from './chromium.ts';
 
-const executablePath = inject('chromium');
+const browserWSEndpoint = inject('chromium');
 
 /** Whether Chromium starts here; if not, the set-up of the project has printed why. */
-export const HAS_BROWSER = executablePath !== undefined;
+export const HAS_BROWSER = browserWSEndpoint !== undefined;
 
 const SIZE: Viewport = { width: 1280, height: 900 };
 
@@ -17,14 +17,15 @@ export type OpenPage = {
   problems: string[];
 };
 
-/** One Chromium for all tests of a file. */
+/** The Chromium of all files, for the tests of one. */
 export function browserOfFile() {
   let browser: Browser;
-  if (executablePath !== undefined) {
+  if (browserWSEndpoint !== undefined) {
     beforeAll(async () => {
-      browser = await startChromium(executablePath);
+      const { connect } = await import('puppeteer-core');
+      browser = await connect({ browserWSEndpoint, protocolTimeout: TIMEOUT_MS });
     });
-    afterAll(() => browser.close());
+    afterAll(() => browser.disconnect());
   }
 
   /** Opens a page in a profile of its own, until the end of the test. */

@@ -11,7 +11,7 @@ export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 
 type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
-  /** The environment, except PATH and HOME; without MERKLE_TREE there is no Merkle tree. */
+  /** The environment, except PATH and HOME; without MERKLE_TREE and DOCS there is neither a Merkle tree nor a page. */
   env?: Record<string, string>;
   /** The command; the service by default. */
   command?: readonly string[];
@@ -23,7 +23,7 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child: ChildProcess = spawn(file, args, {
     cwd: ROOT,
-    env: { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', MERKLE_TREE: 'off', ...env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', MERKLE_TREE: 'off', DOCS: 'off', ...env },
     detached: true,
     ...(uid !== undefined && { uid }),
     ...(gid !== undefined && { gid }),

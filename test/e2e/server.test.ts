@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  CTRL_C,
+  CUT,
+  expectCreated,
+  expectRefused,
+  hasTerminal,
+  keptAlive,
+  NPM_START,
+  ON_A_TERMINAL,
+  slowUpload,
+  startProcess,
+} from '../support/closing.ts';
+import { auditorToken, openEvents } from '../support/eventStream.ts';
+import { curls, paste } from '../support/firstSteps.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const JWT = /eyJ[\w-]+\./;
+
+// Other signals, a second signal and clients that never finish are in test/faults; starts that fail are in
+// commandLine.test.ts and in test/faults.
+
+test('npm start prints a POST and a GET that work when pasted; SIGTERM completes requests in flight and event streams, and the server exits with 0', async () => {
+  const DATA_DIR = join(tempDir(), `Ann's $HOME \`id\` "$(id)" \\`);
+  const started = await startProcess(NPM_START, DATA_DIR);
+  const { server, url } = started;
+  await server.printed(/(^curl.*\n){2}/m);
+  const [post, get, ...others] = curls(server.stdout());
+  expect(others).toEqual([]);
+  expect(await paste(post as string)).toEqual({ name: 'Fern', tag: 'indoor' });
+  expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
+  expect(await client(url, DATA_DIR)('bob').list()).toEqual([]);
+
+  const inUse = `the data directory ${DATA_DIR} is in use by another server`;
+  await expect(startService({ DATA_DIR })).rejects.toThrow(inUse);
+
+  await keptAlive(url);
+  const stream = await openEvents(url, { token: await auditorToken(DATA_DIR), query: '' });
+  stream.read();
+  await stream.received(/\n\n/);
+  const upload = await slowUpload(started, 'Moss');
+  process.kill(server.pid, 'SIGTERM');
+  await server.printed(/"closing"/);
+  upload.finish();
+  await expectCreated(upload.closed, 'Moss');
+  expect(await stream.ended).toBe(true);
+  expect((await server.ended).code).toBe(0);
+  expect(server.stdout()).toContain('"closed"');
+  expect(server.stdout()).not.toMatch(CUT);
+  expect(server.stdout() + server.stderr()).not.toMatch(JWT);
+  await expectRefused(url);
+});
+
+test.skipIf(!hasTerminal)(
+  'a later npm start, in a terminal, lists the plants, prints no POST and human-readable logs, and Ctrl-C completes requests in flight',
+  async () => {
+    const DATA_DIR = tempDir();
+    const first = await startService({ DATA_DIR });
+    await first.as('alice').create(1, { name: 'Fern' });
+    await first.close();
+    const started = await startProcess(ON_A_TERMINAL, DATA_DIR);
+    const { server, url } = started;
+    expect(await client(url, DATA_DIR)('alice').list()).toEqual([{ name: 'Fern' }]);
+    const upload = await slowUpload(started, 'Moss');
+    server.stdin.write(CTRL_C); // npm forwards the signal: it arrives twice
+    await server.printed(/closing/);
+    upload.finish();
+    await expectCreated(upload.closed, 'Moss');
+    expect((await server.ended).code).toBe(0);
+    expect(server.stdout()).toMatch(/INFO.*: closed/);
+    expect(server.stdout()).not.toMatch(/^\{/m);
+    expect(curls(server.stdout())).toEqual([]);
+    await expectRefused(url);
+  },
+);

@@ -1,0 +1,29 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ROOT } from './support/process.ts';
+
+/** What a module imports, statically or not, or starts as a thread. */
+const IMPORTS = /(?:^import |^(?:import|export|\}).* from |\bimport\(|\bnew URL\()'([^']+)'/gm;
+
+const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8');
+
+test('the image has every module that the service imports', () => {
+  const copied = [...read('Dockerfile').matchAll(/^COPY --from=build \/app\/(\S+) /gm)].map(
+    ([, name]) => name,
+  );
+  expect(copied).toContain('node_modules');
+  const { dependencies }: { dependencies: object } = JSON.parse(read('package.json'));
+  const isInImage = (file: string, specifier: string): boolean => {
+    if (specifier.startsWith('node:')) return true;
+    if (!specifier.startsWith('.'))
+      return Object.keys(dependencies).some((name) => specifier === name || specifier.startsWith(`${name}/`));
+    const path = join(dirname(file), specifier);
+    return copied.includes(path.split('/')[0]) && existsSync(join(ROOT, path));
+  };
+  const imports = globSync('{src,projections}/**/*.{js,ts}', { cwd: ROOT }).flatMap((file) =>
+    [...read(file).matchAll(IMPORTS)].map(([, specifier = '']) => ({ file, specifier })),
+  );
+  expect(imports.length).toBeGreaterThan(300);
+  expect(imports.filter(({ file, specifier }) => !isInImage(file, specifier))).toEqual([]);
+});
