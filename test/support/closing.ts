@@ -20,7 +20,8 @@ export const hasTerminal = canRun('Ctrl-C in a terminal', ['script', '-qec', 'tr
 
 /** The server as a process, after its first response. */
 export async function startProcess(command: readonly string[], dir = tempDir()) {
-  const server = start({ command, env: { DATA_DIR: dir } });
+  // MERKLE_TREE and DOCS as by default
+  const server = start({ command, env: { DATA_DIR: dir, MERKLE_TREE: 'on', DOCS: 'on' } });
   const url = await server.listening();
   await fetch(`${url}/health/live`, { headers: { connection: 'close' } });
   return { server, url, dir };
