@@ -191,7 +191,7 @@ test('every accepted connection string is accepted by the client, too', () => {
     }),
     { numRuns: 500 },
   );
-  expect(accepted).toBeGreaterThan(80);
+  expect(accepted).toBeGreaterThan(20);
 });
 
 test.each([
