@@ -155,7 +155,7 @@ describe('whatever another writer has stored', () => {
           count++;
         }
       }),
-      { numRuns: 10 },
+      { numRuns: 10, endOnFailure: true },
     );
     expect(written).toBeGreaterThan(count / 4);
     expect(written).toBeLessThan(count);
