@@ -10,7 +10,7 @@ import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
-import { openTree, readCheckedTile, TilesDiffer, type TreeStatements } from './treeFile.ts';
+import { openTree, readCheckedTile, readTile, TilesDiffer, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -90,6 +90,11 @@ export class LogTree {
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
   readTile(tile: Tile): Buffer | undefined {
     return this.#read((statements) => readCheckedTile(statements, tile));
+  }
+
+  /** Whether the saved tree has a tile. @throws ViewBehind */
+  has(tile: Tile): boolean {
+    return this.#read((statements) => readTile(statements, tile)) !== undefined;
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
