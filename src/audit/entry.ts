@@ -25,13 +25,12 @@ export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
   return isLeaf || leafText(event).text === text ? event : undefined;
 }
 
-/** Whether the members of all objects in a JSON value are in the order of RFC 8785: by UTF-16 code units. */
+/** Whether a value is an object of values that are none, with its members in the order of RFC 8785; or is absent. */
 function isSorted(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  if (Array.isArray(value)) return value.every(isSorted);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value === undefined;
   let last = '';
-  for (const name of Object.keys(value)) {
-    if (name < last || !isSorted((value as Record<string, unknown>)[name])) return false;
+  for (const [name, member] of Object.entries(value)) {
+    if (name < last || typeof member === 'object') return false;
     last = name;
   }
   return true;

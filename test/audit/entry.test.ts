@@ -18,6 +18,9 @@ describe('an entry', () => {
     expect(eventOfEntry(entryOf(EVENT))).toEqual(EVENT);
     const bare = { ...EVENT, data: undefined, metadata: undefined };
     expect(eventOfEntry(entryOf(bare))).toEqual(bare);
+    const depth = 30_000;
+    const deep = `{"data":${'['.repeat(depth)}${']'.repeat(depth)},"id":"","revision":"0","stream":"","type":""}`;
+    expect(eventOfEntry(Buffer.from(deep))).toMatchObject({ id: '' });
     expect(describeEntry(entryOf(EVENT))).toBe('event "0199" of "plant-alice/1"');
   });
 
