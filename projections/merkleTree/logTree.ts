@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { BaseLogger } from 'pino';
 import { hasSqliteCode, SQLITE } from '../../src/disk/sqlite.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
-import type { Tile } from '../../src/merkle/tiles.ts';
+import { type Tile, tileWidth } from '../../src/merkle/tiles.ts';
 import type { LogLocation } from '../../src/stores.ts';
 import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
@@ -99,6 +99,11 @@ export class LogTree {
       if (this.#tiles?.tree !== tree) this.#tiles = new CheckedTiles(statements, tree);
       return this.#tiles.get(tile);
     });
+  }
+
+  /** Whether the saved tree has a tile. @throws ViewBehind */
+  has(tile: Tile): boolean {
+    return this.#read((_, { size }) => tile.width <= tileWidth(tile.level, tile.index, size));
   }
 
   /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */

@@ -3,7 +3,7 @@ import accepts from '@fastify/accepts';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { CloudEvent, toCloudEvent } from '../audit/cloudEvent.ts';
+import { CloudEvent, cloudEventJson } from '../audit/cloudEvent.ts';
 import { parseFilter } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
@@ -175,7 +175,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
 
   type Batches = AsyncGenerator<Batch>;
   type FirstBatch = IteratorResult<Batch>;
-  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, source));
+  const toJson = (event: RecordedEvent): string => cloudEventJson(event, source);
   const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
 
   /** Newline-delimited JSON. */

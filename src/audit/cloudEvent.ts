@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
-import { canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
+import { areWellFormed, canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
+import { readWritten } from './writtenForm.ts';
 
 /**
  * An event in the JSON format of CloudEvents 1.0
@@ -49,7 +50,7 @@ export type CloudEvent = Static<typeof CloudEvent>;
 /** An event as a CloudEvent; members that are undefined are not there in JSON. */
 export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
-  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
+  const { time, correlationid, schemaversion, traceparent } = attributesOf(metadataOf(event));
   const bytes = data instanceof Uint8Array ? data : undefined;
   const hashed: { metadata?: string | undefined; dataAndMetadata?: string } = leafMetadata(event);
   // One literal: it costs less than spreading the optional members.
@@ -59,19 +60,49 @@ export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
     source,
     type,
     subject: stream,
-    time: isRfc3339(occurredAt) ? occurredAt : undefined,
+    time,
     datacontenttype: contentType(data),
     data: bytes ? undefined : data,
     data_base64: bytes && Buffer.from(bytes).toString('base64'),
     position: String(position),
     revision: String(revision),
-    correlationid: typeof $correlationId === 'string' && $correlationId !== '' ? $correlationId : undefined,
-    schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
-    traceparent: typeof traceparent === 'string' && traceparent !== '' ? traceparent : undefined,
+    correlationid,
+    schemaversion,
+    traceparent,
     metadata: hashed.metadata,
     dataandmetadata: hashed.dataAndMetadata,
   };
   return cloudEvent as CloudEvent;
+}
+
+/** The attributes that metadata have a value for. */
+function attributesOf({ occurredAt, $correlationId, schemaVersion, traceparent }: Metadata) {
+  return {
+    time: isRfc3339(occurredAt) ? occurredAt : undefined,
+    correlationid: typeof $correlationId === 'string' && $correlationId !== '' ? $correlationId : undefined,
+    schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
+    traceparent: typeof traceparent === 'string' && traceparent !== '' ? traceparent : undefined,
+  };
+}
+
+/** The JSON of `toCloudEvent`; that of an event in the form of this service is put together from its stored text. */
+export function cloudEventJson(event: RecordedEvent, source: string): string {
+  const written = areWellFormed(event) ? readWritten(event) : undefined;
+  if (!written) return JSON.stringify(toCloudEvent(event, source));
+  const { id, type, stream, position, revision } = event;
+  const { time, correlationid, schemaversion, traceparent } = attributesOf(written.metadata.value);
+  const names = `"id":${JSON.stringify(id)},"source":${JSON.stringify(source)},"type":${JSON.stringify(type)},"subject":${JSON.stringify(stream)}`;
+  const data = `"datacontenttype":"${JSON_TYPE}","data":${written.data.json}`;
+  const place = `"position":"${position}","revision":"${revision}"`;
+  const trace = `${attribute('correlationid', correlationid)}${attribute('schemaversion', schemaversion)}${attribute('traceparent', traceparent)}`;
+  const metadata = JSON.stringify(written.metadata.canonical);
+  return `{"specversion":"1.0",${names}${attribute('time', time)},${data},${place}${trace},"metadata":${metadata}}`;
+}
+
+/** An attribute whose value needs no escapes, as JSON after another one; nothing if it has no value. */
+function attribute(name: keyof CloudEvent, value: string | number | undefined): string {
+  if (value === undefined) return '';
+  return `,"${name}":${typeof value === 'string' ? `"${value}"` : value}`;
 }
 
 /**
@@ -93,13 +124,17 @@ export function occurredAt(event: RecordedEvent): number | undefined {
   return parseRfc3339(metadataOf(event).occurredAt);
 }
 
-function metadataOf({ metadata }: RecordedEvent): Record<string, unknown> {
-  return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {};
+type Metadata = Record<string, unknown>;
+
+function metadataOf({ metadata }: RecordedEvent): Metadata {
+  return typeof metadata === 'object' && metadata !== null ? (metadata as Metadata) : {};
 }
+
+const JSON_TYPE = 'application/json';
 
 function contentType(data: unknown): string | undefined {
   if (data === undefined) return undefined;
-  return data instanceof Uint8Array ? 'application/octet-stream' : 'application/json';
+  return data instanceof Uint8Array ? 'application/octet-stream' : JSON_TYPE;
 }
 
 function isInt32(value: unknown): value is number {

@@ -1,4 +1,4 @@
-import { canonicalJson, type LeafEvent, leafText } from './leaf.ts';
+import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES } from './leaf.ts';
 
 /** The members of a leaf: those of an event, or others, see leaf.ts. None if the text is not JSON of an object. */
 function parsed(text: string): { [name: string]: unknown } {
@@ -16,7 +16,24 @@ export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
   if (typeof id !== 'string' || typeof stream !== 'string' || typeof type !== 'string') return undefined;
   if (typeof revision !== 'string' || !/^(0|-?[1-9]\d{0,18})$/.test(revision)) return undefined;
   const event = { id, stream, revision: BigInt(revision), type, data, metadata };
-  return leafText(event).text === text ? event : undefined;
+  const isLeaf =
+    entry.length <= MAX_LEAF_BYTES &&
+    isSorted(data) &&
+    isSorted(metadata) &&
+    JSON.stringify({ data, id, metadata, revision, stream, type }) === text && // as RFC 8785 sorts them
+    !text.includes('\\ud'); // the escape of a lone surrogate, or rarely other text
+  return isLeaf || leafText(event).text === text ? event : undefined;
+}
+
+/** Whether a value is an object of values that are none, with its members in the order of RFC 8785; or is absent. */
+function isSorted(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value === undefined;
+  let last = '';
+  for (const [name, member] of Object.entries(value)) {
+    if (name < last || typeof member === 'object') return false;
+    last = name;
+  }
+  return true;
 }
 
 /** What an entry is, for messages: the event that it names, or its size. */

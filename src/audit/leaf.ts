@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { readWritten } from './writtenForm.ts';
 
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
@@ -63,14 +64,21 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 
 /** Data and metadata of an event as they are in its leaf. */
 export function leafContent(event: LeafEvent): LeafContent {
+  if (!areWellFormed(event)) return combinedContent(event);
+  const written = readWritten(event);
+  if (written) return { data: written.data.canonical, metadata: written.metadata.canonical };
   const { data, metadata } = event;
-  if (areWellFormed(event) && !isBytes(data) && !isBytes(metadata)) {
+  if (!isBytes(data) && !isBytes(metadata)) {
     try {
       return { data: canonicalText(data), metadata: canonicalText(metadata) };
     } catch {} // one of them has no canonical form
   }
-  return { dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]` };
+  return combinedContent(event);
 }
+
+const combinedContent = ({ data, metadata }: LeafEvent): { dataAndMetadata: string } => ({
+  dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]`,
+});
 
 /** What a leaf covers besides names and data; `dataAndMetadata` as in `leafContent`. */
 export function leafMetadata(
@@ -96,7 +104,8 @@ function isIJson(value: unknown): boolean {
   return true;
 }
 
-function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
+/** Whether all names of an event are well-formed Unicode. */
+export function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }
 

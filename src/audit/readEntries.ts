@@ -11,7 +11,7 @@ import { leafText } from './leaf.ts';
 
 /** The tree and the log that it is over, read exactly. */
 export type TreeAndLog = Readonly<{
-  tree: Pick<LogTree, 'current' | 'reached' | 'readTile' | 'startOf' | 'tileOf'>;
+  tree: Pick<LogTree, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
   log: EventLog;
 }>;
 

@@ -1,4 +1,4 @@
-import { toCloudEvent } from '../audit/cloudEvent.ts';
+import { cloudEventJson, toCloudEvent } from '../audit/cloudEvent.ts';
 import type { EventQuery } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
@@ -12,9 +12,7 @@ type Options = EventQuery & { follow?: true; table?: true };
 export async function replayCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   const filter = parseEventOptions(options);
-  const format = options.table
-    ? tableRow
-    : (event: RecordedEvent) => JSON.stringify(toCloudEvent(event, config.source));
+  const format = options.table ? tableRow : (event: RecordedEvent) => cloudEventJson(event, config.source);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });

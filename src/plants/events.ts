@@ -21,7 +21,8 @@ export const isPlantCreated = Compile(PlantCreated);
 
 const SCHEMA_VERSION = 1;
 
-const Metadata = Type.Object({
+/** The metadata of every event. */
+export const Metadata = Type.Object({
   $correlationId: Type.String(),
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   occurredAt: Type.Refine(Type.String(), isRfc3339),
@@ -30,7 +31,7 @@ const Metadata = Type.Object({
 });
 
 /** The known events, by type, with the revisions at which they occur. */
-const EVENTS = {
+export const EVENTS = {
   PlantCreated: { schema: PlantCreated, isData: isPlantCreated, isFirst: true },
 };
 const isMetadata = Compile(Metadata);

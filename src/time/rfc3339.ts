@@ -17,6 +17,7 @@ export function isRfc3339(text: unknown): text is string {
  */
 export function parseRfc3339(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined;
+  if (COMMON_TIME.test(text)) return Date.parse(text);
   if (ISO_TIME.test(text)) {
     const iso = Date.parse(text); // valid, except that it takes 30 February and hour 24 for the next day
     if (new Date(iso).getUTCDate() === Number(text.slice(8, 10))) return iso;

@@ -60,7 +60,12 @@ test.each([
 ] as const)('more %s in flight than a user may have are 42901, and no other request', async (kind, path) => {
   const { promise: reached, reject } = Promise.withResolvers<void>();
   reached.catch(() => {});
-  const tree = { current: { logId: 'm', position: 1n }, reached: () => reached, readTile: () => undefined };
+  const tree = {
+    current: { logId: 'm', position: 1n },
+    reached: () => reached,
+    readTile: () => undefined,
+    has: () => false,
+  };
   const { url, get } = await serve(tree);
   const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol', path));
   const received: Response[] = [];
@@ -130,7 +135,7 @@ describe('bundles that no one reads', () => {
     const pages: ((page: Page) => void)[] = [];
     const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
     const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-    const { url, log } = await serve({ startOf: () => 0n, readTile: () => Buffer.alloc(256 * 32) }, readAll);
+    const { url, log } = await serve({ startOf: () => 0n, has: () => true }, readAll);
     const first = unread(url, '/tile/entries/000', 'carol');
     await expect.poll(() => pages.length).toBe(1);
     pages[0]?.(page);

@@ -462,6 +462,7 @@ async function serve(given: {
     },
     reached: async () => given.tree.reached?.(),
     readTile: ({ width }: Tile) => given.tree.hashes?.subarray(0, width * 32) ?? void tree.current,
+    has: (tile: Tile) => tree.readTile(tile) !== undefined,
     startOf: () => 0n,
   };
   const { url, log } = await appOver(

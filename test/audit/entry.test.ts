@@ -1,6 +1,7 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { describeEntry, eventOfEntry } from '../../src/audit/entry.ts';
-import { leafText } from '../../src/audit/leaf.ts';
+import { type LeafEvent, leafText } from '../../src/audit/leaf.ts';
 
 const EVENT = {
   id: '0199',
@@ -17,6 +18,9 @@ describe('an entry', () => {
     expect(eventOfEntry(entryOf(EVENT))).toEqual(EVENT);
     const bare = { ...EVENT, data: undefined, metadata: undefined };
     expect(eventOfEntry(entryOf(bare))).toEqual(bare);
+    const depth = 30_000;
+    const deep = `{"data":${'['.repeat(depth)}${']'.repeat(depth)},"id":"","revision":"0","stream":"","type":""}`;
+    expect(eventOfEntry(Buffer.from(deep))).toMatchObject({ id: '' });
     expect(describeEntry(entryOf(EVENT))).toBe('event "0199" of "plant-alice/1"');
   });
 
@@ -51,5 +55,42 @@ describe('an entry', () => {
   ])('%s is not an event in full', (_, entry, described) => {
     expect(eventOfEntry(entry)).toBeUndefined();
     expect(describeEntry(entry)).toContain(described);
+  });
+
+  test('is an event only if it is the leaf of that event, whatever it has', () => {
+    const name = fc.constantFrom('', 'a', 'B', '9', '10', '__proto__', '\u20ac', '\ufb33', '\u{1f600}');
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof(
+        { depthSize: 'small' },
+        fc.constantFrom<unknown>(null, 0, -0, 1e21, 'Fern', '"\0', '\\ud83c', '\ud83c'),
+        fc.array(tie('any'), { maxLength: 2 }),
+        fc.array(fc.tuple(name, tie('any')), { maxLength: 3 }).map(Object.fromEntries),
+      ),
+    })).any;
+    const members = fc.record({ data: value, metadata: value }, { requiredKeys: [] });
+    const layout = fc.constantFrom<(event: LeafEvent) => string>(
+      (event) => leafText(event).text,
+      ({ data, metadata }) => JSON.stringify({ data, id: '', metadata, revision: '0', stream: '', type: '' }),
+      ({ data }) => JSON.stringify({ data, id: '', revision: '0', stream: '', type: '' }),
+      ({ data }) => JSON.stringify({ data, id: '', revision: '0', stream: '', type: '', more: 1 }),
+    );
+    fc.assert(
+      fc.property(members, layout, (content, textOf) => {
+        const text = textOf({
+          id: '',
+          stream: '',
+          type: '',
+          revision: 0n,
+          data: undefined,
+          metadata: undefined,
+          ...content,
+        });
+        const event = eventOfEntry(Buffer.from(text));
+        const { data, metadata } = JSON.parse(text);
+        const leaf = leafText({ id: '', stream: '', type: '', revision: 0n, data, metadata });
+        expect(event && leafText(event).text).toBe(leaf.text === text && leaf.isCanonical ? text : undefined);
+      }),
+      { numRuns: 500 },
+    );
   });
 });

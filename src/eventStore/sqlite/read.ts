@@ -227,16 +227,9 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
     SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
       CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata
     FROM events WHERE position = ?`);
-  return ([position, id, stream, revision, type, data, metadata]) => {
-    const event = {
-      position,
-      stream,
-      revision,
-      id,
-      type,
-      data: parseExactly(data),
-      metadata: parseExactly(metadata),
-    };
+  return (row) => {
+    const [position, id, stream, revision, type, data, metadata] = row;
+    const event = new StoredEvent(row);
     if (
       !(isReplaced(id) || isReplaced(stream) || isReplaced(type) || isReplaced(data) || isReplaced(metadata))
     )
@@ -256,6 +249,41 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
       metadata: json('metadata'),
     };
   };
+}
+
+/** An event whose text is parsed when it is needed: hashing and sending most events takes their text only. */
+class StoredEvent implements RecordedEvent {
+  readonly position: Position;
+  readonly id: string;
+  readonly stream: string;
+  readonly revision: bigint;
+  readonly type: string;
+  readonly #stored: { data: string; metadata: string };
+  #data: unknown;
+  #metadata: unknown;
+
+  constructor([position, id, stream, revision, type, data, metadata]: Row) {
+    this.position = position;
+    this.id = id;
+    this.stream = stream;
+    this.revision = revision;
+    this.type = type;
+    this.#stored = { data, metadata };
+  }
+
+  get stored(): { data: string; metadata: string } {
+    return this.#stored;
+  }
+
+  get data(): unknown {
+    this.#data ??= parseExactly(this.#stored.data);
+    return this.#data;
+  }
+
+  get metadata(): unknown {
+    this.#metadata ??= parseExactly(this.#stored.metadata);
+    return this.#metadata;
+  }
 }
 
 /** SQLite returns U+FFFD for itself, and for bytes that are not UTF-8. */

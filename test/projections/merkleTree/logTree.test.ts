@@ -25,6 +25,7 @@ describe('the Merkle tree of a log', () => {
     for (const size of [1, 255, 256, 300, 512, 600])
       expect(await rootFromTiles(size, read)).toBe(await rootOf(log, size));
     expect(tree.readTile({ level: 0, index: 2, width: 89 })).toBeUndefined();
+    expect([88, 89].map((width) => tree.has({ level: 0, index: 2, width }))).toEqual([true, false]);
     expect(tree.readTile({ level: 0, index: 3, width: 1 })).toBeUndefined();
   });
 
