@@ -1,11 +1,11 @@
-import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { stopClock } from '../support/clock.ts';
 import { damagePage } from '../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
-import { ready, rootOf, startTree, treeIn } from '../support/logTree.ts';
+import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/logTree.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
@@ -14,6 +14,20 @@ import { tempDir } from '../support/tempDir.ts';
 const plants = (name: string) => [1, 2, 3].map((id) => ({ ...plantOf('alice', id, name), id: eventId(id) }));
 
 describe('the Merkle tree of a log', () => {
+  test('of a process that was killed is complete after the next start', async () => {
+    const [dir, killed] = [logWith({ events: 500 }), tempDir()];
+    const { tree } = startTree(dir);
+    await ready(tree);
+    logWith({ dir, events: 200, after: 500 });
+    await saved(tree, 700n);
+    logWith({ dir, events: 50, after: 700 });
+    cpSync(dir, killed, { recursive: true }); // the files if it were killed now
+    const next = startTree(killed);
+    await ready(next.tree);
+    expect(next.tree.current).toMatchObject({ size: 750, root: await rootOf(logIn(dir), 750) });
+    expect(next.logged()).not.toContain('rebuilding');
+  });
+
   test('is rebuilt if its file is found damaged when it is read', async () => {
     const dir = logWith({ events: 600 });
     const before = startTree(dir);

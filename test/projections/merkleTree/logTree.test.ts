@@ -1,15 +1,15 @@
-import { cpSync, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../projections/waiting.ts';
 import { rootFromTiles, type Tile } from '../../../src/merkle/tiles.ts';
 import { runCli, succeeded } from '../../support/cli.ts';
 import { stopClock } from '../../support/clock.ts';
-import { eventId, logWith, plantOf, writeTo } from '../../support/logs.ts';
+import { logWith, plantOf, writeTo } from '../../support/logs.ts';
 import { logIn, ready, rootOf, saved, startTree, treeIn } from '../../support/logTree.ts';
 import { treeSaved } from '../../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../../support/service.ts';
-import { overFakeServer, startFakeServer } from '../../support/stores.ts';
+import { startFakeServer } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
 
 describe('the Merkle tree of a log', () => {
@@ -58,20 +58,6 @@ describe('the Merkle tree of a log', () => {
     await Promise.all(late);
   });
 
-  test('of a process that was killed is complete after the next start', async () => {
-    const [dir, killed] = [logWith({ events: 500 }), tempDir()];
-    const { tree } = startTree(dir);
-    await ready(tree);
-    logWith({ dir, events: 200, after: 500 });
-    await saved(tree, 700n);
-    logWith({ dir, events: 50, after: 700 });
-    cpSync(dir, killed, { recursive: true }); // the files if it were killed now
-    const next = startTree(killed);
-    await ready(next.tree);
-    expect(next.tree.current).toMatchObject({ size: 750, root: await rootOf(logIn(dir), 750) });
-    expect(next.logged()).not.toContain('rebuilding');
-  });
-
   test('is built by a thread with little space for new objects', async () => {
     const threads: Worker[] = [];
     const onThread = (thread: Worker) => void threads.push(thread);
@@ -80,22 +66,6 @@ describe('the Merkle tree of a log', () => {
     const { tree } = startTree(logWith({ events: 1 }));
     await ready(tree);
     expect(threads).toMatchObject([{ resourceLimits: { maxYoungGenerationSizeMb: 8 } }]);
-  });
-});
-
-describe('over EventStoreDB', () => {
-  const plants = (count: number, name: string) =>
-    Array.from({ length: count }, (_, i) => ({ ...plantOf('alice', i, name), id: eventId(i + 1) }));
-
-  test('two instances have the same root at the same size', async () => {
-    const server = await startFakeServer();
-    server.write('invoice-1'); // is not part of the tree
-    const last = writeTo(server, ...plants(300, 'Fern')).at(-1)?.position as bigint;
-    const [one, other] = [startTree(tempDir(), server.url), startTree(tempDir(), server.url)];
-    for (const { tree } of [one, other]) await saved(tree, last);
-    expect(one.tree.current).toEqual(other.tree.current);
-    const root = await rootOf(await overFakeServer(server.url), 300);
-    expect(one.tree.current).toMatchObject({ size: 300, root });
   });
 });
 
