@@ -58,6 +58,7 @@ export async function startService(
   try {
     resources.use(lockDataDir(config.dataDir));
     const verifyToken = createVerifier(config, now);
+    const signer = config.merkleTree ? openSigner(config, logger) : undefined;
     // Loaded only if they are on: the modules take part of the time of a start.
     const metrics = config.metrics && new (await import('./metrics/metrics.ts')).Metrics();
     const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
@@ -76,8 +77,7 @@ export async function startService(
         }),
     );
     for (const follower of followers) resources.defer(() => follower.stop());
-    const transparency = openTransparency(config, { logger, progressOf, resources });
-    const tree = transparency?.tree;
+    const tree = signer && openTree(config, { logger, progressOf, resources });
 
     const eventStreams = new Set<object>();
     const listsInFlight = new InFlight('lists');
@@ -92,7 +92,7 @@ export async function startService(
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
-      transparency,
+      transparency: tree && signer && { tree, signer },
       verifyToken,
       corsOrigins: config.corsOrigins,
       pages: config.pages,
@@ -146,17 +146,8 @@ function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () 
       });
 }
 
-type TransparencyContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
-
-/**
- * The Merkle tree of the log, until `resources` are disposed of, and its signer, whose key the first start
- * creates; undefined with MERKLE_TREE=off.
- */
-function openTransparency(
-  config: Config,
-  { logger, progressOf, resources }: TransparencyContext,
-): { tree: LogTree; signer: CheckpointSigner } | undefined {
-  if (!config.merkleTree) return undefined;
+/** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */
+function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner {
   const signer = new CheckpointSigner(loadLogKey(config), config.dataDir);
   const histories = signer.earlierHistories();
   if (histories.length > 0)
@@ -164,10 +155,17 @@ function openTransparency(
       { file: signer.file, histories },
       'the log has another key or origin; its checkpoints start again',
     );
+  return signer;
+}
+
+type TreeContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
+
+/** The Merkle tree of the log, until `resources` are disposed of. */
+function openTree(config: Config, { logger, progressOf, resources }: TreeContext): LogTree {
   const file = merkleTreeFile(config.dataDir);
   const tree = new LogTree({ file, location: config, logger, onProgress: progressOf('merkleTree') });
   resources.defer(() => tree.close());
-  return { tree, signer };
+  return tree;
 }
 
 type MetricsContext = {

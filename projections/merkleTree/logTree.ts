@@ -11,7 +11,7 @@ import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
 import { CheckedTiles } from './checkedTiles.ts';
-import { openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
+import { assertFits, openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
 import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
@@ -86,7 +86,7 @@ export class LogTree {
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean => {
-      if (this.#failure !== undefined) this.#assertReady();
+      if (this.#failure !== undefined) this.#assertReady(); // throws
       const isSameLog = logId === undefined || this.#saved?.logId === logId;
       return this.notReady === undefined && isSameLog && (this.#saved as SavedTree).position >= position;
     };
@@ -106,10 +106,14 @@ export class LogTree {
     return this.#read((_, { size }) => tile.width <= tileWidth(tile.level, tile.index, size));
   }
 
-  /** The position before the first event of a tile of level 0; undefined if there is none. @throws ViewBehind */
-  startOf(index: number): Position | undefined {
-    const row = this.#read(({ tile }) => tile.get(0, index)) as { startsAfter: Position } | undefined;
-    return row?.startsAfter;
+  /** The position before the first event of a tile of level 0 that the saved tree has. @throws ViewBehind */
+  startOf(index: number): Position {
+    return this.#read(({ tile }) => {
+      const row = tile.get(0, index) as { startsAfter: Position | null } | undefined;
+      const startsAfter = row?.startsAfter ?? undefined;
+      assertFits(startsAfter !== undefined, `tile ${index} of level 0 is missing, or has no position`);
+      return startsAfter;
+    });
   }
 
   /**

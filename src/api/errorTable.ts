@@ -40,6 +40,9 @@ export class InsufficientScope extends Error {
   }
 }
 
+/** The message of 50002. */
+export const LOG_CONTRADICTS_TREE =
+  'The log no longer has the event of this plant that is in its Merkle tree. The operators have been informed.';
 const REALM = 'Bearer realm="plants"';
 const RETRY = { 'retry-after': '1' };
 
@@ -65,10 +68,7 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
   }
   if (error instanceof LogContradictsTree)
-    return errorResponse(
-      API_ERRORS.logContradictsTree,
-      'The log no longer has the event of this plant that is in its Merkle tree. The operators have been informed.',
-    );
+    return errorResponse(API_ERRORS.logContradictsTree, LOG_CONTRADICTS_TREE);
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

@@ -10,7 +10,7 @@ import { Turns } from '../time/turns.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { API_ERRORS } from './errorTable.ts';
+import { API_ERRORS, LOG_CONTRADICTS_TREE } from './errorTable.ts';
 import { RECEIPT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
@@ -36,7 +36,7 @@ const ERRORS = errorsOf([403], {
       'The log no longer has the event of this plant that is in its Merkle tree (50002), or another internal error (50001).',
     example: {
       error: API_ERRORS.logContradictsTree,
-      message: 'The log no longer has the event of this plant that is in its Merkle tree.',
+      message: LOG_CONTRADICTS_TREE,
     },
   },
 });

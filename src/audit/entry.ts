@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES } from './leaf.ts';
 
 /** The members of a leaf: those of an event, or others, see leaf.ts. None if the text is not JSON of an object. */
@@ -11,6 +12,7 @@ function parsed(text: string): { [name: string]: unknown } {
 
 /** The event whose leaf an entry is; undefined if the leaf does not have all of it in canonical form. */
 export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
+  if (!isUtf8(entry)) return undefined;
   const text = entry.toString();
   const { id, stream, revision, type, data, metadata } = parsed(text);
   if (typeof id !== 'string' || typeof stream !== 'string' || typeof type !== 'string') return undefined;
@@ -18,15 +20,15 @@ export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
   const event = { id, stream, revision: BigInt(revision), type, data, metadata };
   const isLeaf =
     entry.length <= MAX_LEAF_BYTES &&
-    isSorted(data) &&
-    isSorted(metadata) &&
+    isFlatAndSorted(data) &&
+    isFlatAndSorted(metadata) &&
     JSON.stringify({ data, id, metadata, revision, stream, type }) === text && // as RFC 8785 sorts them
     !text.includes('\\ud'); // the escape of a lone surrogate, or rarely other text
   return isLeaf || leafText(event).text === text ? event : undefined;
 }
 
-/** Whether a value is an object of values that are none, with its members in the order of RFC 8785; or is absent. */
-function isSorted(value: unknown): boolean {
+/** Whether a value is an object without nested ones, its members in the order of RFC 8785; or is absent. */
+function isFlatAndSorted(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value === undefined;
   let last = '';
   for (const [name, member] of Object.entries(value)) {

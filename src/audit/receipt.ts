@@ -11,7 +11,7 @@ export class UnknownPlant extends Error {
   override readonly name = 'UnknownPlant';
 }
 
-/** The log no longer has an event whose leaf is in its Merkle tree: it was altered. */
+/** The log no longer has an event whose leaf is in its Merkle tree: it, or the tree's file, was altered. */
 export class LogContradictsTree extends Error {
   override readonly name = 'LogContradictsTree';
   constructor(position: Position) {

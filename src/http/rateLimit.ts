@@ -40,8 +40,8 @@ export async function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers
 }
 
 /**
- * Counts by a monotonic clock: the plugin's own store takes that of the system, and would refuse a user for as long as
- * it was set back.
+ * Counts by a monotonic clock: the plugin's own store takes that of the system, and would refuse a user for as
+ * long as it was set back.
  */
 function monotonicStore(maxUsers: number) {
   return class Store implements FastifyRateLimitStore {

@@ -16,8 +16,8 @@ const MAX_CONNECTIONS = 40;
 const MAX_WITHOUT_REQUEST = 20;
 
 /**
- * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL. Of too many connections without a
- * request, the one that has been so for longest is closed, so that they do not keep Prometheus out.
+ * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL. Of too many connections
+ * without a request, the one that has been so for longest is closed, so that they do not keep Prometheus out.
  * @throws Error with a message for the operator
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
@@ -34,10 +34,18 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
   };
   /** Connections without a request, in the order in which they became so. */
   const idle = new Set<Socket>();
+  /** Requests without a complete response, by connection: they may be pipelined. */
+  const open = new WeakMap<Socket, number>();
+  const count = (socket: Socket, change: 1 | -1): void => {
+    const requests = (open.get(socket) ?? 0) + change;
+    open.set(socket, requests);
+    idle.delete(socket);
+    if (requests === 0 && !socket.destroyed) idle.add(socket);
+  };
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
     const { socket } = request;
-    idle.delete(socket);
-    response.once('close', () => socket.destroyed || idle.add(socket));
+    count(socket, 1);
+    response.once('close', () => count(socket, -1));
     response.setHeader('cache-control', 'no-store');
     void respond(request, response);
   });

@@ -15,7 +15,10 @@ type File = { type: string; content: string; etag: string };
 export async function auditPage(app: FastifyInstance): Promise<void> {
   await pageHeaders(app);
   const send = async (request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> => {
-    files ??= readFiles();
+    files ??= readFiles().catch((error) => {
+      files = undefined; // the next request tries again
+      throw error;
+    });
     const file = (await files).get(path);
     if (!file) throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
     reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);

@@ -49,6 +49,11 @@ describe('an entry', () => {
       'event "1" of',
     ],
     ['that is not UTF-8', Buffer.of(34, 255, 34), 'an entry of 3 bytes'],
+    [
+      'whose data is not UTF-8',
+      Buffer.from(entryOf({ ...EVENT, data: { name: 'F' } }).map((byte) => (byte === 0x46 ? 0xff : byte))),
+      'event "0199" of',
+    ],
     ['that is not an object', Buffer.from('[]'), 'an entry of 2 bytes'],
     ['that is not JSON', Buffer.from('Fern'), 'an entry of 4 bytes'],
     ['that is empty', Buffer.alloc(0), 'an entry of 0 bytes'],

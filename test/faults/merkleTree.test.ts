@@ -99,6 +99,22 @@ describe('the Merkle tree of a log', () => {
     await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
   });
 
+  test.each([
+    ['is missing', 'DELETE FROM tiles WHERE level = 0 AND number = 1'],
+    ['has no position', 'UPDATE tiles SET starts_after = NULL WHERE level = 0 AND number = 1'],
+  ])('is rebuilt if the place of a tile %s when its entries are read', async (_, sql) => {
+    const dir = logWith({ events: 600 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    using db = new DatabaseSync(treeIn(dir));
+    db.exec(sql);
+    db.close();
+    expect(() => tree.startOf(1)).toThrow(ViewBehind);
+    await ready(tree);
+    expect(tree.startOf(1)).toBe(256n);
+    expect(logged()).toContain('tile 1 of level 0 is missing, or has no position');
+  });
+
   test('is not waited for while its thread has failed', async () => {
     const dir = logWith({ events: 3 });
     mkdirSync(treeIn(dir));

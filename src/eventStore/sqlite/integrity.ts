@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openReadOnly } from '../../disk/sqlite.ts';
+import { unlessAborted } from '../../time/sleep.ts';
 import { inOneLine, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
@@ -23,8 +24,7 @@ export async function logFileProblems(
 ): Promise<string[]> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { file, quick } satisfies Task });
   resources.defer(async () => {
-    const ended = worker.terminate();
-    if (!signal.aborted) await ended; // SQLite completes its check first, which may take seconds
+    await unlessAborted(worker.terminate(), signal); // SQLite completes its check first, which may take seconds
   });
   const [problems] = await once(worker, 'message', { signal });
   return problems;
