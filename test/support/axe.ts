@@ -3,7 +3,7 @@ import type { Page } from 'puppeteer-core';
 
 /** The serious and critical accessibility problems that axe finds in a page: each rule with its elements. */
 export async function accessibilityProblems(page: Page): Promise<Record<string, string[]>> {
-  await page.evaluate(axe.source);
+  if (!(await page.evaluate('"axe" in globalThis'))) await page.evaluate(axe.source);
   const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run());
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
   return Object.fromEntries(
