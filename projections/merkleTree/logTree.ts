@@ -102,8 +102,8 @@ export class LogTree {
   }
 
   /** Whether the saved tree has a tile. @throws ViewBehind */
-  has(tile: Tile): boolean {
-    return this.#read((_, { size }) => tile.width <= tileWidth(tile.level, tile.index, size));
+  has({ level, index, width }: Tile): boolean {
+    return width <= tileWidth(level, index, this.current.size);
   }
 
   /** The position before the first event of a tile of level 0 that the saved tree has. @throws ViewBehind */

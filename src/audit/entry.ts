@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES } from './leaf.ts';
+import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES, mayHaveLoneSurrogate } from './leaf.ts';
 
 /** The members of a leaf: those of an event, or others, see leaf.ts. None if the text is not JSON of an object. */
 function parsed(text: string): { [name: string]: unknown } {
@@ -23,7 +23,7 @@ export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
     isFlatAndSorted(data) &&
     isFlatAndSorted(metadata) &&
     JSON.stringify({ data, id, metadata, revision, stream, type }) === text && // as RFC 8785 sorts them
-    !text.includes('\\ud'); // the escape of a lone surrogate, or rarely other text
+    !mayHaveLoneSurrogate(text);
   return isLeaf || leafText(event).text === text ? event : undefined;
 }
 

@@ -119,10 +119,13 @@ export function canonicalText(value: unknown): string | undefined {
   const flat = sorted(value);
   if (flat) {
     const text = JSON.stringify(flat);
-    if (!text.includes('\\ud')) return text; // the escape of a lone surrogate, or rarely other text
+    if (!mayHaveLoneSurrogate(text)) return text;
   }
   return canonicalJson(value);
 }
+
+/** Whether JSON has the escape of a lone surrogate, or rarely other text like it. */
+export const mayHaveLoneSurrogate = (json: string): boolean => json.includes('\\ud');
 
 /** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
 function sorted(value: unknown): object | undefined {
