@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES, mayHaveLoneSurrogate } from './leaf.ts';
+import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES } from './leaf.ts';
+import { readWrittenLeaf } from './writtenForm.ts';
 
 /** The members of a leaf: those of an event, or others, see leaf.ts. None if the text is not JSON of an object. */
 function parsed(text: string): { [name: string]: unknown } {
@@ -12,30 +13,15 @@ function parsed(text: string): { [name: string]: unknown } {
 
 /** The event whose leaf an entry is; undefined if the leaf does not have all of it in canonical form. */
 export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
-  if (!isUtf8(entry)) return undefined;
+  if (!isUtf8(entry) || entry.length > MAX_LEAF_BYTES) return undefined;
   const text = entry.toString();
+  const written = readWrittenLeaf(text);
+  if (written) return written;
   const { id, stream, revision, type, data, metadata } = parsed(text);
   if (typeof id !== 'string' || typeof stream !== 'string' || typeof type !== 'string') return undefined;
   if (typeof revision !== 'string' || !/^(0|-?[1-9]\d{0,18})$/.test(revision)) return undefined;
   const event = { id, stream, revision: BigInt(revision), type, data, metadata };
-  const isLeaf =
-    entry.length <= MAX_LEAF_BYTES &&
-    isFlatAndSorted(data) &&
-    isFlatAndSorted(metadata) &&
-    JSON.stringify({ data, id, metadata, revision, stream, type }) === text && // as RFC 8785 sorts them
-    !mayHaveLoneSurrogate(text);
-  return isLeaf || leafText(event).text === text ? event : undefined;
-}
-
-/** Whether a value is an object without nested ones, its members in the order of RFC 8785; or is absent. */
-function isFlatAndSorted(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value === undefined;
-  let last = '';
-  for (const [name, member] of Object.entries(value)) {
-    if (name < last || typeof member === 'object') return false;
-    last = name;
-  }
-  return true;
+  return leafText(event).text === text ? event : undefined;
 }
 
 /** What an entry is, for messages: the event that it names, or its size. */

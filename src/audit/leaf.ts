@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { readWritten } from './writtenForm.ts';
+import { readWritten, type Written } from './writtenForm.ts';
 
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
@@ -28,8 +28,11 @@ export type LeafContent =
  * which only another writer may have caused, the leaf has the SHA-256. Different events still have different
  * leaves.
  */
-export function leafText(event: LeafEvent): { text: string; isCanonical: boolean } {
-  const content = leafContent(event);
+export function leafText(
+  event: LeafEvent,
+  written: Written | undefined = readWritten(event),
+): { text: string; isCanonical: boolean } {
+  const content = leafContent(event, written);
   return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
 
@@ -63,9 +66,8 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 }
 
 /** Data and metadata of an event as they are in its leaf. */
-export function leafContent(event: LeafEvent): LeafContent {
+export function leafContent(event: LeafEvent, written = readWritten(event)): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
-  const written = readWritten(event);
   if (written) return { data: written.data.canonical, metadata: written.metadata.canonical };
   const { data, metadata } = event;
   if (!isBytes(data) && !isBytes(metadata)) {
@@ -125,7 +127,7 @@ export function canonicalText(value: unknown): string | undefined {
 }
 
 /** Whether JSON has the escape of a lone surrogate, or rarely other text like it. */
-export const mayHaveLoneSurrogate = (json: string): boolean => json.includes('\\ud');
+const mayHaveLoneSurrogate = (json: string): boolean => json.includes('\\ud');
 
 /** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
 function sorted(value: unknown): object | undefined {

@@ -8,6 +8,7 @@ import { leafHash } from '../merkle/merkleTree.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
+import { readWritten, withValues } from './writtenForm.ts';
 
 /** The Merkle root of a log of `size` events, in hexadecimal. */
 export type Root = { size: number; root: string };
@@ -80,9 +81,11 @@ export async function verifyLog({
       found.add(`the first ${expect.size} events are not the expected ones: their root is ${root}`);
   }
 
-  function check(event: RecordedEvent): void {
-    const { position, id, type } = event;
-    const { text, isCanonical } = leafText(event);
+  function check(stored: RecordedEvent): void {
+    const { position, id, type } = stored;
+    const written = readWritten(stored);
+    const { text, isCanonical } = leafText(stored, written);
+    const event = written ? withValues(stored, written) : stored;
     tree.append(leafHash(text), position);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
