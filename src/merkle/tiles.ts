@@ -56,10 +56,19 @@ export function rootOfTile(hashes: Buffer): string {
   return treeOfTile(hashes).root();
 }
 
+/** The same over hashes one by one. */
+export function rootOfHashes(hashes: readonly string[]): string {
+  return treeOf(hashes).root();
+}
+
 /** The tree whose leaves are the hashes of a tile. */
 export function treeOfTile(hashes: Buffer): MerkleTree {
+  return treeOf(hashesOfTile(hashes));
+}
+
+function treeOf(hashes: readonly string[]): MerkleTree {
   const tree = new MerkleTree();
-  for (const hash of hashesOfTile(hashes)) tree.append(hash);
+  for (const hash of hashes) tree.append(hash);
   return tree;
 }
 

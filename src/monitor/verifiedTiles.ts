@@ -64,14 +64,15 @@ export class VerifiedTiles {
     return reading;
   }
 
+  /** The Merkle Tree Hash of a full tile, in the tile above. @throws Mismatch, and what `download` throws */
+  async rootOf({ level, index }: Omit<Tile, 'width'>): Promise<string> {
+    const at = index % TILE_WIDTH;
+    const above = { level: level + 1, index: Math.floor(index / TILE_WIDTH), width: at + 1 };
+    return (await this.read(above)).toString('hex', at * HASH_BYTES);
+  }
+
   async #readFull(tile: Tile): Promise<Buffer> {
-    const index = Math.floor(tile.index / TILE_WIDTH);
-    const width = (tile.index % TILE_WIDTH) + 1;
-    const [hashes, above] = await Promise.all([
-      downloadWhole(tile, this.#download),
-      this.read({ level: tile.level + 1, index, width }),
-    ]);
-    const expected = above.toString('hex', (width - 1) * HASH_BYTES);
+    const [hashes, expected] = await Promise.all([downloadWhole(tile, this.#download), this.rootOf(tile)]);
     if (rootOfTile(hashes) === expected) return hashes;
     const received = [[pathOf(tile), hashes] as const];
     throw new Mismatch(
