@@ -198,7 +198,7 @@ describe('npm run monitor', () => {
     [
       'redirects',
       (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
-      /fetch failed$/m,
+      /checkpoint: 302$/m,
     ],
     [
       'is a page of a proxy',
