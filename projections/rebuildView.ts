@@ -15,9 +15,12 @@ type Options = {
   onProgress: (progress: { events: number; position: Position; end: Position }) => void;
 };
 
-/** Events per save, or the length of their JSON: they share pages and a transaction. */
+/**
+ * Events per save, or the length of their JSON: they share pages and a transaction. Twice as many are in
+ * memory, since the next ones are read during a save.
+ */
 const SAVE_BATCH = 100_000;
-const SAVE_BATCH_CHARACTERS = 64 * 1024 * 1024;
+const SAVE_BATCH_CHARACTERS = 32 * 1024 * 1024;
 
 /**
  * Rebuilds a view from its log in a draft, which then replaces the view's file. Until then the old view stays
@@ -36,13 +39,14 @@ export async function rebuildView({
   removeViewFile(draft);
   const view = await open(draft);
   let events = 0;
+  const saves = new Saves(view);
   try {
     await view.reset(await log.logId());
     const end = await log.lastPosition();
     for await (const batch of readToEnd(log, { signal })) {
       view.apply(batch.events, skip);
       events += batch.events.length;
-      if (view.unsaved >= SAVE_BATCH || view.unsavedCharacters >= SAVE_BATCH_CHARACTERS) await view.save();
+      await saves.next();
       const { position } = view.applied;
       onProgress({ events, position, end: end > position ? end : position });
     }
@@ -53,5 +57,32 @@ export async function rebuildView({
   } finally {
     await view.close().catch(() => {}); // where it failed before
     removeViewFile(draft);
+  }
+}
+
+/** Saves a view, batch after batch, while events of the next batch are applied. */
+class Saves {
+  readonly #view: View;
+  #last = Promise.resolve();
+  /** What of the view is being saved. */
+  #inSave = { events: 0, characters: 0 };
+
+  constructor(view: View) {
+    this.#view = view;
+  }
+
+  /** Starts the next save if it is due, once the last one is done. @throws what the last one has thrown */
+  async next(): Promise<void> {
+    const { unsaved: events, unsavedCharacters: characters } = this.#view;
+    const isDue =
+      events - this.#inSave.events >= SAVE_BATCH ||
+      characters - this.#inSave.characters >= SAVE_BATCH_CHARACTERS;
+    if (!isDue) return;
+    await this.#last;
+    this.#inSave = { events: this.#view.unsaved, characters: this.#view.unsavedCharacters };
+    this.#last = this.#view.save().finally(() => {
+      this.#inSave = { events: 0, characters: 0 };
+    });
+    this.#last.catch(() => {}); // the next call throws it, or closing the view saves again
   }
 }
