@@ -48,6 +48,8 @@ export class LogTree {
   #failure: string | undefined;
   #failures = 0;
   #restart: NodeJS.Timeout | undefined;
+  /** How often the thread has reset the tree, as far as this thread knows. */
+  #resets = 0;
   #reader: ReturnType<typeof openTree> | undefined;
   /** Of the tree that was read last. */
   #tiles: CheckedTiles | undefined;
@@ -129,7 +131,7 @@ export class LogTree {
   /** Discards the file, for this reason, so that the tree is rebuilt from the log. */
   rebuild(reason: string): void {
     this.#caughtUpAt = undefined;
-    this.#post({ discard: reason });
+    this.#post({ discard: reason, resets: this.#resets });
   }
 
   async close(): Promise<void> {
@@ -173,6 +175,7 @@ export class LogTree {
   #handleFailure(reason: string): void {
     this.failures++;
     this.rebuilds = 0;
+    this.#resets = 0;
     const delayMs = backOff(this.#failures++, MAX_RESTART_DELAY_MS);
     this.#failure = reason;
     this.#saved = undefined;
@@ -198,6 +201,7 @@ export class LogTree {
     } else if ('reset' in message) {
       this.#saved = undefined;
       this.rebuilds = message.rebuilds;
+      this.#resets = message.resets;
       this.#caughtUpAt = undefined;
       this.#closeReader(); // its file may be gone
     } else {

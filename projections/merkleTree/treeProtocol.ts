@@ -6,17 +6,20 @@ import type { SavedTree } from './treeView.ts';
 
 export type TreeThreadData = { file: string; location: LogLocation };
 
-/** `discard`: the file turned out to be damaged, for this reason. After `close` the thread ends. */
-export type TreeRequest = { close: true } | { discard: string };
+/**
+ * `discard`: the file turned out to be damaged, for this reason, after so many resets; if there was another one
+ * meanwhile, it is not the same file. After `close` the thread ends.
+ */
+export type TreeRequest = { close: true } | { discard: string; resets: number };
 
 /**
  * `saved`: the tree in its file, first as it was found. `progress`: it catches up with the log; at `end` it has.
- * `reset`: it does not belong to the log, or is damaged, and will start again from the beginning; it has been rebuilt
- * so often since the thread started.
+ * `reset`: it does not belong to the log, or is damaged, and will start again from the beginning; since the thread
+ * started, so many of these were sent, and it has been rebuilt so often.
  */
 export type TreeMessage =
   | { saved: SavedTree }
-  | { reset: true; rebuilds: number }
+  | { reset: true; resets: number; rebuilds: number }
   | { progress: Progress }
   | { log: { level: LogLevel; fields: object; message: string } };
 

@@ -31,7 +31,8 @@ const logger = {
 const log = await openLog(location, { logger, exact: true, besideStore: true });
 const view = await MerkleTreeView.open(file);
 view.onSaved = () => post({ saved: view.saved });
-view.onReset = () => post({ reset: true, rebuilds: follower.rebuilds });
+let resets = 0;
+view.onReset = () => post({ reset: true, resets: ++resets, rebuilds: follower.rebuilds });
 view.onSaved();
 const follower = new Follower({
   store: log,
@@ -43,7 +44,10 @@ const follower = new Follower({
 });
 
 port.on('message', async (request: TreeRequest) => {
-  if ('discard' in request) return view.discard(request.discard);
+  if ('discard' in request) {
+    if (request.resets === resets) view.discard(request.discard);
+    return;
+  }
   await follower.stop();
   await view.close();
   await log.close();

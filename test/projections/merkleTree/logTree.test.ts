@@ -58,6 +58,21 @@ describe('the Merkle tree of a log', () => {
     await Promise.all(late);
   });
 
+  test('is rebuilt once, if its file is found damaged again before the first rebuild is known', async () => {
+    const { tree, logged } = startTree(logWith({ events: 300 }));
+    await ready(tree);
+    tree.rebuild('first');
+    tree.rebuild('second');
+    await ready(tree);
+    expect(tree.rebuilds).toBe(1);
+    expect(logged()).toContain('first');
+    expect(logged()).not.toContain('second');
+    expect(tree.current.size).toBe(300);
+    tree.rebuild('third');
+    await ready(tree);
+    expect(tree.rebuilds).toBe(2);
+  });
+
   test('is built by a thread with little space for new objects', async () => {
     const threads: Worker[] = [];
     const onThread = (thread: Worker) => void threads.push(thread);
