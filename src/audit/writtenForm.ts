@@ -2,10 +2,10 @@ import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { EVENTS, Metadata } from '../plants/events.ts';
 import type { LeafEvent } from './leaf.ts';
 
-/** JSON of text without escapes. */
-const TEXT = String.raw`"[^"\\\x00-\x1f]*"`;
-/** The same, or JSON of an integer without exponent: RFC 8785 writes them alike. */
-const VALUE = String.raw`(${TEXT}|0|-?[1-9]\d{0,14})`;
+/** Text that needs no escapes in JSON. */
+const TEXT = String.raw`[^"\\\x00-\x1f]*`;
+/** JSON of such text, or of an integer without exponent: RFC 8785 writes them alike. */
+const VALUE = String.raw`("${TEXT}"|0|-?[1-9]\d{0,14})`;
 
 type Schema = { properties: object; required?: readonly string[] };
 
@@ -123,10 +123,10 @@ class WrittenLeaf {
     this.#metadata = Object.keys(metadata.properties).sort();
     const members = [
       `"data":${objectPattern(this.#data, data.required)}`,
-      `"id":(${TEXT})`,
+      `"id":"(${TEXT})"`,
       `"metadata":${objectPattern(this.#metadata, metadata.required)}`,
       String.raw`"revision":"(0|[1-9]\d{0,17})"`,
-      `"stream":(${TEXT})`,
+      `"stream":"(${TEXT})"`,
       `"type":${RegExp.escape(JSON.stringify(type))}`,
     ];
     this.#pattern = new RegExp(`^\\{${members.join(',')}\\}$`);
@@ -138,8 +138,8 @@ class WrittenLeaf {
     const id = 1 + this.#data.length;
     const revision = id + 1 + this.#metadata.length;
     return {
-      id: (groups[id] as string).slice(1, -1),
-      stream: (groups[revision + 1] as string).slice(1, -1),
+      id: groups[id] as string,
+      stream: groups[revision + 1] as string,
       revision: BigInt(groups[revision] as string),
       type: this.#type,
       data: readObject(this.#data, groups, 1),
