@@ -1,8 +1,3 @@
-import { once } from 'node:events';
-import { get as getHttp, type IncomingMessage, type RequestOptions } from 'node:http';
-import { get as getHttps } from 'node:https';
-import { promisify } from 'node:util';
-import { gunzip, type ZlibOptions } from 'node:zlib';
 import { MAX_LEAF_BYTES } from '../audit/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
 import { sleep } from '../time/sleep.ts';
@@ -52,67 +47,47 @@ export class LogClient {
     const url = `${this.#url}/${path}`;
     const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
     try {
-      const { statusCode: status, headers, body } = await this.#request(url, type, maxBytes);
-      if (status !== 200) throw unavailable(`${status} ${messageOf(body)}`.trim());
+      const response = await this.#fetch(url, type);
+      const body = await readAtMost(maxBytes, response);
+      if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
       // The page of a proxy is not an answer of the log.
-      const contentType = headers['content-type'] ?? 'none';
+      const contentType = response.headers.get('content-type') ?? 'none';
       if (!contentType.startsWith(type)) throw unavailable(`its content type is ${contentType}, not ${type}`);
       return body;
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof LogUnavailable) throw error;
-      const { message, cause } = error as Error; // of an AbortError, the cause says why
-      throw unavailable(cause instanceof Error ? cause.message : message);
+      const { message, cause } = error as Error;
+      throw unavailable((cause as NodeJS.ErrnoException | undefined)?.code ?? message);
     }
   }
 
   /** The response; a request over the rate limit is repeated after the time that its response names. */
-  async #request(url: string, type: string, maxBytes: number): Promise<Response> {
-    const headers = { authorization: `Bearer ${this.#token}`, accept: type, 'accept-encoding': 'gzip' };
+  async #fetch(url: string, type: string): Promise<Response> {
     for (let waits = 0; ; waits++) {
-      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]);
-      const response = await send(url, { headers, signal, maxBytes });
-      const seconds = Number(response.headers['retry-after'] ?? Number.NaN);
-      if (response.statusCode !== 429 || waits === MAX_WAITS || !(seconds <= MAX_WAIT_S)) return response;
+      const response = await fetch(url, {
+        headers: { authorization: `Bearer ${this.#token}`, accept: type },
+        redirect: 'error', // to where the token has no business
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      });
+      const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+      if (response.status !== 429 || waits === MAX_WAITS || !(seconds <= MAX_WAIT_S)) return response;
+      await response.body?.cancel();
       await sleep(seconds * 1_000, this.#signal);
     }
   }
 }
 
-type Response = Pick<IncomingMessage, 'statusCode' | 'headers'> & { body: Buffer };
-
-/** GET: it takes half the CPU of `fetch`. A redirect is not followed, to where the token has no business. */
-async function send(
-  url: string,
-  { maxBytes, ...options }: RequestOptions & { maxBytes: number },
-): Promise<Response> {
-  const request = url.startsWith('https:') ? getHttps(url, options) : getHttp(url, options);
-  const failed = new Promise<never>((_, reject) => {
-    request.on('error', reject);
-  });
-  const responded = once(request, 'response') as Promise<[IncomingMessage]>;
-  const [response] = await Promise.race([responded, failed]);
-  const { statusCode, headers } = response;
-  return { statusCode, headers, body: await Promise.race([readAtMost(maxBytes, response), failed]) };
-}
-
-/** The body, unzipped. @throws Error if it is larger, or malformed */
-async function readAtMost(maxBytes: number, response: IncomingMessage): Promise<Buffer> {
+async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of response) {
+  for await (const chunk of body ?? []) {
     length += chunk.length;
     if (length > maxBytes) throw new Error(`the response is larger than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
-  const body = Buffer.concat(chunks);
-  const isGzip = response.headers['content-encoding'] === 'gzip';
-  return isGzip ? unzip(body, { maxOutputLength: maxBytes, chunkSize: UNZIPPED_CHUNK_BYTES }) : body;
+  return Buffer.concat(chunks);
 }
-
-const unzip = promisify<Buffer, ZlibOptions, Buffer>(gunzip);
-/** Most bundles are smaller, and so take one step of a thread. */
-const UNZIPPED_CHUNK_BYTES = 128 * 1024;
 
 /** The message of the service's error, if it is one. */
 function messageOf(body: Buffer): string {

@@ -198,7 +198,7 @@ describe('npm run monitor', () => {
     [
       'redirects',
       (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
-      /checkpoint: 302$/m,
+      /fetch failed$/m,
     ],
     [
       'is a page of a proxy',
