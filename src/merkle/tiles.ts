@@ -56,7 +56,7 @@ export function rootOfTile(hashes: Buffer): string {
   return treeOfTile(hashes).root();
 }
 
-/** The same over hashes one by one. */
+/** The Merkle Tree Hash over hashes. */
 export function rootOfHashes(hashes: readonly string[]): string {
   return treeOf(hashes).root();
 }

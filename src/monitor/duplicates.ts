@@ -9,7 +9,8 @@ const MAX_CANDIDATES = 10_000;
  * finds all of them and a few others, the second one compares those.
  */
 export class Duplicates {
-  readonly #keys = new BloomFilter();
+  readonly #ids = new BloomFilter();
+  readonly #revisions = new BloomFilter();
   /** What may have occurred twice, with the number of the first event that has it, once the second pass finds it. */
   readonly #candidates = new Map<string, number | undefined>();
   /** Whether there were too many candidates to compare them all. */
@@ -23,8 +24,8 @@ export class Duplicates {
   /** The first pass: takes each event, in log order. */
   add(event: LeafEvent): void {
     const { id, revision } = keysOf(event);
-    if (this.#keys.add(id)) this.#addCandidate(id);
-    if (this.#keys.add(revision)) this.#addCandidate(revision);
+    if (this.#ids.add(id)) this.#addCandidate(id);
+    if (this.#revisions.add(revision)) this.#addCandidate(revision);
   }
 
   /** The second pass: what an event has in common with an earlier one, in a sentence; undefined if nothing. */

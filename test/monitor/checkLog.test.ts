@@ -1,13 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { rootOfTile } from '../../src/merkle/tiles.ts';
+import { rootOfHashes, rootOfTile } from '../../src/merkle/tiles.ts';
 import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint, type TreeHead } from '../../src/transparency/checkpoint.ts';
 import { openConsistencyProof } from '../../src/transparency/consistencyProof.ts';
+import { formatEntryBundle } from '../../src/transparency/entryBundle.ts';
 import { signCheckpoint } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
@@ -100,6 +101,12 @@ describe('a log that grows', () => {
     const unchanged = logOf(700);
     expect((await checked(unchanged, stateOf(logOf(700).head()))).added).toBe(0);
     expect(unchanged.read).toEqual([]);
+  });
+
+  test('is checked without the hashes of its full bundles: they are compared with the tile above', async () => {
+    const log = logOf(700);
+    await checked(log);
+    expect(log.read.sort()).toEqual(['0/2', '1/0', 'entries/0', 'entries/1', 'entries/2']);
   });
 
   test('may be empty', async () => {
@@ -389,6 +396,32 @@ describe('an alarm is raised', () => {
     if (path) expect(Object.keys(files)).toContain(path === '321' ? 'tile-entries-001.p-144' : path);
   });
 });
+
+test('an entry of a full bundle that has another byte is found', async () => {
+  const [log, other] = [logOf(512), forkOf(512, 320)];
+  log.entries = (index, width) => other.entries(index, width);
+  const { message, files } = await alarmOf(log);
+  expect(message).toBe('mismatch: the entry of event 321 does not have its hash in the tree');
+  expect(Object.keys(files)).toEqual(['received.checkpoint', 'tile-entries-001', 'tile-0-001']);
+});
+
+test.each([0, 1, 100, 255, 257, 300])(
+  'a full bundle has 256 entries, not the %i that the log has signed',
+  async (count) => {
+    const log = logOf(512);
+    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(entryOf(257 + i)));
+    const signedTile = Buffer.from(
+      [ALL.slice(0, 256), bundle].map((all) => rootOfHashes(all.map((entry) => leafHash(entry)))).join(''),
+      'hex',
+    );
+    const { tile, entries: read } = log;
+    log.tile = async (wanted) => (wanted.level === 1 ? signedTile : tile.call(log, wanted));
+    log.entries = async (index, width) =>
+      index === 1 ? formatEntryBundle(bundle) : read.call(log, index, width);
+    log.checkpoint = stating({ size: 512, root: rootOfTile(signedTile) }).checkpoint;
+    expect((await alarmOf(log)).message).toMatch(/^mismatch: tile\/0\/001 does not have the hash/);
+  },
+);
 
 test('a log that is unavailable is no alarm, at whatever request', async () => {
   const unavailable = async () => {
