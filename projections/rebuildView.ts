@@ -51,6 +51,7 @@ export async function rebuildView({
       onProgress({ events, position, end: end > position ? end : position });
     }
     signal.throwIfAborted();
+    await saves.done();
     await view.close();
     replaceViewFile(file, draft);
     return { events };
@@ -64,7 +65,7 @@ export async function rebuildView({
 class Saves {
   readonly #view: View;
   #last = Promise.resolve();
-  /** What of the view is being saved. */
+  /** Of the events applied, those whose save has started. */
   #inSave = { events: 0, characters: 0 };
 
   constructor(view: View) {
@@ -83,6 +84,11 @@ class Saves {
     this.#last = this.#view.save().finally(() => {
       this.#inSave = { events: 0, characters: 0 };
     });
-    this.#last.catch(() => {}); // the next call throws it, or closing the view saves again
+    this.#last.catch(() => {}); // thrown by the next call
+  }
+
+  /** Resolves once the last save is done. @throws what it has thrown */
+  done(): Promise<void> {
+    return this.#last;
   }
 }

@@ -119,6 +119,7 @@ export function replaceViewFile(file: string, draft: string): void {
 
 /** Whether a view's file is complete without its write-ahead log, once SQLite has checkpointed it. */
 function isComplete(file: string): boolean {
+  if (fileSize(file) === 0) return false;
   try {
     using db = new DatabaseSync(file, { timeout: 1_000 });
     db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection checkpoints

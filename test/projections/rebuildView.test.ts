@@ -3,11 +3,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Follower } from '../../projections/follow.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { rebuildView } from '../../projections/rebuildView.ts';
+import type { View } from '../../projections/view.ts';
 import { ViewComparison } from '../../projections/viewComparison.ts';
 import {
   type EventLog,
@@ -86,6 +88,21 @@ const SIX_PLANTS = {
 /** The files of the view, without the view itself. */
 const leftovers = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith('view.db') && name !== basename(file));
+
+/**
+ * Opens a view that is due to be saved whenever events were applied, and saves as `save` does, which is called
+ * with a number, from 1, and what saves in fact.
+ */
+const savingEachPage =
+  (save: (number: number, inFact: () => Promise<void>) => Promise<void>) =>
+  async (file: string): Promise<View> => {
+    const view = await PlantsByUser.open(file);
+    const inFact = view.save.bind(view);
+    let saves = 0;
+    vi.spyOn(view, 'unsavedCharacters', 'get').mockImplementation(() => view.unsaved * 2 ** 30);
+    vi.spyOn(view, 'save').mockImplementation(() => (view.unsaved === 0 ? inFact() : save(++saves, inFact)));
+    return view;
+  };
 
 /** A view that differs from the new one. */
 const OLD_VIEW = await (async () => {
@@ -170,6 +187,58 @@ describe('a rebuilt view', () => {
     expect(position).toBe(BigInt(events));
     expect(events).toBeGreaterThanOrEqual(1_100);
     expect(alice.length + bob.length).toBe(events);
+  });
+
+  test('is saved page by page, while the next page is applied', async () => {
+    const { store, file } = logOf(1_600);
+    const steps: string[] = [];
+    const saved = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
+    let [saves, unsaved] = [0, 0];
+    const open = async (draft: string): Promise<View> => {
+      const file = await PlantsByUser.open(draft);
+      return {
+        name: 'a view whose saves take long',
+        applied: file.applied,
+        get unsaved() {
+          return unsaved;
+        },
+        get unsavedCharacters() {
+          return unsaved * 2 ** 30;
+        },
+        replaced: undefined,
+        onDamage: () => {},
+        apply(events) {
+          unsaved += events.length;
+          steps.push(`apply ${events.length}`);
+        },
+        async save() {
+          const events = unsaved;
+          steps.push(`save ${events}`);
+          await saved[saves++]?.promise;
+          unsaved -= events;
+        },
+        reset: async () => {},
+        close() {
+          steps.push('close');
+          return file.close();
+        },
+      };
+    };
+    const rebuilding = rebuild(store, file, { open });
+    const expected = [
+      ...['apply 500', 'save 500', 'apply 500'],
+      ...['save 500', 'apply 500'],
+      ...['save 500', 'apply 100'],
+      'save 100',
+    ];
+    for (const [i, length] of [3, 5, 7, 8].entries()) {
+      await expect.poll(() => steps).toEqual(expected.slice(0, length));
+      await nextTurn();
+      expect(steps).toHaveLength(length);
+      saved[i]?.resolve();
+    }
+    expect(await rebuilding).toEqual({ events: 1_600 });
+    expect(steps.slice(8)).toEqual(['close', 'close']);
   });
 
   test('reports its progress, up to the end', async () => {
@@ -274,6 +343,28 @@ describe('the old view is kept, without leftover files, if', () => {
   test('the rebuild is aborted before its start', async () => {
     const reason = new Error('stopped');
     expect(await attempt(() => ({ signal: AbortSignal.abort(reason) }))).toBe(reason);
+  });
+
+  test.each([1, 2, 3])('save %i of 3 fails', async (failing) => {
+    const full = new Error('the disk is full');
+    const open = savingEachPage((number, inFact) => (number === failing ? Promise.reject(full) : inFact()));
+    expect(await attempt(() => ({ open }))).toBe(full);
+  });
+
+  test.each([1, 2, 3])('the new one is damaged at save %i of 3', async (damaged) => {
+    let file = '';
+    const open = savingEachPage((number, inFact) => {
+      using db = new DatabaseSync(file);
+      if (number === damaged) db.exec('DROP TABLE plants');
+      return inFact();
+    });
+    const outcome = await attempt(() => ({
+      open: (draft: string) => {
+        file = draft;
+        return open(draft);
+      },
+    }));
+    expect(String(outcome)).toMatch(/was damaged/);
   });
 
   test('the log is closed meanwhile', async () => {
