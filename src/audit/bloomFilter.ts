@@ -1,4 +1,4 @@
-/** Bytes; they take memory as they are used. With 50 million entries, one in seven new ones seems known. */
+/** Bytes; they take memory as they are used. With 50 million entries, one in seven new ones is a false positive. */
 const SIZE = 32 * 1024 * 1024;
 const WORDS_PER_BLOCK = 8;
 const BLOCKS = SIZE / (WORDS_PER_BLOCK * Uint32Array.BYTES_PER_ELEMENT);

@@ -30,7 +30,7 @@ export type LeafContent =
  */
 export function leafText(
   event: LeafEvent,
-  written: Written | undefined = readWritten(event),
+  written: Written | null = readWritten(event),
 ): { text: string; isCanonical: boolean } {
   const content = leafContent(event, written);
   return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };

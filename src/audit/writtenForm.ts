@@ -96,11 +96,11 @@ const DATA = new Map(Object.entries(EVENTS).map(([type, { schema }]) => [type, n
 /** Data and metadata of an event in the form in which this service writes them. */
 export type Written = { data: WrittenObject; metadata: WrittenObject };
 
-/** Data and metadata of an event, if their stored text is known and in the form in which this service writes them. */
-export function readWritten({ type, stored }: Pick<RecordedEvent, 'type' | 'stored'>): Written | undefined {
+/** Data and metadata of an event; null unless their stored text is known and in the form in which this service writes them. */
+export function readWritten({ type, stored }: Pick<RecordedEvent, 'type' | 'stored'>): Written | null {
   const data = stored && DATA.get(type)?.read(stored.data);
   const metadata = data && METADATA.read(stored.metadata);
-  return metadata && { data, metadata };
+  return metadata ? { data, metadata } : null;
 }
 
 /** The event with the values that were read, so that it is not parsed. */
@@ -110,7 +110,7 @@ export function withValues(event: RecordedEvent, written: Written): RecordedEven
   return { position, id, stream, revision, type, data, metadata };
 }
 
-/** The leaves of nearly all events of a type that this service stores: in all that they have, no text needs escapes. */
+/** The form of the leaves of nearly all events of a type that this service stores: no text in them needs escapes. */
 class WrittenLeaf {
   readonly #type: string;
   readonly #data: readonly string[];

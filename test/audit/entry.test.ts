@@ -14,6 +14,14 @@ const EVENT = {
 };
 const entryOf = (event: Parameters<typeof leafText>[0]): Buffer => Buffer.from(leafText(event).text);
 
+/** The leaf of a plant's event, padded to this length. */
+function largePlant(length: number): string {
+  const data = { id: '1', name: '', user: 'alice' };
+  const metadata = { $correlationId: 'c', occurredAt: '2026-01-01T00:00:00.000Z', schemaVersion: 1 };
+  const { text } = leafText({ ...EVENT, data, metadata });
+  return text.replace('"name":""', `"name":"${'x'.repeat(length - text.length)}"`);
+}
+
 /** The event whose leaf a text is, by definition: its canonical JSON (RFC 8785) is the text. */
 function parsedLeaf(text: string): LeafEvent | undefined {
   try {
@@ -35,6 +43,7 @@ describe('an entry', () => {
     const depth = 30_000;
     const deep = `{"data":${'['.repeat(depth)}${']'.repeat(depth)},"id":"","revision":"0","stream":"","type":""}`;
     expect(eventOfEntry(Buffer.from(deep))).toMatchObject({ id: '' });
+    expect(eventOfEntry(Buffer.from(largePlant(65_535)))).toMatchObject({ id: '0199' });
     expect(describeEntry(entryOf(EVENT))).toBe('event "0199" of "plant-alice/1"');
   });
 
@@ -62,6 +71,7 @@ describe('an entry', () => {
       Buffer.from('{"id":"1","revision":"00","stream":"s","type":"t"}'),
       'event "1" of',
     ],
+    ['of a plant of more than 65 535 bytes', Buffer.from(largePlant(65_536)), 'event "0199" of'],
     ['that is not UTF-8', Buffer.of(34, 255, 34), 'an entry of 3 bytes'],
     [
       'whose data is not UTF-8',
