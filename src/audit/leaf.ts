@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { readWritten, type Written } from './writtenForm.ts';
+import { readWritten } from './writtenForm.ts';
 
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
@@ -28,11 +28,8 @@ export type LeafContent =
  * which only another writer may have caused, the leaf has the SHA-256. Different events still have different
  * leaves.
  */
-export function leafText(
-  event: LeafEvent,
-  written: Written | null = readWritten(event),
-): { text: string; isCanonical: boolean } {
-  const content = leafContent(event, written);
+export function leafText(event: LeafEvent): { text: string; isCanonical: boolean } {
+  const content = leafContent(event);
   return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
 
@@ -66,8 +63,9 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 }
 
 /** Data and metadata of an event as they are in its leaf. */
-export function leafContent(event: LeafEvent, written = readWritten(event)): LeafContent {
+export function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
+  const written = readWritten(event);
   if (written) return { data: written.data.canonical, metadata: written.metadata.canonical };
   const { data, metadata } = event;
   if (!isBytes(data) && !isBytes(metadata)) {

@@ -93,21 +93,14 @@ class WrittenObject {
 const METADATA = new WrittenForm(Metadata);
 const DATA = new Map(Object.entries(EVENTS).map(([type, { schema }]) => [type, new WrittenForm(schema)]));
 
-/** Data and metadata of an event in the form in which this service writes them. */
-export type Written = { data: WrittenObject; metadata: WrittenObject };
-
-/** Data and metadata of an event; null unless their stored text is known and in the form in which this service writes them. */
-export function readWritten({ type, stored }: Pick<RecordedEvent, 'type' | 'stored'>): Written | null {
+/** Data and metadata of an event, if their stored text is known and in the form in which this service writes them. */
+export function readWritten({
+  type,
+  stored,
+}: Pick<RecordedEvent, 'type' | 'stored'>): { data: WrittenObject; metadata: WrittenObject } | undefined {
   const data = stored && DATA.get(type)?.read(stored.data);
   const metadata = data && METADATA.read(stored.metadata);
-  return metadata ? { data, metadata } : null;
-}
-
-/** The event with the values that were read, so that it is not parsed. */
-export function withValues(event: RecordedEvent, written: Written): RecordedEvent {
-  const { position, id, stream, revision, type } = event;
-  const [data, metadata] = [written.data.value, written.metadata.value];
-  return { position, id, stream, revision, type, data, metadata };
+  return metadata && { data, metadata };
 }
 
 /** The form of the leaves of nearly all events of a type that this service stores: no text in them needs escapes. */
