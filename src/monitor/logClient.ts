@@ -67,7 +67,7 @@ export class LogClient {
     for (let waits = 0; ; waits++) {
       const response = await fetch(url, {
         headers: { authorization: `Bearer ${this.#token}`, accept: type },
-        redirect: 'error', // to where the token has no business
+        redirect: 'error', // the token is for this log only
         signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);

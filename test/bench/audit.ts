@@ -10,13 +10,11 @@ import { ROOT } from './checkout.ts';
 import { startService, stopContender } from './contender.ts';
 import type { Bench } from './setUp.ts';
 
-const ROUNDS = 3;
-
 /** Measures the auditor's commands over the whole log, and a bare loop that reads it. */
 export async function measureAudit({ options, keyFile, results, fullLog }: Bench): Promise<void> {
   const data = await fullLog();
   const rounds: AuditTimes[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < options.rounds; round++) {
     const times = await auditOnce(data, keyFile, options.events);
     const texts = Object.entries(times).map(([name, ms]) => `${name} ${Math.round(ms)} ms`);
     console.log(texts.join(', '));
