@@ -34,10 +34,9 @@ export async function* readEntriesAfter(
 async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Client): Promise<Buffer[]> {
   const width = tileWidth(0, index, tiles.size);
   const path = tilePath('entries', index, width);
-  const isFull = width === TILE_WIDTH;
   const [bundle, root] = await Promise.all([
     client.entries(index, width),
-    isFull ? tiles.rootOf({ level: 0, index }) : undefined,
+    width === TILE_WIDTH ? tiles.rootOf({ level: 0, index }) : undefined,
   ]);
   const entries = parsed(bundle);
   const found = entries?.map(leafHash) ?? [];
