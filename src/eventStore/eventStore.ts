@@ -37,6 +37,9 @@ export type Appended = { position: Position; revision: bigint };
 /** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
+/** A page ends when the data of its events has so many characters, however few events that is. */
+export const PAGE_LENGTH = 256 * 1024;
+
 /**
  * A page of the log. `position` is the last one read, and the next page's `after`. `isEnd`: nothing followed
  * it when it was read.
@@ -74,7 +77,8 @@ export type EventLog = {
 
   /**
    * A page of the log, in log order: at most `limit` events after the position of an event, or after START.
-   * It may have fewer, or none, also before the end of the log: events of other streams are left out.
+   * It may have fewer, or none, also before the end of the log: it ends after PAGE_LENGTH, and events of other
+   * streams are left out.
    * @throws LogReplaced if there is no event at `after`
    */
   readAll(range: { after: Position; limit: number }): Promise<Page>;

@@ -5,6 +5,7 @@ import {
   type EventStore,
   type NewEvent,
   NO_STREAM,
+  PAGE_LENGTH,
   type Position,
   type RecordedEvent,
   START,
@@ -189,6 +190,24 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(await read('')).toHaveLength(streams.length + 4);
       });
 
+      test('ends a page of large events early, forwards and backwards', async ({ store }) => {
+        for (let i = 0; i < 8; i++)
+          await store.append(`plant-alice/${i}`, event('x'.repeat(60_000)), NO_STREAM);
+        const log = await everything(store);
+        for (const pages of [await forwards(store, 500), (await backwards(store, 500)).toReversed()]) {
+          for (const page of pages) expect(page.length).toBeLessThanOrEqual(5);
+          expect(pages.flat().sort((a, b) => Number(a.position - b.position))).toEqual(log);
+        }
+      });
+
+      test('continues after an event that is larger than a page', async ({ store }) => {
+        for (let i = 0; i < 3; i++)
+          await store.append(`plant-alice/${i}`, event('x'.repeat(PAGE_LENGTH)), NO_STREAM);
+        const log = await everything(store);
+        expect((await forwards(store, 500)).flat()).toEqual(log);
+        expect((await backwards(store, 500)).flat()).toEqual(log.toReversed());
+      });
+
       test('backwards during appends misses and repeats no event', async ({ store }) => {
         await fill(store, 30);
         const log = await everything(store);
@@ -257,6 +276,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
       test('ends subscriptions, resolves every append, and keeps the log and its ID for the next opening', async () => {
         const store = await openNew();
         await fill(store, 10);
+        const earlier = names(await everything(store));
         const logId = await store.logId();
         const subscription = drain(store, new AbortController().signal);
         const appends = [1, 2, 3].map((i) => store.append(`plant-bob/${i}`, event(`bob ${i}`), NO_STREAM));
@@ -268,8 +288,9 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         await expect(append).rejects.toThrow(StoreUnavailable);
         const again = await open(store);
         onTestFinished(() => again.close());
-        const alice = Array.from({ length: 10 }, (_, i) => `${i}`);
-        expect(names(await everything(again))).toEqual([...alice, 'bob 1', 'bob 2', 'bob 3']);
+        const kept = names(await everything(again));
+        expect(kept.slice(0, 10)).toEqual(earlier);
+        expect(kept.slice(10).sort()).toEqual(['bob 1', 'bob 2', 'bob 3']);
         expect(await again.logId()).toBe(logId);
       });
     });
@@ -309,6 +330,18 @@ export async function everything(store: EventLog, after: Position = START): Prom
 }
 
 type Backwards = { before?: Position | undefined; prefix?: string; between?: () => Promise<unknown> };
+
+/** The pages of events, up to the end of the log. */
+async function forwards(store: EventLog, limit: number): Promise<RecordedEvent[][]> {
+  const pages: RecordedEvent[][] = [];
+  for (let after = START; ; ) {
+    const page = await store.readAll({ after, limit });
+    pages.push(page.events.map(plain));
+    if (page.isEnd) return pages;
+    expect(page.position).toBeGreaterThan(after);
+    after = page.position;
+  }
+}
 
 /** The pages of events before a position, up to the start of the log. */
 async function backwards(store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) {

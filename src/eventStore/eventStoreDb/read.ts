@@ -8,7 +8,14 @@ import {
   type ResolvedEvent,
   type StreamingRead,
 } from '@eventstore/db-client';
-import { type BackwardRange, type Page, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import {
+  type BackwardRange,
+  PAGE_LENGTH,
+  type Page,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../eventStore.ts';
 import { GRPC_STATUS, OperationFailed } from './failures.ts';
 
 /**
@@ -33,20 +40,20 @@ export async function readEdge(
   return event;
 }
 
-/** Events of $all from a position on, inclusive; none if no event starts at the position. */
+/** A page of $all from a position on, inclusive; empty if no event starts at the position. */
 export async function readFrom(
   client: EventStoreDBClient,
   position: Position,
   maxCount: number,
-): Promise<RecordedEvent[]> {
+): Promise<Collected> {
   const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
   try {
-    const events = await collect(
+    const page = await collectPage(
       client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER }),
     );
-    return position === START || events[0]?.position === position ? events : [];
+    return position === START || page.events[0]?.position === position ? page : NOTHING;
   } catch (error) {
-    if (position !== START && isInvalidPosition(error as Error)) return [];
+    if (position !== START && isInvalidPosition(error as Error)) return NOTHING;
     throw error;
   }
 }
@@ -64,13 +71,13 @@ export async function readPage(
   { after, limit }: { after: Position; limit: number },
 ): Promise<Page> {
   const skipped = after === START ? 0 : 1; // the event at `after` itself
-  const events = await readFrom(client, after, limit + skipped);
+  const { events, isCut } = await readFrom(client, after, limit + skipped);
   if (skipped > events.length)
     throw new OperationFailed('positionNotFound', `there is no event at position ${after}`);
   return {
     events: events.slice(skipped).filter(({ stream }) => stream.startsWith(prefix)),
     position: events.at(-1)?.position ?? after,
-    isEnd: events.length < limit + skipped,
+    isEnd: !isCut && events.length < limit + skipped,
   };
 }
 
@@ -84,11 +91,11 @@ export async function readPageBackwards(
   const fromPosition = before === undefined ? END : { commit: before, prepare: before };
   const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
   try {
-    const events = await collect(client.readAll(options));
+    const { events, isCut } = await collectPage(client.readAll(options));
     return {
       events: events.filter(({ stream }) => stream.startsWith(prefix) && stream.startsWith(narrower)),
       position: events.at(-1)?.position ?? before ?? START,
-      isEnd: events.length < limit,
+      isEnd: !isCut && events.length < limit,
     };
   } catch (error) {
     if (before === undefined || !isInvalidPosition(error as Error)) throw error;
@@ -96,23 +103,47 @@ export async function readPageBackwards(
   }
 }
 
+/** Events that were read. `isCut`: they have PAGE_LENGTH, so the rest was not read. */
+type Collected = { events: RecordedEvent[]; isCut: boolean };
+
+const NOTHING: Collected = { events: [], isCut: false };
+
 /** The events of a bounded read. @throws OperationFailed when no event arrives in time */
 export async function collect(stream: StreamingRead<ResolvedEvent>): Promise<RecordedEvent[]> {
+  return (await collectUpTo(Number.POSITIVE_INFINITY, stream)).events;
+}
+
+/** The same, up to PAGE_LENGTH. */
+const collectPage = (stream: StreamingRead<ResolvedEvent>): Promise<Collected> =>
+  collectUpTo(PAGE_LENGTH, stream);
+
+async function collectUpTo(maxLength: number, stream: StreamingRead<ResolvedEvent>): Promise<Collected> {
   stream.on('error', () => {}); // the loop throws the first error; a second one may follow
   const timer = setTimeout(() => {
     stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
     void stream.cancel().catch(() => {});
   }, READ_TIMEOUT_MS);
   const events: RecordedEvent[] = [];
+  let length = 0;
   try {
     for await (const { event } of stream) {
-      if (event) events.push(toRecordedEvent(event));
       timer.refresh();
+      if (!event) continue;
+      events.push(toRecordedEvent(event));
+      if (Number.isFinite(maxLength)) length += lengthOf(event.data);
+      if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
+      void stream.cancel().catch(() => {});
+      return { events, isCut: true };
     }
   } finally {
     clearTimeout(timer);
   }
-  return events;
+  return { events, isCut: false };
+}
+
+/** Of data in bytes, or as JSON. The client does not keep the text that it has parsed. */
+function lengthOf(data: unknown): number {
+  return data instanceof Uint8Array ? data.length : (JSON.stringify(data)?.length ?? 0);
 }
 
 export function toRecordedEvent(

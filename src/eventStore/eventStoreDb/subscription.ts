@@ -14,8 +14,8 @@ import { readPage, toRecordedEvent } from './read.ts';
 /** Events that the client buffers at most, and the most in a batch. */
 const BUFFER_SIZE = 512;
 /**
- * While catching up, a batch collects events for so long, in milliseconds, since each batch wakes the other
- * thread.
+ * While catching up, a batch collects events for so long, in milliseconds, unless the buffer is full, since
+ * each batch wakes the other thread.
  */
 const BATCH_INTERVAL_MS = 5;
 /** Units of 32 events after which the server reports its position although none of them matched. */
@@ -118,7 +118,9 @@ export class Subscription {
       this.#delivery = undefined;
       this.#deliver();
     };
-    this.#delivery ??= this.#caughtUp ? setImmediate(deliver) : setTimeout(deliver, BATCH_INTERVAL_MS);
+    const isFull = this.#stream.readableLength >= BUFFER_SIZE;
+    this.#delivery ??=
+      this.#caughtUp || isFull ? setImmediate(deliver) : setTimeout(deliver, BATCH_INTERVAL_MS);
   }
 
   #deliver(): void {

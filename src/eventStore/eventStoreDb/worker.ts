@@ -54,7 +54,7 @@ const operations: {
   },
   readEdge: (edge) => readEdge(client, edge),
   async readAt(position) {
-    const [event] = await readFrom(client, position, 1);
+    const [event] = (await readFrom(client, position, 1)).events;
     return event?.position === position ? event : undefined;
   },
   readPage: (range) => readPage(client, prefix, range),

@@ -8,6 +8,7 @@ import {
   type Batch,
   type EventLog,
   LogDamaged,
+  PAGE_LENGTH,
   type Page,
   type Position,
   type RecordedEvent,
@@ -19,8 +20,6 @@ import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 /** A batch of a subscription has at most so many events. */
 export const BATCH_SIZE = 500;
-/** A page ends when its data has so many characters, however few events that is. */
-const PAGE_LENGTH = 256 * 1024;
 /** A backward read of streams with a prefix uses their index if they have at most so many events. */
 export const MAX_INDEXED_EVENTS = 10_000;
 /** How often a subscription of a reader polls the file for new events, in milliseconds. */
