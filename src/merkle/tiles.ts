@@ -39,7 +39,7 @@ export function parseTilePath(text: string): TileOrEntries | undefined {
     index: Number(groups.replace(/[x/]/g, '') + last),
     width: Number(width ?? TILE_WIDTH),
   };
-  const isTile = tile.level === 'entries' || tile.level <= MAX_LEVEL;
+  const isTile = (tile.level === 'entries' || tile.level <= MAX_LEVEL) && tile.width <= TILE_WIDTH;
   return isTile && Number.isSafeInteger(tile.index) && tilePath(tile.level, tile.index, tile.width) === text
     ? tile
     : undefined;

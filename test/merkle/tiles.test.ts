@@ -63,7 +63,15 @@ describe('the path of a tile', () => {
     ...['tile/0/0', 'tile/0/0000', 'tile/0/x000/000', 'tile/0/001/000', 'tile/0/x001', 'tile/0/x001/x000'],
     ...['tile/0/x1/000', 'tile/0/００0', 'tile/0/../000', 'tile/0/x009/x007/x199/x254/x740/992'],
     ...['tile/0/x001/x000/x000/x000/x000/x000/000', 'tile/0/000.p', 'tile/0/000.p/', 'tile/0/000.p/0'],
-    ...['tile/0/000.p/256', 'tile/0/000.p/01', 'tile/0/000.p/1.p/1', 'tile/0/000.P/1', 'tile/0/x001.p/5/000'],
+    ...[
+      'tile/0/000.p/256',
+      'tile/0/000.p/257',
+      'tile/entries/000.p/999',
+      'tile/0/000.p/01',
+      'tile/0/000.p/1.p/1',
+      'tile/0/000.P/1',
+      'tile/0/x001.p/5/000',
+    ],
   ])('is not %j', (path) => {
     expect(parseTilePath(path)).toBeUndefined();
   });
