@@ -131,7 +131,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         },
       },
     },
-    async ({ user, query, headers, method }, reply) => {
+    async ({ user, query, headers, method, raw }, reply) => {
+      if (!listsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
       await readYourWrites.ready(plantsByUser);
       const namesPosition = (query.after ?? headers['log-position']) !== undefined;
       const logId = await logIdOf(plantsByUser, store, namesPosition);
@@ -144,7 +145,6 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
-      listsInFlight.add(user, { request: reply.request.raw, response: reply.raw });
       const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
       const next = nextPage(user, first, { after, upTo, limit });
       if (next !== undefined) {

@@ -84,6 +84,23 @@ test.each([
   await expect.poll(async () => (await get('carol', path)).status).toBe(503);
 });
 
+test('lists that wait for the view are in flight, too', async () => {
+  const { promise: reached, resolve } = Promise.withResolvers<void>();
+  const { url } = await appOver({}, { ...AUDITORS, reached: () => reached });
+  const get = (user: string) => fetch(`${url}/plants`, { headers: { authorization: `Bearer ${user}` } });
+  const received: Response[] = [];
+  const responses = Array.from({ length: MAX_IN_FLIGHT.lists + 20 }, async () => {
+    received.push(await get('carol'));
+  });
+  await expect.poll(() => received.length).toBe(20);
+  for (const response of received) await refusedWith(42901, response);
+  const ofDave = get('dave');
+  resolve();
+  await Promise.all(responses);
+  for (const response of [...received.slice(20), await ofDave]) expect(await response.json()).toEqual([]);
+  expect((await get('carol')).status).toBe(200);
+});
+
 /** A bundle of them is more than the buffers of a connection hold. */
 const LARGE_EVENTS = 256;
 
