@@ -22,6 +22,8 @@ type Options = {
   onProgress: (progress: Progress) => void;
 };
 
+/** For clients. */
+export const TREE_NOT_UP_TO_DATE = 'The Merkle tree is not up to date yet; retry.';
 const MAX_RESTART_DELAY_MS = 30_000;
 /** `close` waits for the thread for so long, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 3_000;
@@ -92,7 +94,7 @@ export class LogTree {
       const isSameLog = logId === undefined || this.#saved?.logId === logId;
       return this.notReady === undefined && isSameLog && (this.#saved as SavedTree).position >= position;
     };
-    if (!isReached()) await this.#waiting.until(isReached, NOT_UP_TO_DATE, timeoutMs);
+    if (!isReached()) await this.#waiting.until(isReached, TREE_NOT_UP_TO_DATE, timeoutMs);
   }
 
   /** The hashes of a tile, `width` × 32 bytes; undefined if the saved tree does not have it. @throws ViewBehind */
@@ -225,13 +227,13 @@ export class LogTree {
       const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
       if (!isDamage(error) && !(error instanceof TilesDiffer) && !isGone) throw error;
       this.rebuild((error as Error).message);
-      throw new ViewBehind(NOT_UP_TO_DATE, { cause: error });
+      throw new ViewBehind(TREE_NOT_UP_TO_DATE, { cause: error });
     }
   }
 
   #assertReady(): void {
     if (this.notReady !== undefined)
-      throw new ViewBehind(NOT_UP_TO_DATE, { cause: new Error(this.notReady) });
+      throw new ViewBehind(TREE_NOT_UP_TO_DATE, { cause: new Error(this.notReady) });
   }
 
   #closeReader(): void {
@@ -244,5 +246,3 @@ export class LogTree {
     this.#thread?.postMessage(request);
   }
 }
-
-const NOT_UP_TO_DATE = 'The Merkle tree is not up to date yet; retry.';

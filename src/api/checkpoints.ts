@@ -29,8 +29,8 @@ type Dependencies = {
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
+  readonly treeEnd: TreeEnd;
   readonly #deps: Dependencies;
-  readonly #treeEnd: TreeEnd;
   #latest: { note: string; signedAt: number } | undefined;
   /** The latest one, while it is being signed. */
   #signing: Promise<string> | undefined;
@@ -49,7 +49,7 @@ export class Checkpoints {
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
-    this.#treeEnd = new TreeEnd(deps);
+    this.treeEnd = new TreeEnd(deps);
     deps.tree.onReady = () => this.#checkTree();
     if (deps.tree.notReady === undefined) this.#checkTree();
   }
@@ -61,7 +61,7 @@ export class Checkpoints {
   async latest(): Promise<string> {
     const recent = this.#recent;
     if (recent !== undefined) return recent;
-    await this.#treeEnd.reached();
+    await this.treeEnd.reached();
     if (this.#recent !== undefined) return this.#recent;
     this.#signing ??= this.#signLatest().finally(() => {
       this.#signing = undefined;
@@ -92,7 +92,7 @@ export class Checkpoints {
     if (tree.notReady === undefined) await this.#checking;
     if (!isUsable() || tree.current.position === this.#stalledAt) return undefined;
     try {
-      await this.#treeEnd.reached(REPLAY_TIMEOUT_MS);
+      await this.treeEnd.reached(REPLAY_TIMEOUT_MS);
       return isUsable() ? tree.current : undefined;
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error;
@@ -159,7 +159,7 @@ export class Checkpoints {
 
   readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
     const { tree } = this.#deps;
-    if (tree.current.size < to) await this.#treeEnd.reached(); // another process has signed more
+    if (tree.current.size < to) await this.treeEnd.reached(); // another process has signed more
     if (tree.current.size < to) return undefined;
     if (from === 0) return [];
     return consistencyProofFromTiles(from, to, (tile: Tile) => {

@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { readEntries, type TreeAndLog } from '../audit/readEntries.ts';
-import { TreeEnd } from '../audit/treeEnd.ts';
+import type { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
@@ -29,9 +29,10 @@ const responses = (kind: 'tiles' | 'bundles of entries', description: string, he
   ...errorsOf([403, 404], tooManyInFlight(kind)),
 });
 
+type Dependencies = TreeAndLog & { treeEnd: TreeEnd };
+
 /** The tiles of the Merkle tree, and the entries that are hashed: https://c2sp.org/tlog-tiles */
-export const tileRoutes: FastifyPluginAsyncTypebox<TreeAndLog> = async (app, { tree, log }) => {
-  const treeEnd = new TreeEnd({ tree, log });
+export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, { tree, log, treeEnd }) => {
   const tilesInFlight = new InFlight('tiles');
   const bundlesInFlight = new InFlight('bundles of entries');
   const turns = new Turns();

@@ -58,6 +58,6 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
     async (_request, reply) => reply.type(TEXT).send(await checkpoints.latest()),
   );
 
-  await app.register(tileRoutes, { tree, log });
+  await app.register(tileRoutes, { tree, log, treeEnd: checkpoints.treeEnd });
   await app.register(receiptRoutes, { tree, log, checkpoints });
 };

@@ -1,17 +1,24 @@
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
-import { type EventLog, type Position, START } from '../eventStore/eventStore.ts';
+import { type LogTree, TREE_NOT_UP_TO_DATE } from '../../projections/merkleTree/logTree.ts';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/waiting.ts';
+import { type EventLog, LogReplaced, type Position, START } from '../eventStore/eventStore.ts';
 
 /** Events per page. */
 const PAGE_SIZE = 500;
 
 type Tree = Pick<LogTree, 'current' | 'reached'>;
+/** The log was read up to `readTo`; of its events that are in the tree, or will be, the last one is at `last`. */
+type Progress = { logId: string; readTo: Position; last: Position };
 
-/** Waits until the tree has every event of its log. */
+/**
+ * Waits until the tree has every event of its log. EventStoreDB's log also has other events, which are read once
+ * for all who wait.
+ */
 export class TreeEnd {
   readonly #tree: Tree;
   readonly #log: EventLog;
-  /** The log was read up to here, and the last of its events that are in the tree, or will be, is at `last`. */
-  #known: { logId: string; readTo: Position; last: Position } | undefined;
+  #read: Progress | undefined;
+  /** The page that is being read. */
+  #reading: Promise<void> | undefined;
 
   constructor({ tree, log }: { tree: Tree; log: EventLog }) {
     this.#tree = tree;
@@ -22,20 +29,50 @@ export class TreeEnd {
    * Resolves once the tree has every event that the log has now. @throws ViewBehind after this time, five
    * seconds by default; StoreUnavailable, LogReplaced
    */
-  async reached(timeoutMs?: number): Promise<void> {
+  async reached(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+    const deadline = performance.now() + timeoutMs;
     await this.#tree.reached(START, undefined, timeoutMs);
-    const { logId, position } = this.#tree.current;
+    const earlier = this.#read?.readTo ?? START;
     const end = await this.#log.lastPosition();
-    const known = this.#known;
-    this.#known = undefined; // if the log was replaced, it is not the position of an event any more
-    const isOfLog = known?.logId === logId && known.readTo <= end;
-    let { readTo, last } = isOfLog && known.readTo > position ? known : { readTo: position, last: position };
-    for (let isEnd = false; readTo < end && !isEnd; ) {
-      const page = await this.#log.readAll({ after: readTo, limit: PAGE_SIZE });
-      last = page.events.at(-1)?.position ?? last;
-      ({ position: readTo, isEnd } = page);
+    if (earlier > end) this.#read = undefined; // another log
+    await this.#readUpTo(end, deadline);
+    await this.#tree.reached(this.#progress.last, undefined, Math.max(deadline - performance.now(), 0));
+  }
+
+  async #readUpTo(end: Position, deadline: number): Promise<void> {
+    for (let previous: Position | undefined; this.#progress.readTo < end; ) {
+      if (performance.now() > deadline) throw new ViewBehind(TREE_NOT_UP_TO_DATE);
+      if (this.#reading) {
+        await this.#reading;
+        continue;
+      }
+      const { readTo } = this.#progress;
+      if (readTo === previous) return; // what was there is gone
+      previous = readTo;
+      this.#reading = this.#readPage().finally(() => {
+        this.#reading = undefined;
+      });
+      await this.#reading;
     }
-    this.#known = { logId, readTo, last };
-    await this.#tree.reached(last, undefined, timeoutMs);
+  }
+
+  async #readPage(): Promise<void> {
+    const { logId, readTo, last } = this.#progress;
+    try {
+      const { events, position } = await this.#log.readAll({ after: readTo, limit: PAGE_SIZE });
+      this.#read = { logId, readTo: position, last: events.at(-1)?.position ?? last };
+    } catch (error) {
+      if (error instanceof LogReplaced) this.#read = undefined;
+      throw error;
+    }
+  }
+
+  /** At least as far as the tree. */
+  get #progress(): Progress {
+    const { logId, position } = this.#tree.current;
+    const read = this.#read;
+    return read?.logId === logId && read.readTo > position
+      ? read
+      : { logId, readTo: position, last: position };
   }
 }

@@ -1,12 +1,22 @@
 import { describe, expect, test } from 'vitest';
+import { ViewBehind } from '../../projections/waiting.ts';
 import { TreeEnd } from '../../src/audit/treeEnd.ts';
 import { type EventLog, LogReplaced, type Position, START } from '../../src/eventStore/eventStore.ts';
 
 /** A log of which every tenth position is that of an event in the tree, and a tree that has the first of them. */
 function logAndTree(end: Position) {
-  const state = { end, logId: 'm', position: START, reads: [] as Position[], gone: -1n, isStuck: false };
+  const state = {
+    end,
+    /** What the log says, if it is not its end. */
+    earlierEnd: undefined as Position | undefined,
+    logId: 'm',
+    position: START,
+    reads: [] as Position[],
+    gone: -1n,
+    isStuck: false,
+  };
   const log = {
-    lastPosition: async () => state.end,
+    lastPosition: async () => state.earlierEnd ?? state.end,
     readAll: async ({ after, limit }: { after: Position; limit: number }) => {
       state.reads.push(after);
       if (after === state.gone) throw new LogReplaced(`there is no event at position ${after}`);
@@ -65,6 +75,37 @@ describe('the end of the tree', () => {
     state.isStuck = false;
     await end.reached();
     expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
+  });
+
+  test('is found by several at once without reading twice', async () => {
+    const { state, end } = logAndTree(1_009n);
+    await Promise.all([end.reached(), end.reached(), end.reached()]);
+    expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
+  });
+
+  test('is that of the log when it is asked for, although another one is being looked for', async () => {
+    const { state, end } = logAndTree(1_009n);
+    const earlier = end.reached();
+    await expect.poll(() => state.reads.length).toBe(3);
+    state.end = 1_011n;
+    await end.reached();
+    expect(state.position).toBe(1_010n);
+    await earlier;
+  });
+
+  test('is not looked for any longer after the time is over, and then from there', async () => {
+    const { state, end } = logAndTree(1_009n);
+    await expect(end.reached(-1)).rejects.toThrow(ViewBehind);
+    expect(state.reads).toEqual([]);
+    await end.reached();
+    expect(state.position).toBe(1_000n);
+  });
+
+  test('is not waited for if the log has lost it meanwhile', async () => {
+    const { state, end } = logAndTree(404n);
+    state.earlierEnd = 1_009n;
+    await end.reached();
+    expect([state.position, state.reads]).toEqual([400n, [0n, 404n]]);
   });
 
   test('is found again in another log', async () => {
