@@ -22,8 +22,8 @@ const BATCH_INTERVAL_MS = 5;
 const CHECKPOINT_INTERVAL = 32;
 /** A subscription that is silent for so long is compared with the log, in milliseconds. */
 const SILENCE_TIMEOUT_MS = 2_000;
-/** Events of $all that one comparison reads. */
-const COMPARED_EVENTS = 128;
+/** Events of $all that a comparison reads at once. */
+const COMPARED_PAGE_SIZE = 128;
 
 const MISSES_EVENTS: Failure = { kind: 'transient', message: 'silent, although the log has more events' };
 const NEVER_CAUGHT_UP: Failure = {
@@ -168,14 +168,17 @@ export class Subscription {
     }
   }
 
-  /** Whether the next page of the log has a matching event that has not arrived. */
+  /** Whether the log has a matching event that has not arrived, as far as it can be read in SILENCE_TIMEOUT_MS. */
   async #missesEvents(): Promise<boolean> {
-    const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
-    const { events, position } = await readPage(this.#client, this.#prefix, {
-      after,
-      limit: COMPARED_EVENTS,
-    });
-    if (events.length === 0) this.#comparedTo = position;
-    return events.some((event) => event.position > this.#position); // which may have moved during the read
+    const deadline = performance.now() + SILENCE_TIMEOUT_MS;
+    for (let isEnd = false; !isEnd && !this.#failure && performance.now() < deadline; ) {
+      const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
+      const page = await readPage(this.#client, this.#prefix, { after, limit: COMPARED_PAGE_SIZE });
+      // The position may have moved during the read.
+      if (page.events.some((event) => event.position > this.#position)) return true;
+      this.#comparedTo = page.position;
+      isEnd = page.isEnd;
+    }
+    return false;
   }
 }

@@ -8,12 +8,17 @@ import { Subscription } from '../../../src/eventStore/eventStoreDb/subscription.
 afterEach(() => vi.useRealTimers());
 
 /** A subscription whose events arrive as they are pushed, while no time passes. */
-function subscribed() {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval'] });
+function subscribed(log: readonly ReturnType<typeof recordedEvent>[] = []) {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'performance'] });
   const stream = Object.assign(new Readable({ objectMode: true, highWaterMark: 512, read() {} }), {
     unsubscribe: async () => {},
   });
-  const client = { subscribeToAll: () => stream } as unknown as EventStoreDBClient;
+  const readAll = ({ fromPosition, maxCount }: { fromPosition: { commit?: bigint }; maxCount: number }) => {
+    const from = fromPosition.commit ?? 0n;
+    const page = log.filter(({ position }) => position.commit >= from).slice(0, maxCount);
+    return Object.assign(Readable.from(page.map((event) => ({ event }))), { cancel: async () => {} });
+  };
+  const client = { subscribeToAll: () => stream, readAll } as unknown as EventStoreDBClient;
   const subscription = new Subscription(client, 'plant-', START);
   const push = (count: number) => {
     for (let i = 0; i < count; i++) stream.push({ event: recordedEvent(BigInt(i + 1)) });
@@ -21,9 +26,9 @@ function subscribed() {
   return { stream, subscription, push };
 }
 
-const recordedEvent = (commit: bigint) => ({
+const recordedEvent = (commit: bigint, streamId = `plant-alice/${commit}`) => ({
   position: { commit, prepare: commit },
-  streamId: `plant-alice/${commit}`,
+  streamId,
   revision: 0n,
   id: randomUUID(),
   type: 'PlantCreated',
@@ -57,4 +62,31 @@ test('an event after the subscription has caught up is not waited for', async ()
   expect(await subscription.next()).toEqual({ events: [], caughtUp: true });
   push(1);
   expect(await subscription.next()).toMatchObject({ events: { length: 1 }, caughtUp: true });
+});
+
+test('a subscription that is silent although the log has another event ends, whatever else the log has', async () => {
+  const others = Array.from({ length: 1_000 }, (_, i) => recordedEvent(BigInt(i + 1), '$stats'));
+  const { stream, subscription } = subscribed([...others, recordedEvent(1_001n)]);
+  stream.emit('caughtUp');
+  await subscription.next();
+  const next = expect(subscription.next()).rejects.toThrow('silent, although the log has more events');
+  for (let comparison = 0; comparison < 2; comparison++) {
+    await vi.advanceTimersByTimeAsync(2_000);
+    for (let i = 0; i < 100; i++) await turns();
+  }
+  await next;
+});
+
+test('a subscription that is silent since the log has no event for it continues', async () => {
+  const others = Array.from({ length: 1_000 }, (_, i) => recordedEvent(BigInt(i + 1), '$stats'));
+  const { stream, subscription, push } = subscribed(others);
+  stream.emit('caughtUp');
+  await subscription.next();
+  const next = subscription.next();
+  for (let comparison = 0; comparison < 3; comparison++) {
+    await vi.advanceTimersByTimeAsync(2_000);
+    for (let i = 0; i < 100; i++) await turns();
+  }
+  push(1);
+  expect((await next).events).toHaveLength(1);
 });
