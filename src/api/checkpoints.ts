@@ -10,7 +10,7 @@ import {
   LogContradictsCheckpoint,
 } from '../transparency/checkpointSigner.ts';
 
-/** How long a checkpoint is the latest one, in milliseconds. */
+/** How long a checkpoint is the latest one, and a failed check of the tree the last one, in milliseconds. */
 const CACHE_MS = 1_000;
 /** How long a replay waits for the tree, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 2_000;
@@ -38,6 +38,8 @@ export class Checkpoints {
   #trees = 0;
   /** The last check of a tree. */
   #checking = Promise.resolve();
+  /** When it failed, if the next one may succeed, in milliseconds since 1970. */
+  #checkFailedAt: number | undefined;
   /** The last tree that was found to extend what was signed; it is append-only. */
   #consistentTree: number | undefined;
   /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
@@ -89,7 +91,10 @@ export class Checkpoints {
   async currentHead(): Promise<Head | undefined> {
     const { tree } = this.#deps;
     const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
-    if (tree.notReady === undefined) await this.#checking;
+    if (tree.notReady === undefined) {
+      if (this.#isCheckDue) this.#checkTree();
+      await this.#checking;
+    }
     if (!isUsable() || tree.current.position === this.#stalledAt) return undefined;
     try {
       await this.treeEnd.reached(REPLAY_TIMEOUT_MS);
@@ -116,7 +121,16 @@ export class Checkpoints {
 
   /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
   #checkTree(): void {
-    this.#checking = this.#check(++this.#trees).catch((error) => void this.#handle(error));
+    this.#checkFailedAt = undefined;
+    this.#checking = this.#check(++this.#trees).catch((error) => {
+      if (!(error instanceof LogContradictsCheckpoint)) this.#checkFailedAt = this.#now();
+      this.#handle(error);
+    });
+  }
+
+  get #isCheckDue(): boolean {
+    const failedAt = this.#checkFailedAt;
+    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CACHE_MS;
   }
 
   async #check(tree: number): Promise<void> {

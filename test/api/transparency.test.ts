@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
@@ -12,6 +12,7 @@ import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { type Page, type RecordedEvent, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
 import { leafHash, nodeHash } from '../../src/merkle/merkleTree.ts';
 import type { Tile } from '../../src/merkle/tiles.ts';
+import { CheckpointFileUnusable } from '../../src/transparency/checkpointSigner.ts';
 import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
@@ -589,4 +590,30 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
     expect(rootOf(entries.flatMap(entriesIn))).toBe(checkpoint.root);
     expect(await proofFrom(second, id)).toBe(proof);
   }
+});
+
+test('a replay names its checkpoint again, once what has failed when the tree was checked works', async () => {
+  const signer = newSigner();
+  const failures = [new CheckpointFileUnusable('cannot read the checkpoint', new Error('EIO'))];
+  const check = signer.check.bind(signer);
+  signer.check = async (...args) => {
+    const failure = failures.pop();
+    if (failure) throw failure;
+    return check(...args);
+  };
+  const current = { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' };
+  const tree = { notReady: undefined, current, reached: async () => {} } as never;
+  let now = 0;
+  const { url } = await appOver(
+    { lastPosition: async () => 0n, readAll: async () => ({ events: [], position: 0n, isEnd: true }) },
+    { ...AUDITORS, transparency: { tree, signer }, now: () => new Date(now) },
+  );
+  const checkpoint = async () => {
+    const response = await fetch(`${url}/events`, { headers: { authorization: 'Bearer carol' } });
+    await response.text();
+    return response.headers.get('checkpoint');
+  };
+  expect(await checkpoint()).toBeNull();
+  now = 1_000;
+  expect(await checkpoint()).toMatch(/^0 /);
 });
