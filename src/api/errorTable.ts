@@ -42,7 +42,7 @@ export class InsufficientScope extends Error {
 
 /** The message of 50002. */
 export const LOG_CONTRADICTS_TREE =
-  'The log no longer has the event of this plant that is in its Merkle tree. The operators have been informed.';
+  'The log no longer has the event of this plant that is in its Merkle tree. The service has logged it for its operators.';
 const REALM = 'Bearer realm="plants"';
 const RETRY = { 'retry-after': '1' };
 
@@ -84,7 +84,7 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   if (error instanceof LogContradictsCheckpoint)
     return errorResponse(
       API_ERRORS.notSigned,
-      'The log contradicts a checkpoint that it has signed, so nothing is signed. The operators have been informed.',
+      'The log contradicts a checkpoint that it has signed, so nothing is signed. The service has logged it for its operators.',
       RETRY,
     );
   if (error instanceof CheckpointFileUnusable)
