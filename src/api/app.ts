@@ -11,7 +11,7 @@ import { publish } from '../http/openapi.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
-import type { TokenRefusal } from '../metrics/metrics.ts';
+import type { CheckpointRefusal, TokenRefusal } from '../metrics/metrics.ts';
 import { auditPage } from '../pages/auditPage.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
@@ -55,6 +55,8 @@ export type Dependencies = {
 export type ApiObserver = {
   onRequest(request: ClosedRequest): void;
   onTokenRefused(reason: TokenRefusal): void;
+  /** From now on no checkpoint is signed, for this reason; or all are, if it is undefined. */
+  onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
 
 /** The HTTP API, complete but not listening. */
@@ -74,7 +76,15 @@ export async function buildApp(deps: Dependencies) {
   } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
   const log = store.exact ?? store;
-  const checkpoints = transparency && new Checkpoints({ ...transparency, log, logger, now });
+  const checkpoints =
+    transparency &&
+    new Checkpoints({
+      ...transparency,
+      log,
+      logger,
+      now,
+      onRefusal: (refusal) => observer?.onCheckpoints(refusal),
+    });
   const app = await httpServer({
     logger,
     corsOrigins,

@@ -4,6 +4,7 @@ import { ViewBehind } from '../../projections/waiting.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
+import type { CheckpointRefusal } from '../metrics/metrics.ts';
 import {
   CheckpointFileUnusable,
   type CheckpointSigner,
@@ -25,6 +26,8 @@ type Dependencies = {
   log: EventLog;
   logger: Pick<BaseLogger, 'info' | 'error'>;
   now: () => Date;
+  /** Called when checkpoints begin to be refused, for this reason, and, with undefined, when they are not any more. */
+  onRefusal: (refusal: CheckpointRefusal | undefined) => void;
 };
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
@@ -44,8 +47,8 @@ export class Checkpoints {
   #consistentTree: number | undefined;
   /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
   #rebuiltFor: string | undefined;
-  /** The kind of error that was logged last; undefined once a checkpoint was signed. */
-  #logged: string | undefined;
+  /** Why the last checkpoint was refused; undefined once one can be signed. */
+  #refusal: CheckpointRefusal | undefined;
   /** The position of the tree when a replay has waited for it in vain. */
   #stalledAt: Head['position'] | undefined;
 
@@ -75,8 +78,7 @@ export class Checkpoints {
   async of(head: Head): Promise<string> {
     try {
       const note = await this.#deps.signer.sign(head, this.#prove);
-      if (this.#logged !== undefined) this.#deps.logger.info('checkpoints are signed again');
-      this.#logged = undefined;
+      this.#accept();
       if (this.#consistentTree !== this.#trees) this.#checkTree();
       return note;
     } catch (error) {
@@ -137,6 +139,7 @@ export class Checkpoints {
     await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
     this.#consistentTree = tree;
     this.#rebuiltFor = undefined;
+    this.#accept();
   }
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
@@ -149,14 +152,14 @@ export class Checkpoints {
         tree.rebuild(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
-      this.#logOnce(error, () =>
+      this.#refuse('log_contradicts', () =>
         logger.error(
           { signed: textOf(signed), log: textOf(head), file: signer.file },
           'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
         ),
       );
     } else if (error instanceof CheckpointFileUnusable) {
-      this.#logOnce(error, () =>
+      this.#refuse('file_unusable', () =>
         logger.error(
           { reason: error.message },
           'the signed checkpoint cannot be read or saved; nothing is signed',
@@ -166,9 +169,18 @@ export class Checkpoints {
     return error;
   }
 
-  #logOnce({ name }: Error, log: () => void): void {
-    if (this.#logged !== name) log();
-    this.#logged = name;
+  #refuse(refusal: CheckpointRefusal, log: () => void): void {
+    if (this.#refusal === refusal) return;
+    this.#refusal = refusal;
+    this.#deps.onRefusal(refusal);
+    log();
+  }
+
+  #accept(): void {
+    if (this.#refusal === undefined) return;
+    this.#refusal = undefined;
+    this.#deps.onRefusal(undefined);
+    this.#deps.logger.info('checkpoints are signed again');
   }
 
   readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {

@@ -3,6 +3,9 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 export const TOKEN_REFUSALS = ['missing', 'invalid', 'expired', 'insufficient_scope'] as const;
 export type TokenRefusal = (typeof TOKEN_REFUSALS)[number];
 
+export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
+export type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
+
 const PREFIX = 'plant_store_';
 
 /** The outcomes of an append, with their label values. */
@@ -92,6 +95,11 @@ export class Metrics {
   readonly #saveFailures = this.#counter('view_save_failures_total', 'Failures to save the view.', ['view']);
   readonly #treeSize = this.#gauge('merkle_tree_size', 'Leaves of the Merkle tree, as last saved.');
   readonly #treeFailures = this.#counter('merkle_tree_failures_total', 'Failures of the thread of the tree.');
+  readonly #checkpointsRefused = this.#gauge(
+    'checkpoints_refused',
+    '1 while no checkpoint is signed, for this reason.',
+    ['reason'],
+  );
   readonly #eventStreams = this.#gauge('event_streams', 'Open event streams: live readers of /events.');
   readonly #listsInFlight = this.#gauge('lists_in_flight', 'Lists of plants that are being sent.');
   readonly #fileBytes = this.#gauge('file_size_bytes', 'Files of the log and of the views.', ['file']);
@@ -102,6 +110,7 @@ export class Metrics {
     collectDefaultMetrics({ register: this.#registry });
     for (const reason of TOKEN_REFUSALS) this.#tokensRefused.inc({ reason }, 0);
     for (const outcome of Object.values(APPEND_OUTCOMES)) this.#appends.inc({ outcome }, 0);
+    this.onCheckpoints(undefined);
   }
 
   /** The media type of `text`. */
@@ -140,6 +149,11 @@ export class Metrics {
 
   onTokenRefused(reason: TokenRefusal): void {
     this.#tokensRefused.inc({ reason });
+  }
+
+  onCheckpoints(refusal: CheckpointRefusal | undefined): void {
+    for (const reason of CHECKPOINT_REFUSALS)
+      this.#checkpointsRefused.set({ reason }, Number(reason === refusal));
   }
 
   onAppends(outcome: keyof typeof APPEND_OUTCOMES, count: number): void {

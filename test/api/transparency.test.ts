@@ -604,9 +604,12 @@ test('a replay names its checkpoint again, once what has failed when the tree wa
   const current = { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' };
   const tree = { notReady: undefined, current, reached: async () => {} } as never;
   let now = 0;
+  const refusals: unknown[] = [];
+  const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
+  const observer = { onRequest: () => {}, onTokenRefused: () => {}, onCheckpoints };
   const { url } = await appOver(
     { lastPosition: async () => 0n, readAll: async () => ({ events: [], position: 0n, isEnd: true }) },
-    { ...AUDITORS, transparency: { tree, signer }, now: () => new Date(now) },
+    { ...AUDITORS, transparency: { tree, signer }, now: () => new Date(now), observer },
   );
   const checkpoint = async () => {
     const response = await fetch(`${url}/events`, { headers: { authorization: 'Bearer carol' } });
@@ -614,6 +617,8 @@ test('a replay names its checkpoint again, once what has failed when the tree wa
     return response.headers.get('checkpoint');
   };
   expect(await checkpoint()).toBeNull();
+  expect(refusals).toEqual(['file_unusable']);
   now = 1_000;
   expect(await checkpoint()).toMatch(/^0 /);
+  expect(refusals).toEqual(['file_unusable', undefined]);
 });

@@ -9,6 +9,7 @@ import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.
 import { ROOT } from '../support/process.ts';
 import { exchange } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
+import { openEmbeddedLog, signed } from '../support/signedHistory.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -107,6 +108,8 @@ describe('a scrape after known requests', () => {
     for (const [series, value] of [
       ['plant_store_view_save_failures_total{view="plantsByUser"}', 0],
       ['plant_store_merkle_tree_failures_total', 0],
+      ['plant_store_checkpoints_refused{reason="log_contradicts"}', 0],
+      ['plant_store_checkpoints_refused{reason="file_unusable"}', 0],
       ['plant_store_event_store_available', 1],
       ['plant_store_event_store_reconnections_total', 0],
       ['plant_store_event_store_subscription_drops_total', 0],
@@ -243,6 +246,14 @@ describe('the port of the metrics', () => {
     const starting = start({ METRICS_HOST: 'nothing.invalid' });
     await expect(starting).rejects.toThrow(/^cannot serve metrics: .* nothing\.invalid$/);
   });
+});
+
+test('a scrape names a log that contradicts what it has signed', async () => {
+  const { rewrite } = await openEmbeddedLog();
+  await signed(await rewrite(['Fern', 'Moss']));
+  const { metricsUrl } = await start({ MERKLE_TREE: 'on', ...(await rewrite(['Fern', 'Elm'])) });
+  const refused = async () => samplesOf(await scrape(metricsUrl), 'plant_store_checkpoints_refused');
+  await expect.poll(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
 });
 
 test('docs/operations.md lists exactly the alerts', () => {
