@@ -90,16 +90,16 @@ export class Follower {
 
   /**
    * Resolves once the view has caught up with the log with this ID, and has reached a position of it.
-   * @throws ViewBehind
+   * @throws ViewBehind, at once if the projection has halted
    */
   async reached(position: Position, logId?: string): Promise<void> {
     const isReached = (): boolean => {
+      if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
       const { applied } = this.view;
       const isSameLog = logId === undefined || applied.logId === logId;
       return this.notReady === undefined && isSameLog && applied.position >= position;
     };
     if (isReached()) return;
-    if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
     await this.#waiting.until(isReached, 'The plant list is not up to date yet; retry.');
   }
 
@@ -240,6 +240,7 @@ export class Follower {
       { view: view.name, err: error, eventId: error.eventId },
       `projection halted on an invalid event; SKIP_EVENTS=${error.eventId} skips it`,
     );
+    this.#waiting.check();
   }
 }
 

@@ -37,7 +37,7 @@ export class Waiting {
     });
   }
 
-  /** To be called whenever the view has moved. */
+  /** To be called whenever the view has moved, or cannot move any more. */
   check(): void {
     for (const check of this.#checks) check();
   }

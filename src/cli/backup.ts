@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { rootOfLog } from '../audit/proof.ts';
 import { logFile } from '../disk/dataDir.ts';
@@ -30,9 +30,31 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   resources.defer(() => copy.close());
   const { size, root } = await rootOfLog(copy, signal);
   if ((await rootOfLog(log, signal, size)).root !== root) throw new Error('backup does not match the log.');
-  closeSync(openSync(file, 'wx')); // renaming alone could replace another file
-  renameSync(draft, file);
-  fsyncPath(dirname(file));
+  moveToNew(draft, file);
   print(`backed up ${size} events to ${file}`);
   await write(output, `${size}:${root}\n`);
+}
+
+/** Moves a file to a path that does not exist, durably. @throws Error; then nothing was created there */
+function moveToNew(draft: string, file: string): void {
+  const isLinked = tryLink(draft, file);
+  if (!isLinked) closeSync(openSync(file, 'wx')); // renaming alone could replace another file
+  try {
+    if (!isLinked) renameSync(draft, file);
+    fsyncPath(dirname(file));
+  } catch (error) {
+    rmSync(file);
+    throw error;
+  }
+}
+
+/** Whether a file could be linked: not every file system has hard links. @throws Error if the path exists */
+function tryLink(draft: string, file: string): boolean {
+  try {
+    linkSync(draft, file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw error;
+    return false;
+  }
 }

@@ -44,7 +44,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   shutDownOnSignal(process, {
     starting,
     logger,
-    exit: () => exit(process, output, 0),
+    exit: (code) => exit(process, output, code),
   });
   const service = await starting.catch(async (error) => {
     await output.end();
@@ -61,7 +61,7 @@ async function exit(process: NodeJS.Process, output: LogOutput, code: number): P
   process.kill(process.pid, 'SIGKILL');
 }
 
-type Shutdown = { starting: Promise<Service>; logger: Logger; exit: () => Promise<void> };
+type Shutdown = { starting: Promise<Service>; logger: Logger; exit: (code: number) => Promise<void> };
 
 function shutDownOnSignal(process: NodeJS.Process, { starting, logger, exit }: Shutdown): void {
   const shutDown = async (signal: NodeJS.Signals): Promise<void> => {
@@ -71,11 +71,12 @@ function shutDownOnSignal(process: NodeJS.Process, { starting, logger, exit }: S
       const drain = setTimeout(() => void closeConnections(service, logger), DRAIN_TIMEOUT_MS);
       await service.close();
       clearTimeout(drain);
-      logger.info('closed');
     } catch (error) {
       logger.error({ err: error }, 'shutdown failed');
+      return exit(1);
     }
-    await exit();
+    logger.info('closed');
+    await exit(0);
   };
   handleSignals(process, {
     stop: (signal) => void shutDown(signal),

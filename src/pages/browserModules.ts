@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { on } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join, relative } from 'node:path';
@@ -24,8 +24,9 @@ const IMPORT = /(?<=^(?:import |(?:import|export|\})[^;'"\n]* from )['"])[^'"]+(
  */
 export async function browserModules(sources: string, entry: string): Promise<Map<string, string>> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { sources, entry } satisfies Page });
-  const [modules] = await once(worker, 'message');
-  return modules;
+  for await (const [message] of on(worker, 'message', { close: ['exit'] }))
+    if (message instanceof Map) return message; // under `node --watch` there are others
+  throw new Error('the thread that strips types has ended');
 }
 
 function modulesOf({ sources, entry }: Page): Map<string, string> {

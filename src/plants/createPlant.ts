@@ -37,16 +37,22 @@ export async function createPlant(
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
     const { position, revision } = await store.append(stream, event, NO_STREAM);
-    if (revision !== 0n) throw new Error(`stream ${stream} was deleted: its plant cannot be created again`);
+    if (revision !== 0n) throw firstEventDeleted(stream);
     return position;
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
     const [first] = await store.readStream(stream, 1);
     if (!first)
       throw new StoreUnavailable(`the first event of ${stream} is not readable yet`, { cause: error });
+    if (first.revision !== 0n) throw firstEventDeleted(stream, { cause: error });
     if (!isSamePlant(command, first)) throw new PlantIdTaken(id, first.position);
     return first.position;
   }
+}
+
+/** EventStoreDB appends to a deleted stream at its next revision, where views skip the event. */
+function firstEventDeleted(stream: string, options?: ErrorOptions): Error {
+  return new Error(`the first event of ${stream} was deleted: its plant cannot be created again`, options);
 }
 
 function isSamePlant({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {

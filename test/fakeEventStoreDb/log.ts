@@ -38,6 +38,8 @@ export class FakeLog {
   readonly all: readonly FakeEvent[];
   readonly #all: FakeEvent[] = [];
   readonly #streams = new Map<string, FakeEvent[]>();
+  /** The number of deleted events of each stream that was deleted softly. */
+  readonly #deleted = new Map<string, number>();
   #recent = new Map<string, FakeEvent>();
   #lessRecent = new Map<string, FakeEvent>();
   readonly #followers = new Set<() => void>();
@@ -49,6 +51,11 @@ export class FakeLog {
 
   stream(name: string): readonly FakeEvent[] {
     return this.#streams.get(name) ?? [];
+  }
+
+  /** The number of events at the start of a stream that cannot be read from it. */
+  deletedOf(name: string): number {
+    return this.#deleted.get(name) ?? 0;
   }
 
   /** The index in `all` of the first event at or after this position. */
@@ -89,7 +96,8 @@ export class FakeLog {
     proposed: readonly ProposedEvent[],
   ): FakeEvent | WrongRevision {
     const events = this.stream(stream);
-    const current = BigInt(events.length) - 1n;
+    const isEmpty = events.length === this.deletedOf(stream);
+    const current = isEmpty ? -1n : BigInt(events.length) - 1n;
     const exact = expected === 'no_stream' ? -1n : expected;
     const repeated = proposed.map(({ id }, i) => {
       const earlier = typeof exact === 'bigint' ? events[Number(exact) + 1 + i] : this.#remembered(id);
@@ -100,7 +108,7 @@ export class FakeLog {
     const fits =
       typeof exact === 'bigint'
         ? exact === current
-        : repeated[0] === undefined && (exact === 'any' || events.length > 0);
+        : repeated[0] === undefined && (exact === 'any' || !isEmpty);
     if (!fits) return { current };
     const appended = proposed.map((event) => this.#put(stream, event)).at(-1);
     if (appended === undefined) throw new Error('an append without events is not implemented');
@@ -108,11 +116,18 @@ export class FakeLog {
     return appended;
   }
 
+  /** Deletes a stream softly: its events stay in `all`, and the stream continues at the next revision. */
+  softDelete(stream: string): void {
+    this.#deleted.set(stream, this.stream(stream).length);
+    this.append(`$$${stream}`, { type: '$metadata', data: '{"$tb":9223372036854775807}' });
+  }
+
   /** Removes all events but the first, which is the log ID; positions continue to increase. */
   clear(): void {
     const [first] = this.#all;
     this.#all.length = 0;
     this.#streams.clear();
+    this.#deleted.clear();
     this.#recent = new Map();
     this.#lessRecent = new Map();
     if (!first) return;

@@ -79,8 +79,9 @@ export function* read(
 ): Generator<ReadResp | undefined> {
   const backwards = options.getReadDirection() === 1;
   const events = source(log, options);
-  if (!options.hasAll() && events.length === 0) {
-    yield streamNotFound(streamName(options.getStream()?.getStreamIdentifier()));
+  const stream = streamName(options.getStream()?.getStreamIdentifier());
+  if (!options.hasAll() && events.length === log.deletedOf(stream)) {
+    yield streamNotFound(stream);
     return;
   }
   const { at, exactly } = start(log, options, version);
@@ -154,7 +155,8 @@ function source(log: FakeLog, options: Options): readonly FakeEvent[] {
 /** The index to start at in the source, and whether it is exactly the requested position. */
 function start(log: FakeLog, options: Options, version: Version): { at: number; exactly: boolean } {
   const from = options.getAll() ?? options.getStream();
-  if (from?.hasStart()) return { at: 0, exactly: false };
+  const stream = streamName(options.getStream()?.getStreamIdentifier());
+  if (from?.hasStart()) return { at: options.hasAll() ? 0 : log.deletedOf(stream), exactly: false };
   if (from?.hasEnd()) return { at: source(log, options).length, exactly: false };
   if (!options.hasAll()) return { at: Number(options.getStream()?.getRevision()), exactly: true };
   const position = BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0);

@@ -197,6 +197,20 @@ describe('reading', () => {
     await expect.poll(() => fake.openReads).toBe(0);
   });
 
+  test('a softly deleted stream is an error, until it continues at its next revision', async () => {
+    const { fake, client } = await connected();
+    for (let i = 0; i < 2; i++) fake.write('plant-alice/1');
+    fake.softDelete('plant-alice/1');
+    const read = () => all(client.readStream('plant-alice/1'));
+    expect(await failure(read())).toBeInstanceOf(StreamNotFoundError);
+    const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
+    expect((await append()).nextExpectedRevision).toBe(2n);
+    expect(await failure(append())).toBeInstanceOf(WrongExpectedVersionError);
+    expect(await read()).toMatchObject([{ event: { revision: 2n } }]);
+    const streams = (await all(client.readAll())).map(({ event }) => event?.streamId);
+    expect(streams.filter((stream) => stream === 'plant-alice/1')).toHaveLength(3);
+  });
+
   test('the log starts at a position, or before it backwards', async () => {
     const { fake, client } = await connected();
     const [first = 0n, second = 0n, third = 0n] = [1, 2, 3].map(

@@ -328,6 +328,11 @@ export class FakeEventStoreDb {
     return this.log.append(stream, event);
   }
 
+  /** Deletes a stream softly, like an administrator. */
+  softDelete(stream: string): void {
+    this.log.softDelete(stream);
+  }
+
   /** Sets the members that gossip returns. */
   setMembers(members: Member[]): void {
     this.#members = members;

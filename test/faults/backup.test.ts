@@ -5,8 +5,9 @@ import { describe, expect, test } from 'vitest';
 import { expectRefused } from '../support/cli.ts';
 import { canMount, smallDisk } from '../support/disk.ts';
 import { expectOnlyPartial, interruptBackup } from '../support/interruptedBackup.ts';
-import { logWith } from '../support/logs.ts';
-import { run } from '../support/process.ts';
+import { logWith, rowsIn } from '../support/logs.ts';
+import { canRun, MAIN, NODE, run } from '../support/process.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 describe('npm run backup that is interrupted', () => {
   const EVENTS = 30_000;
@@ -42,5 +43,42 @@ describe('npm run backup that is interrupted', () => {
     const command = [...disk.command, 'backup', join(dirname(disk.dir), 'copy.db')];
     expectRefused(await run({ command, env: { DATA_DIR: logWith({ events: EVENTS }) } }), /full/);
     expect(readdirSync(dirname(disk.visiblePath))).toEqual([]);
+  });
+});
+
+describe('npm run backup on a file system', () => {
+  /** The start of a command whose system calls of these names fail. */
+  const refusing = (calls: string): string[] => [
+    ...['strace', '-f', '--seccomp-bpf', '-o', '/dev/null'],
+    ...['-e', `trace=/^(${calls})`, '-e', `inject=/^(${calls}):error=EPERM`],
+  ];
+  const canInject = canRun('a file system without hard links', [...refusing('link'), 'true']);
+
+  async function backup(calls: string, onlyOnDirectory = false) {
+    const dir = logWith({ events: 3 });
+    const place = tempDir();
+    const file = join(place, 'copy.db');
+    const strace = [...refusing(calls), ...(onlyOnDirectory ? ['-P', place] : [])];
+    const command = [...strace, NODE, MAIN, 'backup', file];
+    return { ...(await run({ command, env: { DATA_DIR: dir } })), dir, place, file };
+  }
+
+  test.runIf(canInject)('without hard links makes the copy', async () => {
+    const { code, dir, place, file } = await backup('link');
+    expect(code).toBe(0);
+    expect(readdirSync(place)).toEqual(['copy.db']);
+    expect(rowsIn(file)).toEqual(rowsIn(join(dir, 'log.db')));
+  });
+
+  test.runIf(canInject)('where the copy cannot be renamed leaves no file', async () => {
+    const { place, ...ended } = await backup('link|rename');
+    expectRefused(ended, /rename/);
+    expect(readdirSync(place)).toEqual([]);
+  });
+
+  test.runIf(canInject)('where its directory cannot be synced leaves no file', async () => {
+    const { place, ...ended } = await backup('fsync', true);
+    expectRefused(ended, /fsync/);
+    expect(readdirSync(place)).toEqual([]);
   });
 });

@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../src/cli/signals.ts';
@@ -16,8 +18,10 @@ import {
   startProcess,
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
+import { untilAvailable } from '../support/load.ts';
 import { logWith } from '../support/logs.ts';
 import { start } from '../support/process.ts';
+import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 test('SIGINT to npm start completes requests in flight, closes idle connections, and exits with 0', () =>
@@ -68,6 +72,23 @@ describe('the server', () => {
     process.kill(server.pid, 'SIGTERM');
     expect(await server.ended).toEqual({ code: 0, signal: null });
     expect(server.stdout()).not.toMatch(CUT);
+  });
+
+  test('exits with 1 if its last save of the view fails', async () => {
+    const { server, url, dir } = await startProcess(SERVER);
+    const alice = client(url, dir)('alice');
+    await untilAvailable(() => alice.get());
+    using view = new DatabaseSync(join(dir, 'view.db'), { timeout: 60_000 });
+    view.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
+    expect((await alice.create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await (await untilAvailable(() => alice.get())).json()).toEqual([{ name: 'Fern' }]);
+    process.kill(server.pid, 'SIGTERM');
+    expect(await server.ended).toEqual({ code: 1, signal: null });
+    expect(server.stdout()).toContain('"shutdown failed"');
+    expect(server.stdout()).not.toContain('"closed"');
+    view.exec('ROLLBACK');
+    const again = await startService({ DATA_DIR: dir });
+    expect(await (await untilAvailable(() => again.as('alice').get())).json()).toEqual([{ name: 'Fern' }]);
   });
 
   test('exits at once on a second signal, with requests in flight', async () => {

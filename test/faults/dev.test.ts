@@ -27,3 +27,10 @@ test.runIf(hasTerminal)(
     expect(await dev.ended).toEqual({ code: 0, signal: null });
   },
 );
+
+test('npm run dev serves the audit page', async () => {
+  const dev = start({ command: ['npm', 'run', 'dev'], env: { DATA_DIR: tempDir(), DOCS: 'on' } });
+  const url = await dev.listening();
+  expect((await fetch(`${url}/audit`)).status).toBe(200);
+  expect((await fetch(`${url}/audit/pages/audit/main.ts`)).status).toBe(200);
+});

@@ -285,6 +285,20 @@ test('the first events of a log do not count as a reset: acknowledged writes are
   expect(await read).toBe(2n);
 });
 
+test('readers that wait when the projection halts are refused at once', async () => {
+  stopClock();
+  const { store, give } = givenStore();
+  const { follower } = await followIn(tempDir(), store);
+  await follower.reached(START);
+  const readers = [1n, 2n].map((position) =>
+    expect(follower.reached(position)).rejects.toThrow('The plant list is unavailable.'),
+  );
+  give({ events: [{ ...created(1, 'alice', 'Fern'), data: {} }], caughtUp: true });
+  while (!follower.notReady?.includes('halted')) await nextTurn();
+  vi.advanceTimersByTime(REACHED_TIMEOUT_MS); // their time-out has another message
+  await Promise.all(readers);
+});
+
 describe('a save that is slow', () => {
   const BATCH = 10_000;
 

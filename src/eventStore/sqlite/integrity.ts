@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { on } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openReadOnly } from '../../disk/sqlite.ts';
@@ -26,8 +26,9 @@ export async function logFileProblems(
   resources.defer(async () => {
     await unlessAborted(worker.terminate(), signal); // SQLite completes its check first, which may take seconds
   });
-  const [problems] = await once(worker, 'message', { signal });
-  return problems;
+  for await (const [message] of on(worker, 'message', { signal, close: ['exit'] }))
+    if (Array.isArray(message)) return message; // under `node --watch` there are others
+  throw new Error('the thread that checks the log has ended');
 }
 
 function findProblems({ file, quick }: Task): string[] {

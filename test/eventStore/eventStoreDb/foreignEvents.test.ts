@@ -69,6 +69,21 @@ describe('a log with other writers', () => {
     expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
 
+  test('may have a deleted stream: its plant cannot be created again, and stays listed', async () => {
+    const server = await startFakeServer();
+    const service = await serviceOver(server.url);
+    await ready(service);
+    for (const user of [service.alice, service.bob]) await user.create(1, { name: 'Fern' });
+    server.softDelete('plant-alice/1');
+    for (const name of ['Fern', 'Fern', 'Moss'])
+      await refusedWith(50001, await service.alice.create(1, { name }));
+    expect((await service.bob.create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+    const failed = service.log().filter(({ msg }) => msg === 'request failed');
+    const reason = 'the first event of plant-alice/1 was deleted: its plant cannot be created again';
+    expect(failed.map(({ err }) => err.message)).toEqual(Array(3).fill(expect.stringContaining(reason)));
+  });
+
   // test/projections/follow.test.ts has other invalid events.
   test('halts the projection on a PlantCreated that is not JSON, until SKIP_EVENTS has it', async () => {
     const server = await startFakeServer();
