@@ -97,13 +97,6 @@ export function consistencyProofFromTiles(from: number, to: number, read: ReadTi
   return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
-/**
- * The tree of the first `size` leaves of a tree of `of` leaves, from the tiles of the latter, to append to.
- */
-export async function treeFromTiles(size: number, of: number, read: ReadTile): Promise<MerkleTree> {
-  return new MerkleTree(size, await nodesFromTiles(perfectSubtrees({ start: 0, end: size }), of, read));
-}
-
 /** Hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree. */
 type Hashes = { tile: Tile; first: number; count: number };
 
