@@ -1,13 +1,12 @@
 import { type EventLog, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { plantStream } from '../plants/stream.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
 import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
 import type { InclusionProof } from '../transparency/inclusionProof.ts';
 import { leafText } from './leaf.ts';
 import { replay } from './replay.ts';
-import type { Root } from './verify.ts';
 
 /** The log does not have what is to be proven; the message names it. */
 export class NotProven extends Error {
@@ -74,7 +73,7 @@ export async function consistencyProofFromLog(
 }
 
 /** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
-export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<Root> {
+export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
   const tree = new MerkleTree();
   for await (const { events } of readFirst(log, size, signal)) {
     for (const event of events) tree.append(leafHash(leafText(event).text));

@@ -1,6 +1,7 @@
 import { addAbortSignal } from 'node:stream';
 import { describeEntry } from '../audit/entry.ts';
-import { openCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint } from '../transparency/checkpoint.ts';
 import { openConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { isInclusionProof, openInclusionProof } from '../transparency/inclusionProof.ts';

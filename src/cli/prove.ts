@@ -1,7 +1,7 @@
 import { consistencyProofFromLog, proveConsistency, proveInclusion } from '../audit/proof.ts';
 import { createDataDir } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';

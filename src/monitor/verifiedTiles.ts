@@ -9,7 +9,7 @@ import {
   tilePath,
   tileWidth,
 } from '../merkle/tiles.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { Mismatch } from './alarm.ts';
 
 /** Full tiles of 8 KiB that are kept: those above the ones that are being read. */
