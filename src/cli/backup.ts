@@ -6,6 +6,7 @@ import { logFile } from '../disk/dataDir.ts';
 import { fsyncPath } from '../disk/fsyncPath.ts';
 import { copyLogFile } from '../eventStore/sqlite/backup.ts';
 import { openLogReader } from '../eventStore/sqlite/read.ts';
+import { formatTreeHead } from '../merkle/treeHead.ts';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -34,5 +35,5 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   renameSync(draft, file);
   fsyncPath(dirname(file));
   print(`backed up ${size} events to ${file}`);
-  await write(output, `${size}:${root}\n`);
+  await write(output, `${formatTreeHead({ size, root })}\n`);
 }

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import type { Config } from '../config.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import { parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../transparency/checkpoint.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { loadExistingLogKey } from '../transparency/logKey.ts';
@@ -17,12 +17,6 @@ export function readCheckpointFile(file: string, option: string): string {
   }
 }
 
-/** The size and root of a text SIZE:ROOT; undefined if it is another one. */
-export function parseRoot(text: string): TreeHead | undefined {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  return size === undefined ? undefined : { size: Number(size), root: root.toLowerCase() };
-}
-
 /**
  * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
  * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
@@ -33,7 +27,7 @@ export async function parseExpectedRoot(
   config: Config,
   print: (line: string) => void,
 ): Promise<TreeHead> {
-  const head = parseRoot(text);
+  const head = parseTreeHead(text);
   if (head) return head;
   if (!existsSync(text))
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');

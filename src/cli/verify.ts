@@ -7,7 +7,7 @@ import { verifyTree } from '../audit/verifyTree.ts';
 import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
@@ -124,7 +124,7 @@ function rootLines({ size, position, root }: TreeHead & { position: bigint }): L
     ['size', String(size)],
     ['position', String(position)],
     ['root', root],
-    ['expect', `${size}:${root}`],
+    ['expect', formatTreeHead({ size, root })],
   ];
 }
 
