@@ -3,9 +3,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../disk/fileLock.ts';
 import { replaceFile } from '../disk/replaceFile.ts';
-import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from './checkpoint.ts';
+import { isConsistent } from './consistencyProof.ts';
 import { decodeUtf8 } from './encoding.ts';
 import type { LogKey } from './logKey.ts';
 import { signCheckpoint } from './signCheckpoint.ts';
@@ -149,7 +149,7 @@ async function assertConsistent(
 async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsistency): Promise<boolean> {
   if (earlier.size === later.size) return earlier.root === later.root;
   const path = await prove(earlier.size, later.size);
-  return path !== undefined && (earlier.size === 0 || verifyConsistency(earlier, later, path));
+  return path !== undefined && isConsistent(earlier, later, path);
 }
 
 const isSame = (one: TreeHead, other: TreeHead): boolean =>
