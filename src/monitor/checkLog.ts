@@ -138,7 +138,7 @@ async function compareAll(
   const kept = largest === state.checkpoint ? state.tiles : undefined;
   const tiles = await VerifiedTiles.open(
     largest,
-    async (tile) => kept?.get(tilePath(tile.level, tile.index, tile.width)) ?? client.tile(tile),
+    async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile),
   );
   for (const one of knownOf(state)) {
     if (one.size === largest.size) continue;
