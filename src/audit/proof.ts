@@ -14,7 +14,7 @@ export class NotProven extends Error {
 }
 
 /** `sign` returns the checkpoint of the log with a size and root. */
-type Sign = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
+export type Signing = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 
 /**
  * Proves that the event of a plant is among the first `size` events, or among all; the proof has its leaf.
@@ -23,7 +23,7 @@ type Sign = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 export async function proveInclusion(
   log: EventLog,
   { user, id, size }: { user: string; id: string; size?: number | undefined },
-  { sign, signal }: Sign,
+  { sign, signal }: Signing,
 ): Promise<InclusionProof> {
   const stream = plantStream(user, id);
   let found: { index: number; extra: Buffer } | undefined;
@@ -49,7 +49,7 @@ export async function proveInclusion(
 export async function proveConsistency(
   log: EventLog,
   { from, to }: { from: number; to?: number | undefined },
-  { sign, signal }: Sign,
+  { sign, signal }: Signing,
 ): Promise<ConsistencyProof> {
   let count = 0;
   for await (const { events } of readFirst(log, to, signal)) count += events.length;

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Progress } from '../../projections/follow.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
@@ -35,7 +36,7 @@ type Options = {
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
   signal: AbortSignal;
-  onProgress?: (progress: { events: number; position: Position; end: Position }) => void;
+  onProgress?: (progress: Progress) => void;
 };
 
 /** At most so many problems with a position are listed. */
