@@ -8,7 +8,7 @@ import { isDamage } from '../viewDatabase.ts';
 import { ViewDamaged } from '../viewFile.ts';
 import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
-import { lastTileMismatch } from './lastTile.ts';
+import { lastTileMismatch } from './lastTileMismatch.ts';
 import { LogTiles } from './logTiles.ts';
 import { copyTreeFile, type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
 

@@ -1,4 +1,4 @@
-import { lastTileMismatch } from '../../projections/merkleTree/lastTile.ts';
+import { lastTileMismatch } from '../../projections/merkleTree/lastTileMismatch.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import { loadTree, openTree, readTile } from '../../projections/merkleTree/treeFile.ts';
 import type { Checkpoint } from '../../projections/view.ts';
