@@ -1,7 +1,7 @@
 import { lastTileMismatch } from '../../projections/merkleTree/lastTileMismatch.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import { loadTree, openTree, readTile } from '../../projections/merkleTree/treeFile.ts';
-import type { Checkpoint } from '../../projections/view.ts';
+import type { ViewCheckpoint } from '../../projections/view.ts';
 import type { EventLog, Position } from '../eventStore/eventStore.ts';
 import { HASH_BYTES, rootFromTiles } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -35,7 +35,11 @@ export async function verifyTree({ log, file, expect }: Options): Promise<TreeVe
   };
 }
 
-async function mismatch(log: EventLog, tiles: LogTiles, checkpoint: Checkpoint): Promise<string | undefined> {
+async function mismatch(
+  log: EventLog,
+  tiles: LogTiles,
+  checkpoint: ViewCheckpoint,
+): Promise<string | undefined> {
   const { logId, position, eventId } = checkpoint;
   if (logId !== (await log.logId()))
     return 'the Merkle tree belongs to another log: the next start rebuilds it';
