@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LRUCache } from 'lru-cache';
 import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
 import { parsePlantEvent } from '../src/plants/events.ts';
-import type { Checkpoint, View } from './view.ts';
+import type { View, ViewCheckpoint } from './view.ts';
 import type { ViewFormat } from './viewDatabase.ts';
 import { ViewDamaged, ViewFile } from './viewFile.ts';
 
@@ -101,7 +101,7 @@ export class PlantsByUser implements View {
     };
   }
 
-  get applied(): Checkpoint {
+  get applied(): ViewCheckpoint {
     const { logId } = this.#file.checkpoint;
     return { logId, position: this.#position, eventId: this.#eventId };
   }

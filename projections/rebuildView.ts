@@ -1,5 +1,6 @@
-import type { EventLog, Position } from '../src/eventStore/eventStore.ts';
+import type { EventLog } from '../src/eventStore/eventStore.ts';
 import { readToEnd } from '../src/eventStore/readEvents.ts';
+import type { Progress } from './follow.ts';
 import type { View } from './view.ts';
 import { removeViewFile, replaceViewFile } from './viewDatabase.ts';
 
@@ -12,7 +13,7 @@ type Options = {
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
   signal: AbortSignal;
-  onProgress: (progress: { events: number; position: Position; end: Position }) => void;
+  onProgress: (progress: Progress) => void;
 };
 
 /**

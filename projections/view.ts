@@ -1,7 +1,7 @@
 import type { EventLog, Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
 
 /** How far a view has come: the position and ID of an event, in the log with this ID. */
-export type Checkpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
+export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
 
 /**
  * A view as its follower knows it: a fold of the log. Applied events are kept in memory until they are saved
@@ -11,7 +11,7 @@ export interface View {
   /** As it is called in logs and messages. */
   readonly name: string;
   /** The last event applied, whether it is saved or not. */
-  readonly applied: Checkpoint;
+  readonly applied: ViewCheckpoint;
   /** Events applied that are not known to be saved. */
   readonly unsaved: number;
   /** The length of the JSON of their rows, in UTF-16 code units. */

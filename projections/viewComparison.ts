@@ -11,7 +11,7 @@ import {
 import { isKnownType } from '../src/plants/events.ts';
 import { plantStream } from '../src/plants/stream.ts';
 import { evolve, PLANTS_BY_USER, type PlantRow } from './plantsByUser.ts';
-import type { Checkpoint } from './view.ts';
+import type { ViewCheckpoint } from './view.ts';
 import { openViewReader, readCheckpoint } from './viewDatabase.ts';
 
 /** A contradiction, at a position of the log if it has one. */
@@ -32,7 +32,7 @@ const MAX_STREAM_LENGTH = 1_000_000;
  */
 export class ViewComparison {
   /** The view's checkpoint at the beginning. */
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: ViewCheckpoint;
   readonly #log: EventLog;
   readonly #view: ReturnType<typeof open>;
   readonly #skip: ReadonlySet<string>;

@@ -11,7 +11,7 @@ import {
   readHeader,
   SQLITE,
 } from '../src/disk/sqlite.ts';
-import type { Checkpoint } from './view.ts';
+import type { ViewCheckpoint } from './view.ts';
 
 // The SQLite file of a view: what every view needs, whatever its tables are.
 
@@ -49,10 +49,10 @@ export function isDamage(error: unknown): boolean {
 }
 
 /** The saved checkpoint. */
-export function readCheckpoint(db: DatabaseSync): Checkpoint {
+export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
   const statement = db.prepare('SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint');
   statement.setReadBigInts(true);
-  return statement.get() as Checkpoint;
+  return statement.get() as ViewCheckpoint;
 }
 
 /** Opens the file of a view for its only writer, and creates it if it does not exist. */

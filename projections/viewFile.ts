@@ -1,7 +1,7 @@
 import { on, once } from 'node:events';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
-import type { Checkpoint } from './view.ts';
+import type { ViewCheckpoint } from './view.ts';
 import { isDamage, openViewReader, type ViewFormat } from './viewDatabase.ts';
 import {
   type AnsweredRequest,
@@ -91,7 +91,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   }
 
   /** The saved checkpoint. */
-  get checkpoint(): Checkpoint {
+  get checkpoint(): ViewCheckpoint {
     return this.#checkpoint;
   }
 
@@ -114,7 +114,7 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   }
 
   /** Saves the added rows and the checkpoint, in one transaction. @throws ViewDamaged */
-  async save(checkpoint: Checkpoint): Promise<void> {
+  async save(checkpoint: ViewCheckpoint): Promise<void> {
     this.#handOver();
     await this.#request({ save: checkpoint });
     this.#checkpoint = checkpoint;

@@ -1,10 +1,10 @@
 import { START } from '../src/eventStore/eventStore.ts';
-import type { Checkpoint } from './view.ts';
+import type { ViewCheckpoint } from './view.ts';
 import type { ViewFormat } from './viewDatabase.ts';
 
 // The messages between a view and the thread that writes its file.
 
-export const NO_CHECKPOINT: Checkpoint = { logId: '', position: START, eventId: '' };
+export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
 
 /** A row: the values of the format's `insert`. */
 export type Row = readonly (string | bigint | Uint8Array | null)[];
@@ -17,14 +17,14 @@ export type ThreadData = { file: string; format: ViewFormat };
  * no reply, the others get theirs in order.
  */
 export type Request = { rows: Row[] } | { close: true } | AnsweredRequest;
-export type AnsweredRequest = { save: Checkpoint } | { reset: string } | { discard: true };
+export type AnsweredRequest = { save: ViewCheckpoint } | { reset: string } | { discard: true };
 
 /**
  * `opened` comes first; `replaced` is why the file was replaced by an empty one. `failed`: nothing has
  * changed. `damaged`: the file and the rows that were not saved are gone.
  */
 export type Reply =
-  | { opened: Checkpoint; replaced: string | undefined }
+  | { opened: ViewCheckpoint; replaced: string | undefined }
   | { done: true }
   | { failed: Error }
   | { damaged: string };

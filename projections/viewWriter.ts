@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Checkpoint } from './view.ts';
+import type { ViewCheckpoint } from './view.ts';
 import {
   isDamage,
   MOVE_CHECKPOINT,
@@ -43,7 +43,7 @@ export class ViewWriter {
     }
   }
 
-  get checkpoint(): Checkpoint {
+  get checkpoint(): ViewCheckpoint {
     return this.#opened ? readCheckpoint(this.#opened.db) : NO_CHECKPOINT;
   }
 
@@ -69,7 +69,7 @@ export class ViewWriter {
   }
 
   /** The rows of one user, say, share pages, so they are written together. */
-  #save(checkpoint: Checkpoint): void {
+  #save(checkpoint: ViewCheckpoint): void {
     this.#rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : Number(a !== b)));
     this.#transaction(({ insert, moveCheckpoint }) => {
       for (const row of this.#rows) insert.run(...row);

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { NO_LOG_ID, type Position, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, TILE_WIDTH, tileWidth } from '../../src/merkle/tiles.ts';
-import type { Checkpoint } from '../view.ts';
+import type { ViewCheckpoint } from '../view.ts';
 import type { Problem } from '../viewComparison.ts';
 import { isDamage, readCheckpoint } from '../viewDatabase.ts';
 import type { StoredTile } from './logTiles.ts';
@@ -13,7 +13,7 @@ import { openTree, type TileRow } from './treeFile.ts';
  */
 export class TreeComparison {
   /** The tree's checkpoint at the beginning. */
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: ViewCheckpoint;
   readonly #file: ReturnType<typeof openTree>;
   /** The number of its leaves at the beginning. */
   readonly #size: number;

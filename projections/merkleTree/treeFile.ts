@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { fsyncPath } from '../../src/disk/fsyncPath.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
-import type { Checkpoint } from '../view.ts';
+import type { ViewCheckpoint } from '../view.ts';
 import { openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
 import type { Row } from '../viewProtocol.ts';
 import type { StoredTile } from './logTiles.ts';
@@ -35,7 +35,7 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): Row =>
 ];
 
 /** A tree as its file has it: the last tile of each level, from level 0 upwards. */
-export type LoadedTree = { last: StoredTile[]; checkpoint: Checkpoint };
+export type LoadedTree = { last: StoredTile[]; checkpoint: ViewCheckpoint };
 
 /** The tiles of a file contradict each other. */
 export class TilesDiffer extends Error {

@@ -3,12 +3,12 @@ import { leafText } from '../../src/audit/leaf.ts';
 import { fileIdentity } from '../../src/disk/fileIdentity.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import type { Checkpoint, View } from '../view.ts';
+import type { View, ViewCheckpoint } from '../view.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewDamaged } from '../viewFile.ts';
 import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
-import { lastTileMismatch } from './lastTile.ts';
+import { lastTileMismatch } from './lastTileMismatch.ts';
 import { LogTiles } from './logTiles.ts';
 import { copyTreeFile, type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
 
@@ -58,7 +58,7 @@ export class MerkleTreeView implements View {
     this.saved = this.#current;
   }
 
-  get applied(): Checkpoint {
+  get applied(): ViewCheckpoint {
     return { logId: this.#logId, position: this.#tiles.position, eventId: this.#eventId };
   }
 

@@ -4,6 +4,7 @@ import { ViewBehind } from '../../projections/waiting.ts';
 import { TreeEnd } from '../audit/treeEnd.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
+import { formatTreeHead } from '../merkle/treeHead.ts';
 import type { CheckpointRefusal } from '../metrics/metrics.ts';
 import {
   CheckpointFileUnusable,
@@ -154,7 +155,7 @@ export class Checkpoints {
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
       this.#refuse('log_contradicts', () =>
         logger.error(
-          { signed: textOf(signed), log: textOf(head), file: signer.file },
+          { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
           'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
         ),
       );
@@ -199,5 +200,3 @@ export class Checkpoints {
     return this.#deps.now().getTime();
   }
 }
-
-const textOf = ({ size, root }: Pick<Head, 'size' | 'root'>): string => `${size}:${root}`;

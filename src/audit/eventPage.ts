@@ -7,7 +7,7 @@ import { type EventFilter, matches } from './eventFilter.ts';
 /** Events per read. */
 const READ_SIZE = 500;
 /** A page ends after so many reads, so a rare match may be several pages away. */
-export const MAX_READS = 20;
+const MAX_READS = 20;
 /** A page ends when its lines have so many characters, however few events that is. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 
@@ -22,7 +22,7 @@ type Options = {
 };
 
 /** The lines of a page; `next` is the `before` of the next one, which may be empty; undefined at the end. */
-export type EventPage = { lines: string[]; next: Position | undefined };
+type EventPage = { lines: string[]; next: Position | undefined };
 
 /**
  * The events that match a filter, newest first, as lines: at most `limit`, and fewer, or none, if few of the

@@ -13,9 +13,7 @@ export type LeafEvent = Omit<RecordedEvent, 'position'>;
  * Data and metadata as they are in a leaf: the canonical JSON of each that is there; or both combined into
  * one text, if one of them, or a name, has no canonical form.
  */
-export type LeafContent =
-  | { data: string | undefined; metadata: string | undefined }
-  | { dataAndMetadata: string };
+type LeafContent = { data: string | undefined; metadata: string | undefined } | { dataAndMetadata: string };
 
 /**
  * The Merkle tree leaf of an event: the canonical JSON (RFC 8785) of its id, stream, revision (as text: it
@@ -63,7 +61,7 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 }
 
 /** Data and metadata of an event as they are in its leaf. */
-export function leafContent(event: LeafEvent): LeafContent {
+function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
   const written = readWritten(event);
   if (written) return { data: written.data.canonical, metadata: written.metadata.canonical };

@@ -1,13 +1,12 @@
 import { type EventLog, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { plantStream } from '../plants/stream.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
 import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
 import type { InclusionProof } from '../transparency/inclusionProof.ts';
 import { leafText } from './leaf.ts';
 import { replay } from './replay.ts';
-import type { Root } from './verify.ts';
 
 /** The log does not have what is to be proven; the message names it. */
 export class NotProven extends Error {
@@ -15,7 +14,7 @@ export class NotProven extends Error {
 }
 
 /** `sign` returns the checkpoint of the log with a size and root. */
-type Sign = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
+export type Signing = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 
 /**
  * Proves that the event of a plant is among the first `size` events, or among all; the proof has its leaf.
@@ -24,7 +23,7 @@ type Sign = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 export async function proveInclusion(
   log: EventLog,
   { user, id, size }: { user: string; id: string; size?: number | undefined },
-  { sign, signal }: Sign,
+  { sign, signal }: Signing,
 ): Promise<InclusionProof> {
   const stream = plantStream(user, id);
   let found: { index: number; extra: Buffer } | undefined;
@@ -50,7 +49,7 @@ export async function proveInclusion(
 export async function proveConsistency(
   log: EventLog,
   { from, to }: { from: number; to?: number | undefined },
-  { sign, signal }: Sign,
+  { sign, signal }: Signing,
 ): Promise<ConsistencyProof> {
   let count = 0;
   for await (const { events } of readFirst(log, to, signal)) count += events.length;
@@ -74,7 +73,7 @@ export async function consistencyProofFromLog(
 }
 
 /** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
-export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<Root> {
+export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
   const tree = new MerkleTree();
   for await (const { events } of readFirst(log, size, signal)) {
     for (const event of events) tree.append(leafHash(leafText(event).text));

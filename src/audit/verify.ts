@@ -1,18 +1,17 @@
 import { LRUCache } from 'lru-cache';
+import type { Progress } from '../../projections/follow.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { readToEnd } from '../eventStore/readEvents.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
-/** The Merkle root of a log of `size` events, in hexadecimal. */
-export type Root = { size: number; root: string };
-
-export type Verification = Root & {
+export type Verification = TreeHead & {
   /** The position of the last event. */
   position: Position;
   /** The position up to which the view was compared; undefined if there is no view. */
@@ -35,9 +34,9 @@ type Options = {
   view?: ViewComparison | undefined;
   tree?: TreeComparison | undefined;
   skip: ReadonlySet<string>;
-  expect?: Root | undefined;
+  expect?: TreeHead | undefined;
   signal: AbortSignal;
-  onProgress?: (progress: { events: number; position: Position; end: Position }) => void;
+  onProgress?: (progress: Progress) => void;
 };
 
 /** At most so many problems with a position are listed. */

@@ -1,19 +1,19 @@
-import { lastTileMismatch } from '../../projections/merkleTree/lastTile.ts';
+import { lastTileMismatch } from '../../projections/merkleTree/lastTileMismatch.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import { loadTree, openTree, readTile } from '../../projections/merkleTree/treeFile.ts';
-import type { Checkpoint } from '../../projections/view.ts';
+import type { ViewCheckpoint } from '../../projections/view.ts';
 import type { EventLog, Position } from '../eventStore/eventStore.ts';
 import { HASH_BYTES, rootFromTiles } from '../merkle/tiles.ts';
-import type { Root } from './verify.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 
 /** `lastEvents`: so many events were read, the last ones of the tree. */
-export type TreeVerification = Root & { position: Position; lastEvents: number; problems: string[] };
+export type TreeVerification = TreeHead & { position: Position; lastEvents: number; problems: string[] };
 
 type Options = {
   log: EventLog;
   /** The file of the Merkle tree. */
   file: string;
-  expect?: Root | undefined;
+  expect?: TreeHead | undefined;
 };
 
 /**
@@ -35,7 +35,11 @@ export async function verifyTree({ log, file, expect }: Options): Promise<TreeVe
   };
 }
 
-async function mismatch(log: EventLog, tiles: LogTiles, checkpoint: Checkpoint): Promise<string | undefined> {
+async function mismatch(
+  log: EventLog,
+  tiles: LogTiles,
+  checkpoint: ViewCheckpoint,
+): Promise<string | undefined> {
   const { logId, position, eventId } = checkpoint;
   if (logId !== (await log.logId()))
     return 'the Merkle tree belongs to another log: the next start rebuilds it';
@@ -46,7 +50,11 @@ async function mismatch(log: EventLog, tiles: LogTiles, checkpoint: Checkpoint):
   return reason && `the Merkle tree is not that of the log: ${reason}`;
 }
 
-async function unexpected(file: string, size: number, expect: Root | undefined): Promise<string | undefined> {
+async function unexpected(
+  file: string,
+  size: number,
+  expect: TreeHead | undefined,
+): Promise<string | undefined> {
   if (!expect) return undefined;
   if (expect.size > size) return `the Merkle tree has ${size} leaves, fewer than the expected ${expect.size}`;
   const { db, statements } = openTree(file);

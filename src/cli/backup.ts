@@ -6,6 +6,7 @@ import { logFile } from '../disk/dataDir.ts';
 import { fsyncPath } from '../disk/fsyncPath.ts';
 import { copyLogFile } from '../eventStore/sqlite/backup.ts';
 import { openLogReader } from '../eventStore/sqlite/read.ts';
+import { formatTreeHead } from '../merkle/treeHead.ts';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -32,7 +33,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   if ((await rootOfLog(log, signal, size)).root !== root) throw new Error('backup does not match the log.');
   moveToNew(draft, file);
   print(`backed up ${size} events to ${file}`);
-  await write(output, `${size}:${root}\n`);
+  await write(output, `${formatTreeHead({ size, root })}\n`);
 }
 
 /** Moves a file to a path that does not exist, durably. @throws Error; then nothing was created there */

@@ -1,12 +1,13 @@
 import { addAbortSignal } from 'node:stream';
 import { describeEntry } from '../audit/entry.ts';
-import { openCheckpoint, type TreeHead } from '../transparency/checkpoint.ts';
+import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint } from '../transparency/checkpoint.ts';
 import { openConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { isInclusionProof, openInclusionProof } from '../transparency/inclusionProof.ts';
 import { NotVerified } from '../transparency/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
-import { parseRoot, readCheckpointFile } from './checkpointFile.ts';
+import { readCheckpointFile } from './checkpointFile.ts';
 import { type Context, write } from './context.ts';
 import { printable } from './printable.ts';
 
@@ -27,7 +28,7 @@ export async function checkProofCommand({ key, expect }: Options, context: Conte
 
 /** The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint, which must be signed. */
 async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> {
-  return parseRoot(text) ?? openCheckpoint(readCheckpointFile(text, '--expect'), key);
+  return parseTreeHead(text) ?? openCheckpoint(readCheckpointFile(text, '--expect'), key);
 }
 
 async function checkInclusion(
@@ -36,9 +37,10 @@ async function checkInclusion(
   expected: TreeHead | undefined,
 ): Promise<string> {
   const { index, entry, checkpoint } = await openInclusionProof(proof, key);
-  if (expected && head(expected) !== head(checkpoint))
-    throw new NotVerified(`the proof is for ${head(checkpoint)}, not for the expected ${head(expected)}`);
-  return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head(checkpoint)}`;
+  const head = formatTreeHead(checkpoint);
+  if (expected && formatTreeHead(expected) !== head)
+    throw new NotVerified(`the proof is for ${head}, not for the expected ${formatTreeHead(expected)}`);
+  return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head}`;
 }
 
 async function checkConsistency(
@@ -48,10 +50,8 @@ async function checkConsistency(
 ): Promise<string> {
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
   const later = await openConsistencyProof(proof, expected, key);
-  return `the log ${later.origin} ${head(expected)} is the beginning of ${head(later)}`;
+  return `the log ${later.origin} ${formatTreeHead(expected)} is the beginning of ${formatTreeHead(later)}`;
 }
-
-const head = ({ size, root }: TreeHead): string => `${size}:${root}`;
 
 async function readText(input: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import type { Root } from '../audit/verify.ts';
 import type { Config } from '../config.ts';
+import { parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../transparency/checkpoint.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { loadExistingLogKey } from '../transparency/logKey.ts';
@@ -17,12 +17,6 @@ export function readCheckpointFile(file: string, option: string): string {
   }
 }
 
-/** The size and root of a text SIZE:ROOT; undefined if it is another one. */
-export function parseRoot(text: string): Root | undefined {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
-  return size === undefined ? undefined : { size: Number(size), root: root.toLowerCase() };
-}
-
 /**
  * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
  * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
@@ -32,14 +26,14 @@ export async function parseExpectedRoot(
   text: string,
   config: Config,
   print: (line: string) => void,
-): Promise<Root> {
-  const head = parseRoot(text);
+): Promise<TreeHead> {
+  const head = parseTreeHead(text);
   if (head) return head;
   if (!existsSync(text))
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
   const note = readCheckpointFile(text, '--expect');
   const checkpoint = readUnverifiedCheckpoint(note);
-  const unchecked = (reason: string): Root => {
+  const unchecked = (reason: string): TreeHead => {
     print(`the signature of the checkpoint was not checked: ${reason}`);
     return checkpoint;
   };

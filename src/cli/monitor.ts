@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { formatTreeHead } from '../merkle/treeHead.ts';
 import { Alarm } from '../monitor/alarm.ts';
 import { checkLog } from '../monitor/checkLog.ts';
 import { LogClient, LogUnavailable } from '../monitor/logClient.ts';
@@ -85,9 +86,9 @@ async function checkOnce(
     progress[Symbol.dispose]();
     await files.writeState(state);
     await files.writeCheckpoint(checkpoint.note);
-    const { origin, size, root } = checkpoint;
     const found = `new events: ${added}, with problems: ${problems}, of unknown types: ${unknown}`;
-    await write(output, `${new Date().toISOString()}  ${origin}  ${size}:${root}  ${found}\n`);
+    const log = `${checkpoint.origin}  ${formatTreeHead(checkpoint)}`;
+    await write(output, `${new Date().toISOString()}  ${log}  ${found}\n`);
     return problems;
   } catch (error) {
     if (error instanceof Alarm) throw new Error(await alarmLine(error, files), { cause: error });

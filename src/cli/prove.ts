@@ -1,7 +1,6 @@
-import { consistencyProofFromLog, proveConsistency, proveInclusion } from '../audit/proof.ts';
+import { consistencyProofFromLog, proveConsistency, proveInclusion, type Signing } from '../audit/proof.ts';
 import { createDataDir } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
 import { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
@@ -10,8 +9,6 @@ import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user?: string; id?: string; size?: string; from?: string; to?: string };
-
-type Signing = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
 
 /** Returns the text of a proof. */
 type Prove = (log: EventLog, context: Signing) => Promise<string>;
@@ -24,7 +21,7 @@ export async function proveCommand(options: Options, context: Context): Promise<
   const log = await useLog(resources, context, { exact: true });
   createDataDir(config.dataDir);
   const signer = new CheckpointSigner(loadExistingLogKey(config), config.dataDir);
-  const sign = (head: TreeHead): Promise<string> =>
+  const sign: Signing['sign'] = (head) =>
     signer.sign(head, (from, to) => consistencyProofFromLog(log, { from, to }, signal));
   await write(output, await prove(log, { sign, signal }));
 }

@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs';
 import { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import { type Problem, ViewComparison } from '../../projections/viewComparison.ts';
 import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
-import { type Root, verifyLog } from '../audit/verify.ts';
+import { verifyLog } from '../audit/verify.ts';
 import { verifyTree } from '../audit/verifyTree.ts';
 import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { printable } from './printable.ts';
@@ -35,13 +36,13 @@ export async function verifyCommand(options: Options, context: Context): Promise
 }
 
 /** What is printed as JSON, and what is printed as text except for the problems. */
-type Result = Root & { position: bigint; problems: Problem[]; problemCount: number };
+type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: number };
 type Line = [name: string, value: string];
 
 /** Reads the whole log. */
 async function verifyFully(
   log: EventLog,
-  expect: Root | undefined,
+  expect: TreeHead | undefined,
   { config, print, onTerminal, signal }: Context,
 ): Promise<[Result, Line[]]> {
   const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
@@ -84,7 +85,7 @@ async function verifyFully(
 /** Reads the file of the Merkle tree, and of the log only its last events. */
 async function verifyQuickly(
   log: EventLog,
-  expect: Root | undefined,
+  expect: TreeHead | undefined,
   { config }: Context,
 ): Promise<[Result, Line[]]> {
   const file = merkleTreeFile(config.dataDir);
@@ -118,12 +119,12 @@ function open<T extends { close(): void }>(
   }
 }
 
-function rootLines({ size, position, root }: Root & { position: bigint }): Line[] {
+function rootLines({ size, position, root }: TreeHead & { position: bigint }): Line[] {
   return [
     ['size', String(size)],
     ['position', String(position)],
     ['root', root],
-    ['expect', `${size}:${root}`],
+    ['expect', formatTreeHead({ size, root })],
   ];
 }
 

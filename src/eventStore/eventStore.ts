@@ -79,7 +79,8 @@ export type EventLog = {
    * A page of the log, in log order: at most `limit` events after the position of an event, or after START.
    * It may have fewer, or none, also before the end of the log: it ends after PAGE_LENGTH, and events of other
    * streams are left out.
-   * @throws LogReplaced if there is no event at `after`
+   * @throws LogReplaced if there is no event at `after`, in EventStoreDB; the embedded log reads what follows
+   * the position
    */
   readAll(range: { after: Position; limit: number }): Promise<Page>;
 
@@ -87,7 +88,8 @@ export type EventLog = {
    * A page of the log, newest event first. It may have fewer events than `limit`, or none, also before the
    * start of the log. `position` is the earliest one read, and the next page's `before`. `isEnd`: nothing
    * precedes it; a page that is full may be the last one, too.
-   * @throws LogReplaced if there is no event at `before`
+   * @throws LogReplaced if there is no event at `before`, in EventStoreDB; the embedded log reads what precedes
+   * the position
    */
   readBackwards(range: BackwardRange): Promise<Page>;
 

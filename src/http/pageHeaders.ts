@@ -2,7 +2,7 @@ import helmet from '@fastify/helmet';
 import type { FastifyInstance } from 'fastify';
 
 /** More of what a page may load, by directive of its Content-Security-Policy. */
-export type PageSources = Record<string, readonly string[]>;
+type PageSources = Record<string, readonly string[]>;
 
 /**
  * Security headers for every response in this context, which has pages for browsers: they load only from

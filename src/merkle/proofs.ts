@@ -1,4 +1,5 @@
 import { nodeHash } from './merkleTree.ts';
+import type { TreeHead } from './treeHead.ts';
 
 // Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency), in the RFC's notation.
 
@@ -56,12 +57,10 @@ export function verifyInclusion(
   return sn === 0n && r === root;
 }
 
-type Tree = { size: number; root: string };
-
 /**
  * Verifies a consistency proof between two trees, the first of which has at least one leaf: section 2.1.4.2.
  */
-export function verifyConsistency(from: Tree, to: Tree, path: readonly string[]): boolean {
+export function verifyConsistency(from: TreeHead, to: TreeHead, path: readonly string[]): boolean {
   if (from.size < 1 || from.size > to.size) return false;
   if (from.size === to.size) return path.length === 0 && from.root === to.root;
   const isPowerOfTwo = largestPowerBelow(from.size + 1) === from.size;

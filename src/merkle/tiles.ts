@@ -19,7 +19,7 @@ export type TileOrEntries = { level: number | 'entries'; index: number; width: n
 export type ReadTile = (tile: Tile) => Buffer | Promise<Buffer>;
 
 /** The path of a tile, such as tile/0/x001/x234/067.p/5. */
-export function tilePath(level: TileOrEntries['level'], index: number, width: number): string {
+export function tilePath({ level, index, width }: TileOrEntries): string {
   const digits = `${index}`;
   const groups = digits.padStart(3 * Math.ceil(digits.length / 3), '0').match(/\d{3}/g) as string[];
   const last = groups.pop();
@@ -40,9 +40,7 @@ export function parseTilePath(text: string): TileOrEntries | undefined {
     width: Number(width ?? TILE_WIDTH),
   };
   const isTile = (tile.level === 'entries' || tile.level <= MAX_LEVEL) && tile.width <= TILE_WIDTH;
-  return isTile && Number.isSafeInteger(tile.index) && tilePath(tile.level, tile.index, tile.width) === text
-    ? tile
-    : undefined;
+  return isTile && Number.isSafeInteger(tile.index) && tilePath(tile) === text ? tile : undefined;
 }
 
 /** The width of a tile in the tree of `size` leaves; 0 if that tree does not have the tile. */
@@ -97,13 +95,6 @@ export function consistencyProofFromTiles(from: number, to: number, read: ReadTi
   return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
-/**
- * The tree of the first `size` leaves of a tree of `of` leaves, from the tiles of the latter, to append to.
- */
-export async function treeFromTiles(size: number, of: number, read: ReadTile): Promise<MerkleTree> {
-  return new MerkleTree(size, await nodesFromTiles(perfectSubtrees({ start: 0, end: size }), of, read));
-}
-
 /** Hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree. */
 type Hashes = { tile: Tile; first: number; count: number };
 
@@ -113,23 +104,21 @@ type Hashes = { tile: Tile; first: number; count: number };
  */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
   const nodes = ranges.map((range) => perfectSubtrees(range).map((subtree) => hashesOf(subtree, size)));
-  const wanted = new Map(nodes.flat().map(({ tile }) => [pathOf(tile), tile]));
+  const wanted = new Map(nodes.flat().map(({ tile }) => [tilePath(tile), tile]));
   const tiles = new Map(
     await Promise.all([...wanted].map(async ([path, tile]) => [path, await readWhole(tile, read)] as const)),
   );
   const rootOf = ({ tile, first, count }: Hashes): string => {
-    const hashes = tiles.get(pathOf(tile)) as Buffer;
+    const hashes = tiles.get(tilePath(tile)) as Buffer;
     return rootOfTile(hashes.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
   };
   return nodes.map((subtrees) => subtrees.map(rootOf).reduceRight((right, left) => nodeHash(left, right)));
 }
 
-const pathOf = ({ level, index, width }: Tile): string => tilePath(level, index, width);
-
 async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
   const hashes = await read(tile);
   if (hashes.length !== tile.width * HASH_BYTES)
-    throw new RangeError(`${pathOf(tile)} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`);
+    throw new RangeError(`${tilePath(tile)} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`);
   return hashes;
 }
 

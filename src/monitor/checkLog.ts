@@ -1,4 +1,5 @@
 import { consistencyProofFromTiles, rootFromTiles, tilePath } from '../merkle/tiles.ts';
+import { formatTreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../transparency/checkpoint.ts';
 import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
@@ -137,7 +138,7 @@ async function compareAll(
   const kept = largest === state.checkpoint ? state.tiles : undefined;
   const tiles = await VerifiedTiles.open(
     largest,
-    async (tile) => kept?.get(tilePath(tile.level, tile.index, tile.width)) ?? client.tile(tile),
+    async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile),
   );
   for (const one of knownOf(state)) {
     if (one.size === largest.size) continue;
@@ -158,11 +159,12 @@ async function fork(
   const path = await consistencyProofFromTiles(size, larger.size, tiles.read);
   const proof = formatConsistencyProof({ from: size, path, checkpoint: larger.note });
   const [earlier, later] = inOrder(smaller, larger);
+  const found = formatTreeHead({ size, root });
   return new Alarm(
     'fork',
-    `the log has signed ${size}:${smaller.root}, but the first ${size} of its ${larger.size} events are ${size}:${root}`,
+    `the log has signed ${formatTreeHead(smaller)}, but the first ${size} of its ${larger.size} events are ${found}`,
     [...checkpointFiles(later, earlier), { name: 'consistency.proof', content: Buffer.from(proof) }],
-    `${size}:${root}`,
+    found,
   );
 }
 

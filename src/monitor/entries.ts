@@ -33,7 +33,8 @@ export async function* readEntriesAfter(
 
 async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Client): Promise<Buffer[]> {
   const width = tileWidth(0, index, tiles.size);
-  const path = tilePath('entries', index, width);
+  const leaves = { level: 0, index, width };
+  const path = tilePath({ level: 'entries', index, width });
   const [bundle, root] = await Promise.all([
     client.entries(index, width),
     width === TILE_WIDTH ? tiles.rootOf({ level: 0, index }) : undefined,
@@ -42,11 +43,11 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   const found = entries?.map(leafHash) ?? [];
   // The log chooses the root: another number of entries may have it, too.
   if (entries?.length === TILE_WIDTH && rootOfHashes(found) === root) return entries;
-  const hashes = await tiles.read({ level: 0, index, width }); // to find the entry that differs
+  const hashes = await tiles.read(leaves); // to find the entry that differs
   const mismatch = (message: string): Mismatch =>
     new Mismatch(message, [
       [path, bundle],
-      [tilePath(0, index, width), hashes],
+      [tilePath(leaves), hashes],
     ]);
   if (!entries) throw mismatch(`${path} ends within an entry`);
   if (entries.length !== width) throw mismatch(`${path} has ${entries.length} entries, not ${width}`);

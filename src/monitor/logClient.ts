@@ -34,13 +34,14 @@ export class LogClient {
     return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
   }
 
-  tile({ level, index, width }: Tile): Promise<Buffer> {
-    return this.#get(tilePath(level, index, width), 'application/octet-stream', MAX_TILE_BYTES);
+  tile(tile: Tile): Promise<Buffer> {
+    return this.#get(tilePath(tile), 'application/octet-stream', MAX_TILE_BYTES);
   }
 
   /** A bundle of entries. */
   entries(index: number, width: number): Promise<Buffer> {
-    return this.#get(tilePath('entries', index, width), 'application/octet-stream', MAX_BUNDLE_BYTES);
+    const path = tilePath({ level: 'entries', index, width });
+    return this.#get(path, 'application/octet-stream', MAX_BUNDLE_BYTES);
   }
 
   async #get(path: string, type: string, maxBytes: number): Promise<Buffer> {

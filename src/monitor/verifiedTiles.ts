@@ -9,7 +9,7 @@ import {
   tilePath,
   tileWidth,
 } from '../merkle/tiles.ts';
-import type { TreeHead } from '../transparency/checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { Mismatch } from './alarm.ts';
 
 /** Full tiles of 8 KiB that are kept: those above the ones that are being read. */
@@ -38,7 +38,7 @@ export class VerifiedTiles {
     const partial = new Map<string, Buffer>();
     const found = await rootFromTiles(size, async (tile) => {
       const hashes = await downloadWhole(tile, download);
-      partial.set(pathOf(tile), hashes);
+      partial.set(tilePath(tile), hashes);
       return hashes;
     });
     if (found !== root)
@@ -56,7 +56,7 @@ export class VerifiedTiles {
   };
 
   #whole(tile: Tile): Buffer | Promise<Buffer> {
-    const path = pathOf(tile);
+    const path = tilePath(tile);
     const known = this.partial.get(path) ?? this.#full.get(path);
     if (known) return known;
     const reading = this.#readFull(tile);
@@ -74,19 +74,17 @@ export class VerifiedTiles {
   async #readFull(tile: Tile): Promise<Buffer> {
     const [hashes, expected] = await Promise.all([downloadWhole(tile, this.#download), this.rootOf(tile)]);
     if (rootOfTile(hashes) === expected) return hashes;
-    const received = [[pathOf(tile), hashes] as const];
+    const received = [[tilePath(tile), hashes] as const];
     throw new Mismatch(
-      `${pathOf(tile)} does not have the hash ${expected}, which the tile above has`,
+      `${tilePath(tile)} does not have the hash ${expected}, which the tile above has`,
       received,
     );
   }
 }
 
-const pathOf = ({ level, index, width }: Tile): string => tilePath(level, index, width);
-
 async function downloadWhole(tile: Tile, download: ReadTile): Promise<Buffer> {
   const hashes = await download(tile);
   if (hashes.length === tile.width * HASH_BYTES) return hashes;
-  const path = pathOf(tile);
+  const path = tilePath(tile);
   throw new Mismatch(`${path} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`, [[path, hashes]]);
 }

@@ -1,12 +1,10 @@
 import { MerkleTree } from '../merkle/merkleTree.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { decodeHash, decodeNumber } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
 import { openNote, splitNote, type VerifierKey } from './signedNote.ts';
 
 // Checkpoints of a transparency log: https://c2sp.org/tlog-checkpoint
-
-/** A log of `size` events, and the root of its Merkle tree in hexadecimal. */
-export type TreeHead = { size: number; root: string };
 
 /** What a checkpoint states: the log named `origin` has had this size and root. */
 export type SignedCheckpoint = TreeHead & { origin: string };

@@ -3,8 +3,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../disk/fileLock.ts';
 import { replaceFile } from '../disk/replaceFile.ts';
-import { verifyConsistency } from '../merkle/proofs.ts';
-import { openCheckpoint, type TreeHead } from './checkpoint.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint } from './checkpoint.ts';
+import { isConsistent } from './consistencyProof.ts';
 import { decodeUtf8 } from './encoding.ts';
 import type { LogKey } from './logKey.ts';
 import { signCheckpoint } from './signCheckpoint.ts';
@@ -22,7 +23,7 @@ export class LogContradictsCheckpoint extends Error {
   readonly signed: TreeHead;
   readonly head: TreeHead;
   constructor(signed: TreeHead, head: TreeHead) {
-    super(`the log was signed as ${formatHead(signed)}, and is now ${formatHead(head)}`);
+    super(`the log was signed as ${formatTreeHead(signed)}, and is now ${formatTreeHead(head)}`);
     this.signed = signed;
     this.head = head;
   }
@@ -148,7 +149,7 @@ async function assertConsistent(
 async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsistency): Promise<boolean> {
   if (earlier.size === later.size) return earlier.root === later.root;
   const path = await prove(earlier.size, later.size);
-  return path !== undefined && (earlier.size === 0 || verifyConsistency(earlier, later, path));
+  return path !== undefined && isConsistent(earlier, later, path);
 }
 
 const isSame = (one: TreeHead, other: TreeHead): boolean =>
@@ -156,8 +157,6 @@ const isSame = (one: TreeHead, other: TreeHead): boolean =>
 
 const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
-
-const formatHead = ({ size, root }: TreeHead): string => `${size}:${root}`;
 
 function unusable(file: string, error: unknown): CheckpointFileUnusable {
   return new CheckpointFileUnusable(`cannot use ${file}: ${(error as Error).message}`, { cause: error });

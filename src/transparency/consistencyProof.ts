@@ -1,5 +1,6 @@
 import { verifyConsistency } from '../merkle/proofs.ts';
-import { openCheckpoint, type SignedCheckpoint, type TreeHead } from './checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint, type SignedCheckpoint } from './checkpoint.ts';
 import { decodeNumber } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
 import { formatProof, parseProof } from './proofText.ts';

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject, sign } from 'node:crypto';
-import type { TreeHead } from './checkpoint.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { encodeHash } from './encoding.ts';
 import { isKeyName, isNoteText, type VerifierKey, verifierKey } from './signedNote.ts';
 

@@ -9,7 +9,7 @@ import { NotProven, proveConsistency, proveInclusion, rootOfLog } from '../../sr
 import { copyLog } from '../../src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
-import type { TreeHead } from '../../src/transparency/checkpoint.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import {
   type ConsistencyProof,
   formatConsistencyProof,

@@ -35,8 +35,9 @@ describe('the path of a tile', () => {
     ['tile/entries/x001/000.p/1', 'entries', 1_000, 1],
     ['tile/1/x009/x007/x199/x254/x740/991', 1, Number.MAX_SAFE_INTEGER, 256],
   ] as const)('%s is that of C2SP', (path, level, index, width) => {
-    expect(tilePath(level, index, width)).toBe(path);
-    expect(parseTilePath(path)).toEqual({ level, index, width });
+    const tile = { level, index, width };
+    expect(tilePath(tile)).toBe(path);
+    expect(parseTilePath(path)).toEqual(tile);
   });
 
   test.each([
@@ -80,7 +81,8 @@ describe('the path of a tile', () => {
     const level = fc.oneof(fc.constant('entries' as const), fc.nat(63));
     fc.assert(
       fc.property(level, fc.maxSafeNat(), fc.integer({ min: 1, max: 256 }), (level, index, width) => {
-        expect(parseTilePath(tilePath(level, index, width))).toEqual({ level, index, width });
+        const tile = { level, index, width };
+        expect(parseTilePath(tilePath(tile))).toEqual(tile);
       }),
     );
   });
@@ -150,7 +152,7 @@ describe('a proof from tiles', () => {
         ]) {
           const read: string[] = [];
           await prove((tile) => {
-            read.push(tilePath(tile.level, tile.index, tile.width));
+            read.push(tilePath(tile));
             return tilesOf(to)(tile);
           });
           expect(new Set(read).size).toBe(read.length);

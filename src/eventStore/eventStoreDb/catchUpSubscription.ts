@@ -21,7 +21,7 @@ import {
 export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
 
 /** What a subscription needs to know of its log. */
-export type LogIdentity = {
+type LogIdentity = {
   logId(): Promise<string>;
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 };

@@ -1,5 +1,4 @@
 import { on, once } from 'node:events';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import {
   type Appended,
@@ -93,10 +92,10 @@ export class AppendQueue {
     });
   }
 
-  /** Waits for the appends in flight and a last checkpoint. */
+  /** Waits for the appends in flight and a last checkpoint: the thread replies to all before it exits. */
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
-    while (this.#waiting.length > 0 || this.#committing.length > 0) await nextTurn();
+    this.#handOver();
     this.#worker.postMessage('close');
     await this.#exited;
   }

@@ -2,7 +2,6 @@ import type { DatabaseSync } from 'node:sqlite';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { fileIdentity } from '../../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
-import { Checkpointer } from './checkpointer.ts';
 import { endingReplies } from './endingReplies.ts';
 import { openLogFile } from './file.ts';
 import {
@@ -13,6 +12,7 @@ import {
   type Committed,
   READY,
 } from './protocol.ts';
+import { WalCheckpointer } from './walCheckpointer.ts';
 
 // The only writer of the embedded log runs on its own thread, so that no request waits for an fsync.
 
@@ -177,7 +177,7 @@ if (parentPort) {
     }
   };
   // The thread does most of it; what was appended meanwhile is little.
-  const checkpointer = new Checkpointer({ file, identity: fileIdentity(file) }, (failures) =>
+  const checkpointer = new WalCheckpointer({ file, identity: fileIdentity(file) }, (failures) =>
     post(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
   );
   const close = async (): Promise<void> => {

@@ -1,5 +1,6 @@
 import { consistencyProofFromTiles } from '../../merkle/tiles.ts';
-import { openCheckpoint, type SignedCheckpoint, type TreeHead } from '../../transparency/checkpoint.ts';
+import type { TreeHead } from '../../merkle/treeHead.ts';
+import { openCheckpoint, type SignedCheckpoint } from '../../transparency/checkpoint.ts';
 import { isConsistent, parseConsistencyProof } from '../../transparency/consistencyProof.ts';
 import { isInclusionProof, openInclusionProof } from '../../transparency/inclusionProof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../../transparency/signedNote.ts';

@@ -6,8 +6,8 @@ import { NotVerified } from '../../transparency/notVerified.ts';
 import type { Api } from './api.ts';
 
 /** Reads a tile of the log's Merkle tree. @throws ApiError */
-export async function readTile(api: Api, { level, index, width }: Tile): Promise<Buffer> {
-  const response = await api.get(tilePath(level, index, width));
+export async function readTile(api: Api, tile: Tile): Promise<Buffer> {
+  const response = await api.get(tilePath(tile));
   return Buffer.from(await response.arrayBuffer());
 }
 
@@ -24,7 +24,7 @@ export async function rootOfEntries(
 ): Promise<string> {
   const readBundle = async (index: number): Promise<Buffer[]> => {
     const width = tileWidth(0, index, size);
-    const response = await api.get(tilePath('entries', index, width), { signal });
+    const response = await api.get(tilePath({ level: 'entries', index, width }), { signal });
     const entries = parseEntryBundle(Buffer.from(await response.arrayBuffer()));
     if (entries.length !== width)
       throw new NotVerified(`bundle ${index} has ${entries.length} entries, not ${width}`);

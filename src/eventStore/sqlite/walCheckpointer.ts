@@ -6,7 +6,7 @@ import type { CommitReply } from './protocol.ts';
 export type OpenLog = { file: string; identity: string | undefined };
 
 /** Runs checkpoints on a thread of its own, which starts with the first one. */
-export class Checkpointer {
+export class WalCheckpointer {
   isRunning = false;
   readonly #log: OpenLog;
   readonly #onDone: (failures: CommitReply[]) => void;
@@ -34,7 +34,9 @@ export class Checkpointer {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./checkpointWorker.ts', import.meta.url), { workerData: this.#log });
+    const worker = new Worker(new URL('./walCheckpointWorker.ts', import.meta.url), {
+      workerData: this.#log,
+    });
     worker.on('message', (message) => {
       if (Array.isArray(message)) this.#finish(message); // under `node --watch` there are others
     });

@@ -2,9 +2,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { fileIdentity } from '../../disk/fileIdentity.ts';
-import type { OpenLog } from './checkpointer.ts';
 import { endingReplies } from './endingReplies.ts';
 import type { CommitReply } from './protocol.ts';
+import type { OpenLog } from './walCheckpointer.ts';
 
 // Moves the write-ahead log into the database beside the writer, on its own thread, so that no append waits.
 
