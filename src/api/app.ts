@@ -55,7 +55,7 @@ export type Dependencies = {
 export type ApiObserver = {
   onRequest(request: ClosedRequest): void;
   onTokenRefused(reason: TokenRefusal): void;
-  /** From now on no checkpoint is signed, for this reason; or all are, if it is undefined. */
+  /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
   onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
 

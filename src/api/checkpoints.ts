@@ -1,7 +1,7 @@
 import type { BaseLogger } from 'pino';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
-import { TreeEnd } from '../audit/treeEnd.ts';
+import { LogNotRead, TreeEnd } from '../audit/treeEnd.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
@@ -12,8 +12,10 @@ import {
   LogContradictsCheckpoint,
 } from '../transparency/checkpointSigner.ts';
 
-/** How long a checkpoint is the latest one, and a failed check of the tree the last one, in milliseconds. */
+/** How long a checkpoint is the latest one, in milliseconds. */
 const CACHE_MS = 1_000;
+/** How soon after a failure the tree is checked again, in milliseconds. */
+const CHECK_RETRY_INTERVAL_MS = 1_000;
 /** How long a replay waits for the tree, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 2_000;
 
@@ -42,7 +44,7 @@ export class Checkpoints {
   #trees = 0;
   /** The last check of a tree. */
   #checking = Promise.resolve();
-  /** When it failed, if the next one may succeed, in milliseconds since 1970. */
+  /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
   #checkFailedAt: number | undefined;
   /** The last tree that was found to extend what was signed; it is append-only. */
   #consistentTree: number | undefined;
@@ -68,6 +70,7 @@ export class Checkpoints {
     const recent = this.#recent;
     if (recent !== undefined) return recent;
     await this.treeEnd.reached();
+    this.#stalledAt = undefined;
     if (this.#recent !== undefined) return this.#recent;
     this.#signing ??= this.#signLatest().finally(() => {
       this.#signing = undefined;
@@ -104,7 +107,8 @@ export class Checkpoints {
       return isUsable() ? tree.current : undefined;
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error;
-      if (tree.notReady === undefined) this.#stalledAt = tree.current.position;
+      const isStalled = tree.notReady === undefined && !(error instanceof LogNotRead);
+      if (isStalled) this.#stalledAt = tree.current.position;
       return undefined;
     }
   }
@@ -133,14 +137,15 @@ export class Checkpoints {
 
   get #isCheckDue(): boolean {
     const failedAt = this.#checkFailedAt;
-    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CACHE_MS;
+    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CHECK_RETRY_INTERVAL_MS;
   }
 
   async #check(tree: number): Promise<void> {
     await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
     this.#consistentTree = tree;
     this.#rebuiltFor = undefined;
-    this.#accept();
+    // Only signing shows that it works: a file that can be read may be on a full disk.
+    if (this.#refusal !== undefined) await this.of(this.#deps.tree.current).catch(() => {}); // it was handled
   }
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
@@ -160,6 +165,7 @@ export class Checkpoints {
         ),
       );
     } else if (error instanceof CheckpointFileUnusable) {
+      this.#checkFailedAt = this.#now();
       this.#refuse('file_unusable', () =>
         logger.error(
           { reason: error.message },

@@ -15,7 +15,7 @@ export class TooManyInFlight extends Error {
   override readonly name = 'TooManyInFlight';
   constructor(kind: Kind) {
     super(
-      `You have ${MAX_IN_FLIGHT[kind]} ${kind} in flight. Read them, or close their connections, and retry.`,
+      `You have ${MAX_IN_FLIGHT[kind]} ${kind} in flight. Wait for them and read them, or close their connections, and retry.`,
     );
   }
 }

@@ -1,6 +1,7 @@
 import { type LogTree, TREE_NOT_UP_TO_DATE } from '../../projections/merkleTree/logTree.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/waiting.ts';
 import { type EventLog, LogReplaced, type Position, START } from '../eventStore/eventStore.ts';
+import { unlessAborted } from '../time/sleep.ts';
 
 /** Events per page. */
 const PAGE_SIZE = 500;
@@ -8,6 +9,13 @@ const PAGE_SIZE = 500;
 type Tree = Pick<LogTree, 'current' | 'reached'>;
 /** The log was read up to `readTo`; of its events that are in the tree, or will be, the last one is at `last`. */
 type Progress = { logId: string; readTo: Position; last: Position };
+
+/** The log could not be read to its end in time. The next attempt continues from there. */
+export class LogNotRead extends ViewBehind {
+  constructor() {
+    super(TREE_NOT_UP_TO_DATE);
+  }
+}
 
 /**
  * Waits until the tree has every event of its log. EventStoreDB's log also has other events, which are read once
@@ -31,28 +39,28 @@ export class TreeEnd {
    */
   async reached(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     const deadline = performance.now() + timeoutMs;
+    const timeLeft = () => Math.max(Math.floor(deadline - performance.now()), 0);
     await this.#tree.reached(START, undefined, timeoutMs);
-    const earlier = this.#read?.readTo ?? START;
-    const end = await this.#log.lastPosition();
-    if (earlier > end) this.#read = undefined; // another log
-    await this.#readUpTo(end, deadline);
-    await this.#tree.reached(this.#progress.last, undefined, Math.max(deadline - performance.now(), 0));
+    await this.#readToEnd(AbortSignal.timeout(timeLeft()));
+    await this.#tree.reached(this.#progress.last, undefined, timeLeft());
   }
 
-  async #readUpTo(end: Position, deadline: number): Promise<void> {
+  /** Reads as far as the log has events now. @throws LogNotRead if the signal aborts before */
+  async #readToEnd(signal: AbortSignal): Promise<void> {
+    const earlier = this.#read?.readTo ?? START;
+    const end = await unlessAborted(this.#log.lastPosition(), signal);
+    if (end === undefined) throw new LogNotRead();
+    if (earlier > end) this.#read = undefined; // another log
     for (let previous: Position | undefined; this.#progress.readTo < end; ) {
-      if (performance.now() > deadline) throw new ViewBehind(TREE_NOT_UP_TO_DATE);
-      if (this.#reading) {
-        await this.#reading;
-        continue;
-      }
+      if (signal.aborted) throw new LogNotRead();
+      const isOther = this.#reading !== undefined;
       const { readTo } = this.#progress;
-      if (readTo === previous) return; // what was there is gone
-      previous = readTo;
-      this.#reading = this.#readPage().finally(() => {
+      if (!isOther && readTo === previous) return; // what was there is gone
+      if (!isOther) previous = readTo;
+      this.#reading ??= this.#readPage().finally(() => {
         this.#reading = undefined;
       });
-      await this.#reading;
+      await unlessAborted(this.#reading, signal);
     }
   }
 

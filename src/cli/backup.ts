@@ -11,7 +11,7 @@ import { type Context, useLog, write } from './context.ts';
 
 /**
  * Copies the embedded log to a new file, compares both, and prints the root. @throws Error; then there is no
- * file
+ * file, unless only the root could not be printed
  */
 export async function backupCommand(path: string, context: Context): Promise<void> {
   const file = resolve(path); // SQLite would read some names as a URI
@@ -44,7 +44,7 @@ function moveToNew(draft: string, file: string): void {
     if (!isLinked) renameSync(draft, file);
     fsyncPath(dirname(file));
   } catch (error) {
-    rmSync(file);
+    rmSync(file, { force: true });
     throw error;
   }
 }

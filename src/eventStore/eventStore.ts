@@ -37,7 +37,7 @@ export type Appended = { position: Position; revision: bigint };
 /** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
-/** A page ends when the data of its events has so many characters, however few events that is. */
+/** A page ends when data and metadata of its events have so many characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;
 
 /**

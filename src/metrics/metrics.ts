@@ -97,11 +97,14 @@ export class Metrics {
   readonly #treeFailures = this.#counter('merkle_tree_failures_total', 'Failures of the thread of the tree.');
   readonly #checkpointsRefused = this.#gauge(
     'checkpoints_refused',
-    '1 while no checkpoint is signed, for this reason.',
+    '1 if the last checkpoint could not be signed, for this reason.',
     ['reason'],
   );
   readonly #eventStreams = this.#gauge('event_streams', 'Open event streams: live readers of /events.');
-  readonly #listsInFlight = this.#gauge('lists_in_flight', 'Lists of plants that are being sent.');
+  readonly #listsInFlight = this.#gauge(
+    'lists_in_flight',
+    'Lists of plants that wait for the view, or are being sent.',
+  );
   readonly #fileBytes = this.#gauge('file_size_bytes', 'Files of the log and of the views.', ['file']);
   readonly #fileSystemSize = this.#gauge('filesystem_size_bytes', 'The file system of the data directory.');
   readonly #fileSystemFree = this.#gauge('filesystem_avail_bytes', 'What is free in this file system.');

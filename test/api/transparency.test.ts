@@ -6,10 +6,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
-import { type Page, type RecordedEvent, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import {
+  type EventStore,
+  type Page,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../src/eventStore/eventStore.ts';
 import { leafHash, nodeHash } from '../../src/merkle/merkleTree.ts';
 import type { Tile } from '../../src/merkle/tiles.ts';
 import { CheckpointFileUnusable } from '../../src/transparency/checkpointSigner.ts';
@@ -592,33 +597,70 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
   }
 });
 
-test('a replay names its checkpoint again, once what has failed when the tree was checked works', async () => {
+/** The API over an empty log, or what `store` has, and an empty tree; with the reasons for which nothing is signed. */
+async function overEmptyTree(store: Partial<EventStore> = {}) {
   const signer = newSigner();
-  const failures = [new CheckpointFileUnusable('cannot read the checkpoint', new Error('EIO'))];
-  const check = signer.check.bind(signer);
-  signer.check = async (...args) => {
-    const failure = failures.pop();
-    if (failure) throw failure;
-    return check(...args);
-  };
   const current = { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' };
-  const tree = { notReady: undefined, current, reached: async () => {} } as never;
-  let now = 0;
+  const tree = { notReady: undefined, current, reached: async () => {}, onReady: () => {} };
+  const state = { now: 0 };
   const refusals: unknown[] = [];
   const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
-  const observer = { onRequest: () => {}, onTokenRefused: () => {}, onCheckpoints };
   const { url } = await appOver(
-    { lastPosition: async () => 0n, readAll: async () => ({ events: [], position: 0n, isEnd: true }) },
-    { ...AUDITORS, transparency: { tree, signer }, now: () => new Date(now), observer },
+    {
+      lastPosition: async () => 0n,
+      readAll: async () => ({ events: [], position: 0n, isEnd: true }),
+      ...store,
+    },
+    {
+      ...AUDITORS,
+      transparency: { tree: tree as never, signer },
+      now: () => new Date(state.now),
+      observer: { onRequest: () => {}, onTokenRefused: () => {}, onCheckpoints },
+    },
   );
-  const checkpoint = async () => {
-    const response = await fetch(`${url}/events`, { headers: { authorization: 'Bearer carol' } });
+  const get = (path: string) => fetch(`${url}${path}`, { headers: { authorization: 'Bearer carol' } });
+  /** The checkpoint that a replay names. */
+  const replayed = async () => {
+    const response = await get('/events');
     await response.text();
     return response.headers.get('checkpoint');
   };
-  expect(await checkpoint()).toBeNull();
+  return { signer, tree, state, refusals, get, replayed };
+}
+
+const UNUSABLE = new CheckpointFileUnusable('cannot use the signed checkpoint');
+
+test('a replay names its checkpoint again after the signed checkpoint could not be read', async () => {
+  const { signer, tree, state, refusals, replayed } = await overEmptyTree();
+  const check = vi.spyOn(signer, 'check').mockRejectedValueOnce(UNUSABLE);
+  tree.onReady();
+  expect(await replayed()).toBeNull();
   expect(refusals).toEqual(['file_unusable']);
-  now = 1_000;
-  expect(await checkpoint()).toMatch(/^0 /);
+  state.now = 1_000;
+  expect(await replayed()).toMatch(/^0 /);
+  expect(check).toHaveBeenCalledTimes(2);
   expect(refusals).toEqual(['file_unusable', undefined]);
+});
+
+test('checkpoints are refused until one can be saved, although the one before can be read', async () => {
+  const { signer, tree, state, refusals, get, replayed } = await overEmptyTree();
+  const sign = vi.spyOn(signer, 'sign').mockRejectedValue(UNUSABLE);
+  await refusedWith(50304, await get('/checkpoint'));
+  tree.onReady();
+  expect(await replayed()).toMatch(/^0 /);
+  expect(refusals).toEqual(['file_unusable']);
+  sign.mockRestore();
+  state.now = 1_000;
+  await replayed();
+  expect(refusals).toEqual(['file_unusable', undefined]);
+});
+
+test('a replay names its checkpoint again after the log could not be read to its end in time', async () => {
+  const { promise: isRead, resolve } = Promise.withResolvers<void>();
+  const readAll = vi.fn(async () => ({ events: [], position: 1_000n, isEnd: true }));
+  readAll.mockImplementationOnce(() => isRead.then(() => readAll()));
+  const { replayed } = await overEmptyTree({ lastPosition: async () => 1_000n, readAll });
+  expect(await replayed()).toBeNull();
+  resolve();
+  await expect.poll(replayed).toMatch(/^0 /);
 });

@@ -1,24 +1,27 @@
 import { describe, expect, test } from 'vitest';
-import { ViewBehind } from '../../projections/waiting.ts';
-import { TreeEnd } from '../../src/audit/treeEnd.ts';
+import { LogNotRead, TreeEnd } from '../../src/audit/treeEnd.ts';
 import { type EventLog, LogReplaced, type Position, START } from '../../src/eventStore/eventStore.ts';
 
 /** A log of which every tenth position is that of an event in the tree, and a tree that has the first of them. */
 function logAndTree(end: Position) {
   const state = {
     end,
-    /** What the log says, if it is not its end. */
-    earlierEnd: undefined as Position | undefined,
+    /** The last position that the log reports, if it is another one. */
+    reportedEnd: undefined as Position | undefined,
     logId: 'm',
     position: START,
     reads: [] as Position[],
     gone: -1n,
     isStuck: false,
+    /** What the page after a position waits for. */
+    page: async (_after: Position): Promise<void> => {},
+    timeouts: [] as (number | undefined)[],
   };
   const log = {
-    lastPosition: async () => state.earlierEnd ?? state.end,
+    lastPosition: async () => state.reportedEnd ?? state.end,
     readAll: async ({ after, limit }: { after: Position; limit: number }) => {
       state.reads.push(after);
+      await state.page(after);
       if (after === state.gone) throw new LogReplaced(`there is no event at position ${after}`);
       const last = after + BigInt(limit) < state.end ? after + BigInt(limit) : state.end;
       const events = [];
@@ -32,7 +35,8 @@ function logAndTree(end: Position) {
       const { logId, position } = state;
       return { logId, position, size: 0, root: '' };
     },
-    reached: async (position: Position) => {
+    reached: async (position: Position, _logId: string | undefined, timeoutMs: number | undefined) => {
+      state.timeouts.push(timeoutMs);
       if (position > state.position && state.isStuck) throw new Error('stuck');
       if (position > state.position) state.position = position;
     },
@@ -83,27 +87,44 @@ describe('the end of the tree', () => {
     expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
   });
 
-  test('is that of the log when it is asked for, although another one is being looked for', async () => {
-    const { state, end } = logAndTree(1_009n);
+  test('that is looked for later has the events that were appended since', async () => {
+    const { state, end } = logAndTree(9n);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.page = () => promise;
     const earlier = end.reached();
-    await expect.poll(() => state.reads.length).toBe(3);
-    state.end = 1_011n;
-    await end.reached();
-    expect(state.position).toBe(1_010n);
-    await earlier;
+    await expect.poll(() => state.reads).toEqual([0n]);
+    state.end = 10n;
+    const later = end.reached();
+    resolve();
+    await Promise.all([earlier, later]);
+    expect(state.position).toBe(10n);
   });
 
-  test('is not looked for any longer after the time is over, and then from there', async () => {
+  test('is looked for until the time is over, and the next time from there', async () => {
     const { state, end } = logAndTree(1_009n);
-    await expect(end.reached(-1)).rejects.toThrow(ViewBehind);
-    expect(state.reads).toEqual([]);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.page = async (after) => void (after === 500n && (await promise));
+    await expect(end.reached(20)).rejects.toThrow(LogNotRead);
+    expect(state.reads).toEqual([0n, 500n]);
+    resolve();
     await end.reached();
-    expect(state.position).toBe(1_000n);
+    expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
+  });
+
+  test('is waited for by each only for its own time', async () => {
+    const { state, end } = logAndTree(1_009n);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.page = () => promise;
+    const patient = end.reached();
+    await expect(end.reached(20)).rejects.toThrow(LogNotRead);
+    resolve();
+    await patient;
+    expect(state.timeouts.at(-1)).toBeLessThan(5_000);
   });
 
   test('is not waited for if the log has lost it meanwhile', async () => {
     const { state, end } = logAndTree(404n);
-    state.earlierEnd = 1_009n;
+    state.reportedEnd = 1_009n;
     await end.reached();
     expect([state.position, state.reads]).toEqual([400n, [0n, 404n]]);
   });

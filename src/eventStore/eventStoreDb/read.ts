@@ -129,8 +129,9 @@ async function collectUpTo(maxLength: number, stream: StreamingRead<ResolvedEven
     for await (const { event } of stream) {
       timer.refresh();
       if (!event) continue;
-      events.push(toRecordedEvent(event));
-      if (Number.isFinite(maxLength)) length += lengthOf(event.data);
+      const recorded = toRecordedEvent(event);
+      events.push(recorded);
+      if (Number.isFinite(maxLength)) length += lengthOf(recorded.data) + lengthOf(recorded.metadata);
       if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
       void stream.cancel().catch(() => {});
       return { events, isCut: true };
@@ -141,9 +142,9 @@ async function collectUpTo(maxLength: number, stream: StreamingRead<ResolvedEven
   return { events, isCut: false };
 }
 
-/** Of data in bytes, or as JSON. The client does not keep the text that it has parsed. */
-function lengthOf(data: unknown): number {
-  return data instanceof Uint8Array ? data.length : (JSON.stringify(data)?.length ?? 0);
+/** Of bytes, or of JSON: the client does not keep the text that it has parsed. */
+function lengthOf(content: unknown): number {
+  return content instanceof Uint8Array ? content.length : (JSON.stringify(content)?.length ?? 0);
 }
 
 export function toRecordedEvent(

@@ -22,8 +22,9 @@ const BATCH_INTERVAL_MS = 5;
 const CHECKPOINT_INTERVAL = 32;
 /** A subscription that is silent for so long is compared with the log, in milliseconds. */
 const SILENCE_TIMEOUT_MS = 2_000;
-/** Events of $all that a comparison reads at once. */
-const COMPARED_PAGE_SIZE = 128;
+/** Events of $all that a comparison reads at once, and how often at most. */
+const COMPARED_PAGE_SIZE = 500;
+const MAX_COMPARED_PAGES = 10;
 
 const MISSES_EVENTS: Failure = { kind: 'transient', message: 'silent, although the log has more events' };
 const NEVER_CAUGHT_UP: Failure = {
@@ -168,10 +169,9 @@ export class Subscription {
     }
   }
 
-  /** Whether the log has a matching event that has not arrived, as far as it can be read in SILENCE_TIMEOUT_MS. */
+  /** Whether the next pages of the log have a matching event that has not arrived. */
   async #missesEvents(): Promise<boolean> {
-    const deadline = performance.now() + SILENCE_TIMEOUT_MS;
-    for (let isEnd = false; !isEnd && !this.#failure && performance.now() < deadline; ) {
+    for (let [pages, isEnd] = [0, false]; !isEnd && !this.#failure && pages < MAX_COMPARED_PAGES; pages++) {
       const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
       const page = await readPage(this.#client, this.#prefix, { after, limit: COMPARED_PAGE_SIZE });
       // The position may have moved during the read.

@@ -16,7 +16,7 @@ export type AppendResult =
 /** The first position of the new events, and the results of the other appends by index. */
 export type Committed = { first: bigint; others: Map<number, AppendResult> };
 
-/** Appends of one event loop turn, in order. */
+/** Appends of one event loop turn, or 16 of them, in order. */
 export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
 
 export type CommittedReply = { count: number; seconds: number } & Committed;

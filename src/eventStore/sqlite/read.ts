@@ -197,7 +197,7 @@ function takePage(found: Iterable<unknown>): { rows: Row[]; isCut: boolean } {
   for (const value of found) {
     const row = assertIntact(value);
     rows.push(row);
-    length += row[5].length;
+    length += row[5].length + row[6].length;
     if (length >= PAGE_LENGTH) return { rows, isCut: true };
   }
   return { rows, isCut: false };
