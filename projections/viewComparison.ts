@@ -238,7 +238,7 @@ function difference(row: PlantRow, found: PlantRow): string {
 
 function open(file: string) {
   return openViewReader(file, PLANTS_BY_USER, (db: DatabaseSync) => {
-    db.exec('PRAGMA cache_size = -65536'); // KiB: rows are looked up in log order, and stored in another
+    db.exec('PRAGMA cache_size = -32768'); // KiB: rows are looked up in log order, and stored in another
     const rows = 'SELECT user, position, id, plant FROM plants WHERE';
     const ofUser = db.prepare(
       'SELECT position, id, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',
