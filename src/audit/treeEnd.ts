@@ -53,13 +53,14 @@ export class TreeEnd {
     if (earlier > end) this.#read = undefined; // another log
     for (let previous: Position | undefined; this.#progress.readTo < end; ) {
       if (signal.aborted) throw new LogNotRead();
-      const isOther = this.#reading !== undefined;
-      const { readTo } = this.#progress;
-      if (!isOther && readTo === previous) return; // what was there is gone
-      if (!isOther) previous = readTo;
-      this.#reading ??= this.#readPage().finally(() => {
-        this.#reading = undefined;
-      });
+      if (!this.#reading) {
+        const { readTo } = this.#progress;
+        if (readTo === previous) return; // what was there is gone
+        previous = readTo;
+        this.#reading = this.#readPage().finally(() => {
+          this.#reading = undefined;
+        });
+      }
       await unlessAborted(this.#reading, signal);
     }
   }

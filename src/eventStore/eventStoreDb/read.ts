@@ -36,8 +36,7 @@ export async function readEdge(
     edge === 'first'
       ? client.readAll({ fromPosition: CLIENT_START, direction: FORWARDS, ...options })
       : client.readAll({ fromPosition: END, direction: BACKWARDS, ...options });
-  const [event] = await collect(read);
-  return event;
+  return (await collect(read)).events[0];
 }
 
 /** A page of $all from a position on, inclusive; empty if no event starts at the position. */
@@ -48,9 +47,8 @@ export async function readFrom(
 ): Promise<Collected> {
   const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
   try {
-    const page = await collectPage(
-      client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER }),
-    );
+    const read = client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER });
+    const page = await collect(read, PAGE_LENGTH);
     return position === START || page.events[0]?.position === position ? page : NOTHING;
   } catch (error) {
     if (position !== START && isInvalidPosition(error as Error)) return NOTHING;
@@ -91,7 +89,7 @@ export async function readPageBackwards(
   const fromPosition = before === undefined ? END : { commit: before, prepare: before };
   const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
   try {
-    const { events, isCut } = await collectPage(client.readAll(options));
+    const { events, isCut } = await collect(client.readAll(options), PAGE_LENGTH);
     return {
       events: events.filter(({ stream }) => stream.startsWith(prefix) && stream.startsWith(narrower)),
       position: events.at(-1)?.position ?? before ?? START,
@@ -103,21 +101,19 @@ export async function readPageBackwards(
   }
 }
 
-/** Events that were read. `isCut`: they have PAGE_LENGTH, so the rest was not read. */
+/** Events that were read. `isCut`: they have the length at which reading ended, so there may be more. */
 type Collected = { events: RecordedEvent[]; isCut: boolean };
 
 const NOTHING: Collected = { events: [], isCut: false };
 
-/** The events of a bounded read. @throws OperationFailed when no event arrives in time */
-export async function collect(stream: StreamingRead<ResolvedEvent>): Promise<RecordedEvent[]> {
-  return (await collectUpTo(Number.POSITIVE_INFINITY, stream)).events;
-}
-
-/** The same, up to PAGE_LENGTH. */
-const collectPage = (stream: StreamingRead<ResolvedEvent>): Promise<Collected> =>
-  collectUpTo(PAGE_LENGTH, stream);
-
-async function collectUpTo(maxLength: number, stream: StreamingRead<ResolvedEvent>): Promise<Collected> {
+/**
+ * The events of a bounded read, until they have a length in characters. @throws OperationFailed when no event
+ * arrives in time
+ */
+export async function collect(
+  stream: StreamingRead<ResolvedEvent>,
+  maxLength = Number.POSITIVE_INFINITY,
+): Promise<Collected> {
   stream.on('error', () => {}); // the loop throws the first error; a second one may follow
   const timer = setTimeout(() => {
     stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));

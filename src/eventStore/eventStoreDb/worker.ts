@@ -46,7 +46,7 @@ const operations: {
   },
   async readStream({ stream, limit }) {
     try {
-      return await collect(client.readStream(stream, { maxCount: limit, ...FROM_LEADER }));
+      return (await collect(client.readStream(stream, { maxCount: limit, ...FROM_LEADER }))).events;
     } catch (error) {
       if (errorType(error) === ErrorType.STREAM_NOT_FOUND) return [];
       throw error;
