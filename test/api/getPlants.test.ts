@@ -173,7 +173,7 @@ describe('Log-Position', () => {
     }
   });
 
-  test('of the last acknowledged write is waited for, and no later position', async () => {
+  test('of the last acknowledged write of the user is waited for, and no later position', async () => {
     const positions = [7n, 9n, 8n];
     const waited: bigint[] = [];
     const { url } = await appOver(
@@ -189,7 +189,7 @@ describe('Log-Position', () => {
       await fetch(`${url}/plants`, { headers });
     }
     await fetch(`${url}/plants`, { headers: { ...headers, authorization: 'Bearer bob' } });
-    expect(waited).toEqual([7n, 9n, 9n, 9n]);
+    expect(waited).toEqual([7n, 9n, 9n, 0n]);
   });
 
   test('of an earlier write does not return an earlier list', async () => {
