@@ -1,5 +1,6 @@
 import { leafText } from '../../src/audit/leaf.ts';
 import type { EventLog } from '../../src/eventStore/eventStore.ts';
+import { assertReached } from '../../src/eventStore/readEvents.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { HASH_BYTES } from '../../src/merkle/tiles.ts';
 import type { LogTiles } from './logTiles.ts';
@@ -14,11 +15,12 @@ const PAGE_SIZE = 500;
 export async function lastTileMismatch(tiles: LogTiles, log: EventLog): Promise<string | undefined> {
   const { position, lastTile } = tiles;
   const leaves: string[] = [];
-  for (let [after, isEnd] = [lastTile.startsAfter, false]; after < position && !isEnd; ) {
+  for (let after = lastTile.startsAfter; after < position; ) {
     const page = await log.readAll({ after, limit: PAGE_SIZE });
     for (const event of page.events)
       if (event.position <= position) leaves.push(leafHash(leafText(event).text));
-    ({ position: after, isEnd } = page);
+    after = page.position;
+    if (page.isEnd) assertReached(position, after);
   }
   return leaves.join('') === lastTile.hashes.toString('hex')
     ? undefined

@@ -3,7 +3,7 @@ import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
 import { LogContradictsTree, UnknownPlant } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
-import { LogReplaced, StoreUnavailable } from '../eventStore/eventStore.ts';
+import { LogReplaced, StoreUnavailable, StreamDeleted } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.ts';
 import { RateLimitExceeded } from '../http/rateLimit.ts';
@@ -23,7 +23,7 @@ export const API_ERRORS = {
   unknownPlant: 40402,
   tooManyInFlight: 42901,
   rateLimitExceeded: 42902,
-  logContradictsTree: 50002,
+  eventLost: 50002,
   storeUnavailable: 50301,
   viewBehind: 50302,
   identityProviderUnavailable: 50303,
@@ -41,8 +41,8 @@ export class InsufficientScope extends Error {
 }
 
 /** The message of 50002. */
-export const LOG_CONTRADICTS_TREE =
-  'The log no longer has the event of this plant that is in its Merkle tree. The service has logged it for its operators.';
+export const EVENT_LOST =
+  'The log no longer has the event that created this plant. The service has logged it for its operators.';
 const REALM = 'Bearer realm="plants"';
 const RETRY = { 'retry-after': '1' };
 
@@ -67,8 +67,8 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const headers = { 'retry-after': String(error.retryAfterS) };
     return errorResponse(API_ERRORS.rateLimitExceeded, error.message, headers);
   }
-  if (error instanceof LogContradictsTree)
-    return errorResponse(API_ERRORS.logContradictsTree, LOG_CONTRADICTS_TREE);
+  if (error instanceof LogContradictsTree || error instanceof StreamDeleted)
+    return errorResponse(API_ERRORS.eventLost, EVENT_LOST);
   if (error instanceof StoreUnavailable || error instanceof LogReplaced) {
     const message =
       'The event store is unavailable. The request may have been stored, and can be repeated safely.';

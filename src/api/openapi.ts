@@ -2,7 +2,7 @@ import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import { type ErrorBody, HTTP_ERRORS } from '../http/errors.ts';
 import { type ErrorDescriptions, errorResponses, type Headers, publish } from '../http/openapi.ts';
-import { API_ERRORS } from './errorTable.ts';
+import { API_ERRORS, EVENT_LOST } from './errorTable.ts';
 import { type Kind, MAX_IN_FLIGHT, TooManyInFlight } from './inFlight.ts';
 
 const RETRY_AFTER = { 'Retry-After': Type.String({ description: 'Seconds to wait.' }) };
@@ -84,6 +84,15 @@ export const tooManyInFlight = (kind: Kind) => ({
     example: example(API_ERRORS.tooManyInFlight, new TooManyInFlight(kind).message),
   },
 });
+
+/** 500 of a route that reads the event of a plant. */
+export const eventLost = {
+  500: {
+    description:
+      'The log no longer has the event that created this plant (50002), or another internal error (50001).',
+    example: example(API_ERRORS.eventLost, EVENT_LOST),
+  },
+};
 
 /** The error responses that every route may have. */
 const EVERYWHERE = [400, 401, 408, 417, 429, 431, 500, 503];

@@ -16,7 +16,7 @@ import { isInt64 } from '../plants/stream.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
 import type { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
-import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
+import { errorsOf, eventLost, invalidQuery, tooManyInFlight } from './openapi.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
@@ -96,7 +96,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             { schema: Plant, example: PLANT_EXAMPLE },
             { 'Log-Position': LogPosition },
           ),
-          ...errorsOf([413, 415], {}, { 'Log-Position': LogPosition }),
+          ...errorsOf([413, 415], eventLost, { 'Log-Position': LogPosition }),
         },
       },
     },
@@ -106,7 +106,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
       const position = await createPlant(store, command, context);
       const logId = await store.logId();
-      readYourWrites.acknowledge(logId, position);
+      readYourWrites.acknowledge(user, logId, position);
       reply.header('log-position', formatLogPosition(logId, position));
       return plant;
     },
@@ -133,14 +133,14 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     },
     async ({ user, query, headers, method, raw }, reply) => {
       if (!listsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
-      await readYourWrites.ready(plantsByUser);
+      await readYourWrites.ready(plantsByUser, user);
       const namesPosition = (query.after ?? headers['log-position']) !== undefined;
       const logId = await logIdOf(plantsByUser, store, namesPosition);
       const parse = (text: string | undefined, name: string) =>
         text === undefined ? START : parseLogPosition(logId, text, name);
       const after = parse(query.after, 'after');
       const named = parse(headers['log-position']?.toString(), 'Log-Position');
-      const upTo = await readYourWrites.upTo(plantsByUser, logId, after > named ? after : named);
+      const upTo = await readYourWrites.upTo(plantsByUser, user, logId, after > named ? after : named);
 
       reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);

@@ -10,10 +10,10 @@ import { Turns } from '../time/turns.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { API_ERRORS, LOG_CONTRADICTS_TREE } from './errorTable.ts';
+import { API_ERRORS } from './errorTable.ts';
 import { RECEIPT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
-import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
+import { errorsOf, eventLost, invalidQuery, tooManyInFlight } from './openapi.ts';
 
 const PlantQuery = Type.Object({
   id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.', examples: ['1'] }),
@@ -31,14 +31,7 @@ const ERRORS = errorsOf([403], {
     example: { error: API_ERRORS.unknownPlant, message: 'There is no plant with this ID.' },
   },
   ...tooManyInFlight('receipts'),
-  500: {
-    description:
-      'The log no longer has the event of this plant that is in its Merkle tree (50002), or another internal error (50001).',
-    example: {
-      error: API_ERRORS.logContradictsTree,
-      message: LOG_CONTRADICTS_TREE,
-    },
-  },
+  ...eventLost,
 });
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints };

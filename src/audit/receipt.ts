@@ -24,7 +24,7 @@ export type Receipt = { entry: Buffer; index: number; path: string[]; head: Tree
 
 /**
  * Proves that the log has a user's plant. Waits until the tree has it.
- * @throws UnknownPlant, LogContradictsTree, ViewBehind, StoreUnavailable
+ * @throws UnknownPlant, StreamDeleted, LogContradictsTree, ViewBehind, StoreUnavailable
  */
 export async function receiptOf(
   { user, id }: { user: string; id: string },

@@ -72,7 +72,9 @@ export type EventLog = {
   /** The event at exactly this position, if there is one. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
-  /** The first `limit` events of a stream, oldest first; none if the stream does not exist. */
+  /**
+   * The first `limit` events of a stream, oldest first; none if the stream does not exist. @throws StreamDeleted
+   */
   readStream(stream: string, limit: number): Promise<RecordedEvent[]>;
 
   /**
@@ -119,7 +121,7 @@ export type EventStore = EventLog & {
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
-   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now;
+   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now; StreamDeleted;
    * StoreUnavailable: the outcome is unknown, retry with the same event; TypeError: the stream name is not
    * well-formed Unicode, or the event is not JSON
    */
@@ -136,6 +138,8 @@ export type StoreObserver = {
   onUncleanStop(): void;
   /** A connection to the server has ended, and another one is opened. */
   onReconnect(): void;
+  /** Another node of the cluster has become its leader. */
+  onLeaderChange(): void;
   onSubscriptionDropped(): void;
 };
 export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
@@ -153,6 +157,14 @@ export class WrongExpectedRevision extends Error {
   override readonly name = 'WrongExpectedRevision';
   constructor(stream: string, expected: bigint, options?: ErrorOptions) {
     super(`stream ${stream} is not at revision ${expected}`, options);
+  }
+}
+
+/** The stream exists, and its first event cannot be read: an administrator has deleted or truncated it. */
+export class StreamDeleted extends Error {
+  override readonly name = 'StreamDeleted';
+  constructor(stream: string, options?: ErrorOptions) {
+    super(`the first event of ${stream} was deleted`, options);
   }
 }
 

@@ -8,20 +8,29 @@ const PAGE_SIZE = 500;
 export const IDLE_TIMEOUT_MS = 2_000;
 
 /**
- * All events after a position, in batches, to the end of the log; the last batch has caught up, and may be
- * empty. Other work gets its turn between batches.
- * @throws StoreUnavailable
+ * All events after a position, in batches, to the end that the log has at the beginning or later; the last batch
+ * has caught up, and may be empty. Other work gets its turn between batches.
+ * @throws StoreUnavailable, also if reading ends before that
  */
 export async function* readToEnd(
   log: EventLog,
   { after = START, signal }: { after?: Position; signal: AbortSignal },
 ): AsyncGenerator<Batch> {
-  for (let [position, caughtUp] = [after, false]; !caughtUp && !signal.aborted; await nextTurn()) {
+  const end = await unlessAborted(log.lastPosition(), signal);
+  let position = after;
+  for (let caughtUp = false; !caughtUp && !signal.aborted; await nextTurn()) {
     const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE }), signal);
-    if (!page || signal.aborted) return;
-    [position, caughtUp] = [page.position, page.isEnd];
+    if (!page || end === undefined || signal.aborted) return;
+    ({ position, isEnd: caughtUp } = page);
+    if (caughtUp && end !== START) assertReached(end, position);
     yield { events: page.events, caughtUp };
   }
+}
+
+/** @throws StoreUnavailable if reading ended at a position before the end that is known */
+export function assertReached(end: Position, position: Position): void {
+  if (position >= end) return;
+  throw new StoreUnavailable(`reading ended at position ${position}, before the end of the log at ${end}`);
 }
 
 /**

@@ -80,6 +80,10 @@ export class Metrics {
     'event_store_reconnections_total',
     'Connections to EventStoreDB that replaced another one.',
   );
+  readonly #leaderChanges = this.#counter(
+    'event_store_leader_changes_total',
+    'Changes of the leader of an EventStoreDB cluster that the service noticed.',
+  );
   readonly #subscriptionDrops = this.#counter(
     'event_store_subscription_drops_total',
     'Subscriptions to EventStoreDB that were dropped.',
@@ -174,6 +178,10 @@ export class Metrics {
 
   onReconnect(): void {
     this.#reconnections.inc();
+  }
+
+  onLeaderChange(): void {
+    this.#leaderChanges.inc();
   }
 
   onSubscriptionDropped(): void {

@@ -4,6 +4,7 @@ import {
   type Position,
   type RecordedEvent,
   StoreUnavailable,
+  StreamDeleted,
   WrongExpectedRevision,
 } from '../eventStore/eventStore.ts';
 import { type CommandContext, isPlantCreated, newPlantEvent } from './events.ts';
@@ -24,7 +25,7 @@ export class PlantIdTaken extends Error {
 /**
  * Creates a plant exactly once, and returns its position in the log. Appending with the expected revision
  * NO_STREAM is the whole uniqueness rule: nothing is looked up first, and the same command can be repeated.
- * @throws PlantIdTaken, StoreUnavailable
+ * @throws PlantIdTaken, StreamDeleted, StoreUnavailable
  */
 export async function createPlant(
   store: EventStore,
@@ -37,22 +38,16 @@ export async function createPlant(
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
     const { position, revision } = await store.append(stream, event, NO_STREAM);
-    if (revision !== 0n) throw firstEventDeleted(stream);
+    if (revision !== 0n) throw new StreamDeleted(stream); // EventStoreDB continues it, where views skip the event
     return position;
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
     const [first] = await store.readStream(stream, 1);
     if (!first)
       throw new StoreUnavailable(`the first event of ${stream} is not readable yet`, { cause: error });
-    if (first.revision !== 0n) throw firstEventDeleted(stream, { cause: error });
     if (!isSamePlant(command, first)) throw new PlantIdTaken(id, first.position);
     return first.position;
   }
-}
-
-/** EventStoreDB appends to a deleted stream at its next revision, where views skip the event. */
-function firstEventDeleted(stream: string, options?: ErrorOptions): Error {
-  return new Error(`the first event of ${stream} was deleted: its plant cannot be created again`, options);
 }
 
 function isSamePlant({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {

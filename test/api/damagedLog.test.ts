@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { damagePage } from '../support/damage.ts';
-import { ready } from '../support/load.ts';
+import { ready } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
 

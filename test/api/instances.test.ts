@@ -6,7 +6,7 @@ import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { type FakeEvent, FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDIENCE, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
-import { Fold, ready, untilAvailable } from '../support/load.ts';
+import { Fold, ready, untilAvailable } from '../support/instances.ts';
 import { plantOf, writeTo } from '../support/logs.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { client, type Plant, startService } from '../support/service.ts';

@@ -10,7 +10,7 @@ import type { EventLog, Page, RecordedEvent } from '../../src/eventStore/eventSt
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';

@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { openInclusionProof } from '../../src/transparency/inclusionProof.ts';
 import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 

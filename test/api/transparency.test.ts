@@ -22,7 +22,7 @@ import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
 import { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { appendTo, logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, startService, startServiceWithTree } from '../support/service.ts';
@@ -550,7 +550,7 @@ test('a plant whose event was altered after it was hashed has no receipt: 50002'
   db.exec('DROP TRIGGER events_are_never_updated');
   db.exec(`UPDATE events SET data = replace(data, 'Fern', 'Oak') WHERE position = 1`);
   const message = await refusedWith(50002, await as('alice').request('/proofs/plants?id=1'));
-  expect(message).toMatch(/^The log no longer has the event of this plant/);
+  expect(message).toMatch(/^The log no longer has the event that created this plant/);
   expect((await as('alice').request('/proofs/plants?id=2')).status).toBe(200);
   expect(service.log().filter(({ msg }) => msg === 'request failed')).toMatchObject([
     { err: { message: 'the log no longer has the event at position 1 that is in its Merkle tree' } },

@@ -60,7 +60,8 @@ function logOf(events: readonly RecordedEvent[], sizes = [3], { late = false, en
       const page = rest.slice(0, sizes[Math.min(pages++, sizes.length - 1)]);
       seen.given += page.length;
       const isEnd = page.length === rest.length && (!late || rest.length === 0);
-      return { events: page, position: page.at(-1)?.position ?? after, isEnd };
+      const last = page.at(-1)?.position ?? after;
+      return { events: page, position: isEnd && last < end ? end : last, isEnd };
     },
   };
   return { log: log as EventLog, seen };

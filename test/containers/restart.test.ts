@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
 import { ContainerLoad, containerWith } from '../support/containerLoad.ts';
-import { twoInstances } from '../support/load.ts';
+import { twoInstances } from '../support/instances.ts';
 
 const server = inject('eventStoreDb');
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test } from 'vitest';
-import { ready, twoInstances, untilAvailable } from '../support/load.ts';
+import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { type Plant, startService } from '../support/service.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Compile } from 'typebox/compile';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { launch, NODE, type Process, ROOT } from '../support/process.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 

@@ -12,6 +12,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../../src/eventStore/eventStore.ts';
+import { readToEnd } from '../../src/eventStore/readEvents.ts';
 import { inPortions } from '../support/inPortions.ts';
 
 /** Opens a store over an empty log, or, given a store, over the log of that store again. */
@@ -297,6 +298,59 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
   });
 }
 
+/**
+ * Starts reads of a store that pause after so many events, interrupts them, and resumes them. Resolves with what the
+ * reads resolve to, once it has happened.
+ */
+export type Interrupted = <T>(
+  store: EventStore,
+  after: number,
+  reads: () => Promise<T>[],
+) => Promise<Promise<T>[]>;
+
+/** The contract of every event store whose reads can be interrupted, by what interrupts them. */
+export function interruptedReadsContract(
+  name: string,
+  open: Open,
+  interruptions: Record<string, Interrupted>,
+): void {
+  describe.each(Object.entries(interruptions))(`reads ${name} while %s`, (_, interrupted) => {
+    base.each([0, 1, 5, 10])('a read that has %i events is whole, or fails', async (after) => {
+      const writer = await open();
+      onTestFinished(() => writer.close());
+      await fill(writer, 10);
+      const log = await everything(writer);
+      const [first, last] = [log[0] as RecordedEvent, log[9] as RecordedEvent];
+      const store = await open(writer);
+      onTestFinished(() => store.close());
+      const whole: unknown[] = [
+        ids(log),
+        ids(log.toReversed()),
+        ids([first]),
+        last.id,
+        await writer.lastPosition(),
+        await writer.logId(),
+        ids(log),
+      ];
+      const reads = (): Promise<unknown>[] => [
+        store.readAll({ after: START, limit: 500 }).then(({ events }) => ids(events)),
+        store.readBackwards({ limit: 500 }).then(({ events }) => ids(events)),
+        store.readStream(first.stream, 10).then(ids),
+        store.readEvent(last.position).then((event) => event?.id),
+        store.lastPosition(),
+        store.logId(),
+        Array.fromAsync(readToEnd(store, { signal: new AbortController().signal })).then((batches) =>
+          batches.flatMap(({ events }) => ids(events)),
+        ),
+      ];
+      const results = await Promise.allSettled(await interrupted(store, after, reads));
+      for (const [i, result] of results.entries())
+        if (result.status === 'fulfilled') expect([i, result.value]).toEqual([i, whole[i]]);
+        else expect([i, result.reason]).toEqual([i, expect.any(StoreUnavailable)]);
+    });
+  });
+}
+
 /** An event with this name. */
 export function event(name: string): NewEvent {
   return { id: randomUUID(), type: 'PlantCreated', data: { name }, metadata: { schemaVersion: 1 } };
@@ -380,6 +434,6 @@ function names(events: RecordedEvent[]): unknown[] {
   return events.map(({ data }) => (data as { name: string }).name);
 }
 
-function ids(events: RecordedEvent[]): string[] {
+function ids(events: readonly RecordedEvent[]): string[] {
   return events.map(({ id }) => id);
 }

@@ -49,8 +49,9 @@ function logOf(positions: Position[], { batch = 2 } = {}) {
     }
   }
   const readAll: EventLog['readAll'] = async ({ after }) => next(after);
+  const lastPosition = async () => positions.at(-1) ?? START;
   return {
-    log: { readAll, subscribe } as unknown as EventLog,
+    log: { readAll, lastPosition, subscribe } as unknown as EventLog,
     subscriptions,
     append(position: Position): void {
       positions.push(position);
@@ -87,6 +88,17 @@ describe('readToEnd', () => {
   test('yields one empty batch for an empty log', async () => {
     const batches = await Array.fromAsync(readToEnd(logOf([]).log, { signal: never() }));
     expect(batches).toEqual([{ events: [], caughtUp: true }]);
+  });
+
+  test('fails if a page says that it is the last one, before the end that the log had at the beginning', async () => {
+    const { log } = logOf([1n, 2n, 3n, 4n, 5n]);
+    const readAll: EventLog['readAll'] = async (range) => ({
+      ...(await log.readAll(range)),
+      isEnd: range.after === 2n,
+    });
+    const batches = readToEnd({ ...log, readAll }, { signal: never() });
+    expect(positionsIn([(await batches.next()).value as Batch])).toEqual([1n, 2n]);
+    await expect(batches.next()).rejects.toThrow(StoreUnavailable);
   });
 
   test('yields to the event loop between two pages', async () => {
@@ -177,7 +189,7 @@ describe.each([
     const unavailable = new StoreUnavailable('the disk is gone');
     const fail = () => Promise.reject(unavailable);
     const subscribe = () => ({ [Symbol.asyncIterator]: () => ({ next: fail }) });
-    const log = { readAll: fail, subscribe } as unknown as EventLog;
+    const log = { readAll: fail, lastPosition: fail, subscribe } as unknown as EventLog;
     await expect(read(log, { after: START, signal: never() }).next()).rejects.toBe(unavailable);
   });
 

@@ -38,8 +38,10 @@ export class FakeLog {
   readonly all: readonly FakeEvent[];
   readonly #all: FakeEvent[] = [];
   readonly #streams = new Map<string, FakeEvent[]>();
-  /** The number of deleted events of each stream that was deleted softly. */
+  /** The number of deleted events of each stream that was deleted softly, or truncated. */
   readonly #deleted = new Map<string, number>();
+  readonly #truncated = new Set<string>();
+  readonly #tombstones = new Set<string>();
   #recent = new Map<string, FakeEvent>();
   #lessRecent = new Map<string, FakeEvent>();
   readonly #followers = new Set<() => void>();
@@ -56,6 +58,13 @@ export class FakeLog {
   /** The number of events at the start of a stream that cannot be read from it. */
   deletedOf(name: string): number {
     return this.#deleted.get(name) ?? 0;
+  }
+
+  /** Whether an administrator has deleted all of its events, and what is left of the stream. */
+  deletionOf(name: string): 'soft' | 'truncated' | 'tombstone' | undefined {
+    if (this.#tombstones.has(name)) return 'tombstone';
+    if (this.deletedOf(name) < this.stream(name).length || this.stream(name).length === 0) return undefined;
+    return this.#truncated.has(name) ? 'truncated' : 'soft';
   }
 
   /** The index in `all` of the first event at or after this position. */
@@ -96,7 +105,7 @@ export class FakeLog {
     proposed: readonly ProposedEvent[],
   ): FakeEvent | WrongRevision {
     const events = this.stream(stream);
-    const isEmpty = events.length === this.deletedOf(stream);
+    const isEmpty = events.length === 0 || this.deletionOf(stream) === 'soft';
     const current = isEmpty ? -1n : BigInt(events.length) - 1n;
     const exact = expected === 'no_stream' ? -1n : expected;
     const repeated = proposed.map(({ id }, i) => {
@@ -122,12 +131,28 @@ export class FakeLog {
     this.append(`$$${stream}`, { type: '$metadata', data: '{"$tb":9223372036854775807}' });
   }
 
+  /** Truncates a stream: its events cannot be read from it, and it stays at its revision. */
+  truncate(stream: string): void {
+    const events = this.stream(stream).length;
+    this.#deleted.set(stream, events);
+    this.#truncated.add(stream);
+    this.append(`$$${stream}`, { type: '$metadata', data: { $tb: events } });
+  }
+
+  /** Deletes a stream for ever: nothing can be read from it, or appended to it. */
+  tombstone(stream: string): void {
+    this.#tombstones.add(stream);
+    this.append(stream, { type: '$streamDeleted' });
+  }
+
   /** Removes all events but the first, which is the log ID; positions continue to increase. */
   clear(): void {
     const [first] = this.#all;
     this.#all.length = 0;
     this.#streams.clear();
     this.#deleted.clear();
+    this.#truncated.clear();
+    this.#tombstones.clear();
     this.#recent = new Map();
     this.#lessRecent = new Map();
     if (!first) return;

@@ -60,10 +60,16 @@ export const invalidPosition = (version: Version, subscribes: boolean) =>
         subscribes ? 'Exception was thrown by handler.' : 'Unexpected ReadAllResult: Error',
       );
 
+export function streamDeleted(stream: string): CallError {
+  const metadata = { exception: 'stream-deleted', 'stream-name': stream };
+  return new CallError(status.FAILED_PRECONDITION, `Event stream '${stream}' is deleted.`, metadata);
+}
+
 /** The outcome of an append. */
 export type AppendOutcome =
   | { is: 'stored'; last: FakeEvent }
   | { is: 'wrong revision'; expected: ExpectedRevision; current: bigint }
+  | { is: 'deleted' }
   | { is: 'too large' }
   | { is: 'bad request'; message: string }
   | { is: 'denied' }
@@ -72,7 +78,7 @@ export type AppendOutcome =
   | { is: 'failed'; error: CallError };
 
 /** The response of the unary append. */
-export function appendResponse(outcome: AppendOutcome): AppendResp | CallError {
+export function appendResponse(outcome: AppendOutcome, stream: string): AppendResp | CallError {
   const { Success, Position, WrongExpectedVersion } = streams.AppendResp;
   switch (outcome.is) {
     case 'stored': {
@@ -92,6 +98,8 @@ export function appendResponse(outcome: AppendOutcome): AppendResp | CallError {
       else wrong.setExpectedRevision(`${expected}`);
       return new streams.AppendResp().setWrongExpectedVersion(wrong);
     }
+    case 'deleted':
+      return streamDeleted(stream);
     case 'too large':
       return new CallError(status.INVALID_ARGUMENT, `Maximum Append Size of ${MAX_APPEND_SIZE} Exceeded.`, {
         exception: 'maximum-append-size-exceeded',
@@ -118,7 +126,7 @@ export function batchResponse(request: BatchAppendReq, stream: string, outcome: 
     .setStreamIdentifier(identifier(stream));
   return outcome.is === 'stored'
     ? response.setSuccess(batchSuccess(outcome.last))
-    : response.setError(batchError(outcome));
+    : response.setError(batchError(outcome, stream));
 }
 
 function batchSuccess({ revision, position }: FakeEvent): BatchAppendResp.Success {
@@ -127,7 +135,7 @@ function batchSuccess({ revision, position }: FakeEvent): BatchAppendResp.Succes
   return new streams.BatchAppendResp.Success().setCurrentRevision(`${revision}`).setPosition(at);
 }
 
-function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>): Status {
+function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>, stream: string): Status {
   switch (outcome.is) {
     case 'wrong revision': {
       const { expected, current } = outcome;
@@ -140,6 +148,12 @@ function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>
       else wrong.setExpectedStreamPosition(`${expected}`);
       return rpcStatus(status.ALREADY_EXISTS, 'WrongExpectedVersion', wrong);
     }
+    case 'deleted':
+      return rpcStatus(
+        status.FAILED_PRECONDITION,
+        'StreamDeleted',
+        new shared.StreamDeleted().setStreamIdentifier(identifier(stream)),
+      );
     case 'too large': {
       const tooLarge = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_SIZE);
       return rpcStatus(status.INVALID_ARGUMENT, 'MaximumAppendSizeExceeded', tooLarge);

@@ -10,6 +10,8 @@ type Connection = { socket: Socket; near: Duplex };
  * here.
  */
 export class EventStoreDbPort {
+  /** The number of connections that were accepted. */
+  connections = 0;
   readonly #server = createServer((socket) => this.#accept(socket));
   readonly #sockets = new Set<Socket>();
   readonly #connections = new Set<Connection>();
@@ -63,6 +65,7 @@ export class EventStoreDbPort {
   }
 
   #accept(socket: Socket): void {
+    this.connections++;
     this.#sockets.add(socket);
     socket.setNoDelay(true);
     socket.on('error', () => {});

@@ -8,6 +8,7 @@ import {
   confirmation,
   eventMessage,
   invalidPosition,
+  streamDeleted,
   streamName,
   streamNotFound,
   type Version,
@@ -22,6 +23,8 @@ type Messages = Iterator<ReadResp | undefined>;
 /** Sends messages with backpressure, and continues whenever it is pumped. */
 export class Feed {
   isMuted = false;
+  /** Whether it has no message to send for now. */
+  isIdle = false;
   #blocked = false;
   #isOver = false;
   readonly #call: ReadCall;
@@ -42,6 +45,7 @@ export class Feed {
   pump(): void {
     while (!(this.isMuted || this.#blocked || this.#isOver)) {
       const { value, done } = this.#next();
+      this.isIdle = !done && value === undefined;
       if (done) this.end();
       else if (value === undefined) return;
       else this.#blocked = !this.#call.write(value);
@@ -80,7 +84,10 @@ export function* read(
   const backwards = options.getReadDirection() === 1;
   const events = source(log, options);
   const stream = streamName(options.getStream()?.getStreamIdentifier());
-  if (!options.hasAll() && events.length === log.deletedOf(stream)) {
+  const deletion = options.hasAll() ? undefined : log.deletionOf(stream);
+  if (deletion === 'tombstone') throw streamDeleted(stream);
+  if (deletion === 'truncated') return;
+  if (deletion === 'soft' || (!options.hasAll() && events.length === 0)) {
     yield streamNotFound(stream);
     return;
   }
@@ -95,6 +102,20 @@ export function* read(
     if (event === undefined) return;
     yield message(log, options, event);
   }
+}
+
+/** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
+export function* pausing(
+  messages: Iterable<ReadResp | undefined>,
+  pausesAfter: () => number | undefined,
+): Generator<ReadResp | undefined> {
+  let sent = 0;
+  for (const message of messages) {
+    while (sent >= (pausesAfter() ?? Number.POSITIVE_INFINITY)) yield undefined;
+    yield message;
+    if (message) sent++;
+  }
+  while (pausesAfter() !== undefined) yield undefined;
 }
 
 /** All events after a position or revision, including later ones. */

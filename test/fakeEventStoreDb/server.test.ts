@@ -200,7 +200,7 @@ describe('reading', () => {
   test('a softly deleted stream is an error, until it continues at its next revision', async () => {
     const { fake, client } = await connected();
     for (let i = 0; i < 2; i++) fake.write('plant-alice/1');
-    fake.softDelete('plant-alice/1');
+    fake.deleteStream('plant-alice/1', 'softDelete');
     const read = () => all(client.readStream('plant-alice/1'));
     expect(await failure(read())).toBeInstanceOf(StreamNotFoundError);
     const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });

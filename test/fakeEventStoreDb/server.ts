@@ -49,7 +49,7 @@ import {
   type Version,
 } from './messages.ts';
 import { EventStoreDbPort } from './port.ts';
-import { Feed, type ReadCall, read, Subscription } from './reads.ts';
+import { Feed, pausing, type ReadCall, read, Subscription } from './reads.ts';
 
 export { type EventToWrite, type FakeEvent, FakeLog } from './log.ts';
 export type { Endpoint, Member } from './messages.ts';
@@ -98,7 +98,8 @@ export class FakeEventStoreDb {
   readonly log: FakeLog;
   /**
    * The number of calls: `append` counts unary appends, `batchAppend` batches, `batched` the appends in
-   * them, `appended` the appends of both kinds that stored events.
+   * them, `appended` the appends of both kinds that stored events; `cancelled` counts reads that the client
+   * cancelled, or whose connection broke.
    */
   readonly calls = {
     features: 0,
@@ -107,6 +108,7 @@ export class FakeEventStoreDb {
     batched: 0,
     appended: 0,
     read: 0,
+    cancelled: 0,
     subscribe: 0,
     gossip: 0,
   };
@@ -135,6 +137,7 @@ export class FakeEventStoreDb {
   /** How many more reads of a stream do not find it. */
   readonly #notIndexed = new Map<string, number>();
   #heldAfter = Number.POSITIVE_INFINITY;
+  #readsPauseAfter: number | undefined;
   #members: Member[] | undefined;
 
   private constructor(options: FakeOptions) {
@@ -185,6 +188,11 @@ export class FakeEventStoreDb {
 
   get #endpoint(): Endpoint {
     return { address: this.#options.tls ? 'localhost' : '127.0.0.1', port: this.#port };
+  }
+
+  /** The number of connections that were accepted. */
+  get connections(): number {
+    return this.#listener.connections;
   }
 
   get openSubscriptions(): number {
@@ -290,6 +298,12 @@ export class FakeEventStoreDb {
     this.#readFailures.push(...Array<CallError>(count).fill(error));
   }
 
+  /** Injected failures that have not occurred yet do not occur. */
+  clearFailures(): void {
+    for (const failures of [this.#appendFailures, this.#featureFailures, this.#readFailures, this.#leaders])
+      failures.length = 0;
+  }
+
   /** Sets the latency of every response, in milliseconds; their order is kept. */
   slow(milliseconds: number): void {
     this.#latency = milliseconds;
@@ -298,7 +312,7 @@ export class FakeEventStoreDb {
   /** Ends every open subscription, with `reset` also every connection; returns their number. */
   dropSubscriptions(how: Drop): number {
     const dropped = [...this.#subscriptions];
-    if (how === 'reset') this.#listener.breakConnections();
+    if (how === 'reset') this.breakConnections();
     else for (const feed of dropped) this.#drop(feed, how);
     return dropped.length;
   }
@@ -323,14 +337,38 @@ export class FakeEventStoreDb {
     this.#heldAfter = events;
   }
 
+  /** Reads pause after so many events, before their end at the latest, until `resumeReads`. */
+  pauseReadsAfter(events: number): void {
+    this.#readsPauseAfter = events;
+  }
+
+  resumeReads(): void {
+    this.#readsPauseAfter = undefined;
+    for (const feed of this.#reads) feed.pump();
+  }
+
+  get pausedReads(): number {
+    return [...this.#reads].filter(({ isIdle }) => isIdle).length;
+  }
+
+  /** Open reads fail. */
+  cancelReads(): void {
+    for (const feed of this.#reads) feed.fail(DROPS.cancelled);
+  }
+
+  /** Breaks every connection. */
+  breakConnections(): void {
+    this.#listener.breakConnections();
+  }
+
   /** Appends like another writer. */
   write(stream: string, event: EventToWrite = {}): FakeEvent {
     return this.log.append(stream, event);
   }
 
-  /** Deletes a stream softly, like an administrator. */
-  softDelete(stream: string): void {
-    this.log.softDelete(stream);
+  /** Deletes the events of a stream, like an administrator. */
+  deleteStream(stream: string, how: 'softDelete' | 'truncate' | 'tombstone'): void {
+    this.log[how](stream);
   }
 
   /** Sets the members that gossip returns. */
@@ -373,7 +411,7 @@ export class FakeEventStoreDb {
       const error = this.#accessError(call.metadata) ?? (isDenied() ? accessDenied() : undefined);
       const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(append);
       if (!outcome) return;
-      const response = appendResponse(outcome);
+      const response = appendResponse(outcome, append.stream);
       this.#response(() => (response instanceof CallError ? callback(response) : callback(null, response)));
     });
   };
@@ -432,13 +470,17 @@ export class FakeEventStoreDb {
     if (accessError) this.#response(() => call.emit('error', accessError));
     else if (subscribes)
       this.#subscribe(call, new Subscription(this.log, options, caughtUp, heldAfter, version));
-    else this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
+    else {
+      call.once('cancelled', () => this.calls.cancelled++);
+      this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
+    }
   };
 
   #messages(options: ReadReq.Options, heldAfter: () => number, version: Version) {
     const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
     const lag = this.#notIndexed.get(stream) ?? 0;
-    if (lag === 0) return read(this.log, options, heldAfter, version);
+    const pausesAfter = () => this.#readsPauseAfter;
+    if (lag === 0) return pausing(read(this.log, options, heldAfter, version), pausesAfter);
     this.#notIndexed.set(stream, lag - 1);
     return [streamNotFound(stream)].values();
   }
@@ -481,6 +523,7 @@ export class FakeEventStoreDb {
         return { is: 'bad request', message: 'Guid should contain 32 digits with 4 dashes' };
       if (proposed.reduce((sum, event) => sum + sizeOf(event), 0) > MAX_APPEND_SIZE)
         return { is: 'too large' };
+      if (this.log.deletionOf(stream) === 'tombstone') return { is: 'deleted' };
       const before = this.log.all.length;
       const result = this.log.appendExpecting(stream, expected, proposed);
       if (this.log.all.length > before) this.calls.appended++;

@@ -18,7 +18,7 @@ import {
   startProcess,
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk, storeFern } from '../support/disk.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run, startServer } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';

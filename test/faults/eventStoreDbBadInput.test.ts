@@ -11,7 +11,7 @@ import { event } from '../eventStore/contract.ts';
 import { FakeLog } from '../fakeEventStoreDb/server.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { open, subscribed } from '../support/eventStoreDbStore.ts';
-import { ready } from '../support/load.ts';
+import { ready } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startFakeServer } from '../support/stores.ts';
 

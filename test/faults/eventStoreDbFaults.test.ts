@@ -1,53 +1,7 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { type Drop, FakeLog } from '../fakeEventStoreDb/server.ts';
-import { cluster } from '../support/eventStoreDbStore.ts';
-import {
-  dropsIn,
-  expectConsistent,
-  expectRecovery,
-  FAULTS,
-  injectAndHeal,
-  Load,
-  resourcesInUse,
-  twoInstances,
-} from '../support/load.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
-
-describe('two instances under load survive', () => {
-  test.each(Object.values(FAULTS))('$what', async (fault) => {
-    const server = await startFakeServer();
-    const instances = await twoInstances(server.url);
-    const load = new Load({ instances, log: server.log });
-    await load.more();
-    const { expectNoMore } = resourcesInUse();
-    await injectAndHeal(fault, { server, instances, load });
-    await expectRecovery(load);
-    await expectConsistent(load, { instances, nodes: [server] });
-    await expectNoMore();
-  });
-
-  test('a cluster that loses its leader', async () => {
-    const { first, second, elect, url } = await cluster({ shared: true });
-    const nodes = [first, second];
-    const instances = await twoInstances(url);
-    const load = new Load({ instances, log: first.log });
-    await load.more();
-    const { expectNoMore } = resourcesInUse();
-    await first.stop();
-    await expect
-      .poll(() => dropsIn(instances).every(({ length }) => length > 0), { interval: 100 })
-      .toBe(true);
-    elect(second, { otherIsAlive: false });
-    await load.more();
-    await first.restart();
-    elect(second);
-    await expectRecovery(load);
-    await expectConsistent(load, { instances, nodes });
-    await expectNoMore();
-    expect(nodes.map(({ openSubscriptions }) => openSubscriptions)).toEqual([0, 2]);
-  });
-});
 
 test('a silent subscription is resubscribed while other writers append', async () => {
   const server = await startFakeServer();

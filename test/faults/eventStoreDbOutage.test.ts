@@ -7,7 +7,7 @@ import { FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStore/eventStoreDb/connec
 import { untilSettled } from '../support/clock.ts';
 import { created, listed, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';
-import { ready, untilAvailable } from '../support/load.ts';
+import { ready, untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -115,22 +115,24 @@ describe('a server that becomes unavailable later', () => {
     expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
   });
 
-  test('makes a list 503 if it lacks acknowledged or known plants', async () => {
+  test('makes a list 503 if it lacks plants that its user knows of, and no other', async () => {
     const clock = slowClock();
     const server = await startFakeServer();
     const service = await serviceOver(server.url);
     await ready(service);
     const before = await created(service.alice, 1, 'Fern');
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+    await created(service.bob, 1, 'Elm');
+    expect(await listed(service.bob)).toEqual([{ name: 'Elm' }]);
     server.holdAfter(server.log.all.length);
     await created(service.alice, 2, 'Ivy');
     await server.stop();
     const [logId, position] = before.split('.');
     const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
+    expect(await service.bob.list()).toEqual([{ name: 'Elm' }]);
     const [responses] = await untilSettled(
       Promise.all([
         service.alice.get(),
-        service.bob.get(),
         service.alice.get('', { 'log-position': before }),
         service.alice.get('', beyond),
       ]),
@@ -139,7 +141,7 @@ describe('a server that becomes unavailable later', () => {
     server.holdAfter(Number.POSITIVE_INFINITY);
     await server.restart();
     clock.pass(LONGEST_DELAY_MS);
-    expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
+    expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { expectGracefulEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
-import { untilAvailable } from '../support/load.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 
 test.each<[string, Parameters<typeof expectGracefulEnd>[0]]>([

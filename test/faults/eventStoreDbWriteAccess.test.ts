@@ -7,7 +7,7 @@ import {
 import { Connection } from '../../src/eventStore/eventStoreDb/connection.ts';
 import { WRITE_ACCESS_INTERVAL_MS } from '../../src/eventStore/eventStoreDb/writeAccess.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
-import { ready } from '../support/load.ts';
+import { ready } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
 import { slowClock } from '../support/slowClock.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
 import { untilSettled } from '../support/clock.ts';
-import { twoInstances, untilAvailable } from '../support/load.ts';
+import { twoInstances, untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';

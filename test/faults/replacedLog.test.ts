@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { FakeLog } from '../fakeEventStoreDb/server.ts';
 import { untilSettled } from '../support/clock.ts';
 import { created, listed, positionIn, serviceOver } from '../support/eventStoreDbService.ts';
-import { ready, untilAvailable } from '../support/load.ts';
+import { ready, untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';

@@ -4,7 +4,7 @@ import { EventSource } from 'eventsource';
 import fc from 'fast-check';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
 import { auditorToken, linesOf, listen, type Message } from '../support/eventStream.ts';
-import { USERS, untilAvailable } from '../support/load.ts';
+import { USERS, untilAvailable } from '../support/instances.ts';
 import { client, startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';

@@ -218,7 +218,7 @@ test('a follower that waits for the event store retries as soon as a write is ac
   const { follower, view } = await followIn(tempDir(), store);
   while (!follower.notReady?.includes('unavailable')) await nextTurn();
   const position = await createNamed(store, 'alice', 1, 'Fern');
-  new ReadYourWrites([follower]).acknowledge(await store.logId(), position);
+  new ReadYourWrites([follower]).acknowledge('alice', await store.logId(), position);
   await follower.reached(position);
   expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
@@ -277,10 +277,10 @@ test('the first events of a log do not count as a reset: acknowledged writes are
   const { follower } = await followIn(tempDir(), store);
   await follower.reached(START);
   const reads = new ReadYourWrites([follower]);
-  reads.acknowledge('log', 2n);
+  reads.acknowledge('alice', 'log', 2n);
   give({ events: [created(1, 'alice', 'Fern')], caughtUp: true });
   await follower.reached(1n, 'log');
-  const read = reads.upTo(follower.view, 'log', START);
+  const read = reads.upTo(follower.view, 'alice', 'log', START);
   give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
   expect(await read).toBe(2n);
 });

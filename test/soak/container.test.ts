@@ -2,7 +2,7 @@ import { expect, inject, test } from 'vitest';
 import { byPosition, ContainerLoad, containerWith, positionIn } from '../support/containerLoad.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { heap, mayUse } from '../support/heap.ts';
-import { resourcesInUse, twoInstances } from '../support/load.ts';
+import { resourcesInUse, twoInstances } from '../support/instances.ts';
 
 const server = inject('eventStoreDb');
 

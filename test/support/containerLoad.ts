@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { PlantCreated } from '../../src/plants/events.ts';
 import { everything } from '../eventStore/contract.ts';
-import { type Instances, ready, untilAvailable } from './load.ts';
+import { type Instances, ready, untilAvailable } from './instances.ts';
 import { openOver } from './stores.ts';
 
 /** Concurrent requests per user. */

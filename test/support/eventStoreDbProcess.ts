@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { serviceOver } from './eventStoreDbService.ts';
-import { ready, USERS, untilAvailable } from './load.ts';
+import { ready, USERS, untilAvailable } from './instances.ts';
 import { type Ended, startServer } from './process.ts';
 import { client } from './service.ts';
 import { startFakeServer } from './stores.ts';

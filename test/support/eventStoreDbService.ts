@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
-import { untilAvailable } from './load.ts';
+import { untilAvailable } from './instances.ts';
 import { type Plant, startService } from './service.ts';
 import { startFakeServer } from './stores.ts';
 

@@ -5,7 +5,7 @@ import { merkleTreeFile } from '../../projections/views.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { loadExistingLogKey } from '../../src/transparency/logKey.ts';
 import { expectRefused, runCli } from './cli.ts';
-import { untilAvailable } from './load.ts';
+import { untilAvailable } from './instances.ts';
 import { appendTo, eventId, plantOf, writeTo } from './logs.ts';
 import { refusedWith } from './refusal.ts';
 import { startServiceWithTree } from './service.ts';

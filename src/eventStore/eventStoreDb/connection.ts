@@ -1,7 +1,7 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Call, Failure, Operations, Reply, WorkerOptions } from './protocol.ts';
+import type { Call, Failure, Operations, Replies, WorkerOptions } from './protocol.ts';
 
 /** A call to the server failed; `kind` says what to do. */
 export class CallFailed extends Error {
@@ -23,7 +23,7 @@ type PendingCall = {
 
 /** A shorter silence is not taken for a broken connection, in milliseconds. */
 const MIN_SILENCE_MS = 1_000;
-/** The first reply may take so long, in milliseconds: on a busy machine starting the thread takes seconds. */
+/** The thread may take so long to start, and then to its first reply, in milliseconds: on a busy machine, seconds. */
 export const FIRST_REPLY_TIMEOUT_MS = 10_000;
 /**
  * A node that refuses every append for so long is given up, in milliseconds; a leader election takes about 5
@@ -35,6 +35,17 @@ const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFi
 /** How often calls are checked against their deadline, in milliseconds. */
 const SWEEP_INTERVAL_MS = 100;
 
+type ConnectionOptions = {
+  /** The thread starts after this time, in milliseconds; calls wait for it. */
+  delayMs?: number;
+  /** Whether the server has responded to an earlier connection: decides what the message of a timeout suggests. */
+  serverHasResponded?: boolean;
+  /** How long the started thread may take to its first reply, in milliseconds. */
+  firstReplyTimeoutMs?: number;
+  /** Called with the address of the node that has responded to the last read. */
+  onNode?: (node: string) => void;
+};
+
 /**
  * A thread with a client of EventStoreDB. The client neither retries nor gives up, and can end up in a broken
  * state for good, so a connection that may be broken is discarded, with all its calls.
@@ -44,6 +55,8 @@ export class Connection {
   endReason: string | undefined;
   #worker: Worker | undefined;
   #startedAt = Number.POSITIVE_INFINITY;
+  /** When the thread had started. */
+  #readyAt: number | undefined;
   readonly #startTimer: NodeJS.Timeout;
   #pending = new Map<number, PendingCall>();
   #lastCallId = 0;
@@ -53,18 +66,31 @@ export class Connection {
   #lastAnyReplyAt: number | undefined;
   #hasSucceeded = false;
   readonly #serverHasResponded: boolean;
+  readonly #firstReplyTimeoutMs: number;
+  readonly #onNode: (node: string) => void;
   /** Since when every append has been refused. */
   #appendsRefusedSince: number | undefined;
   // After the events that are due: replies may have arrived while this thread was busy.
   #sweep = setInterval(() => setImmediate(() => this.#expireCalls()), SWEEP_INTERVAL_MS).unref();
 
-  /**
-   * The thread starts after `delayMs`; calls wait for it. Whether the server has responded to an earlier
-   * connection decides what the message of a timeout suggests.
-   */
-  constructor(options: WorkerOptions, delayMs = 0, serverHasResponded = false) {
+  constructor(
+    options: WorkerOptions,
+    {
+      delayMs = 0,
+      serverHasResponded = false,
+      firstReplyTimeoutMs = FIRST_REPLY_TIMEOUT_MS,
+      onNode = () => {},
+    }: ConnectionOptions = {},
+  ) {
     this.#serverHasResponded = serverHasResponded;
+    this.#firstReplyTimeoutMs = firstReplyTimeoutMs;
+    this.#onNode = onNode;
     this.#startTimer = setTimeout(() => this.#start(options), delayMs);
+  }
+
+  /** Whether any call had a reply, also a failure. */
+  get hasReplied(): boolean {
+    return this.#lastAnyReplyAt !== undefined;
   }
 
   /** Whether the server has responded to this connection or an earlier one. */
@@ -83,7 +109,7 @@ export class Connection {
     });
     worker.stdout.resume();
     worker.stderr.resume();
-    worker.on('message', (replies: Reply[]) => this.#handle(replies));
+    worker.on('message', (replies: Replies) => this.#handle(replies));
     worker.on('error', (error) => this.end(`the client failed: ${(error as Error).message}`));
     worker.on('exit', () => this.end('the client thread ended'));
     this.#worker = worker;
@@ -129,8 +155,10 @@ export class Connection {
     if (this.endReason === undefined) this.#worker.postMessage(calls);
   }
 
-  #handle(replies: Reply[]): void {
+  #handle({ replies, node }: Replies): void {
     const now = performance.now();
+    this.#readyAt ??= now;
+    if (node !== undefined) this.#onNode(node);
     for (const { id, value, failure } of replies) {
       const call = this.#pending.get(id);
       if (!call) continue; // timed out
@@ -190,7 +218,10 @@ export class Connection {
   }
 
   #isStarting(now: number): boolean {
-    return this.#lastAnyReplyAt === undefined && now - this.#startedAt < FIRST_REPLY_TIMEOUT_MS;
+    if (this.hasReplied) return false;
+    return this.#readyAt === undefined
+      ? now - this.#startedAt < FIRST_REPLY_TIMEOUT_MS
+      : now - this.#readyAt < this.#firstReplyTimeoutMs;
   }
 }
 

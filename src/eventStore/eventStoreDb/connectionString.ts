@@ -127,3 +127,14 @@ export function firstNodeOnly(url: string): string | undefined {
   const [first = '', ...others] = hosts.split(',');
   return others.length === 0 ? undefined : url.replace(hosts, first).replace('+discover', '');
 }
+
+/** How long a node may take to say which one is the leader, in seconds. The client's default is 5. */
+const GOSSIP_TIMEOUT_S = 2;
+
+/** With a gossip timeout, unless it has one: a node that is frozen would delay each look-up of the leader. */
+export function withGossipTimeout(url: string): string {
+  const text = url.replace(/\/+$/, '');
+  const { options } = SHAPE.exec(text)?.groups ?? {};
+  const isSet = options?.split('&').some((pair) => canonical(pair).startsWith('gossiptimeout='));
+  return isSet ? text : `${text}${options === undefined ? '?' : '&'}gossipTimeout=${GOSSIP_TIMEOUT_S}`;
+}

@@ -4,7 +4,7 @@ import type { Failure, Operations } from './protocol.ts';
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
 /** gRPC status codes (https://grpc.io/docs/guides/status-codes/), as far as they are handled. */
-export const GRPC_STATUS = { UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
+export const GRPC_STATUS = { OK: 0, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
 
 type ClientError = Error & { code?: number };
 
@@ -71,6 +71,7 @@ function classify(error: ClientError): Failure['kind'] {
     case ErrorType.WRONG_EXPECTED_VERSION:
       return 'wrongRevision';
     case ErrorType.STREAM_DELETED:
+      return 'streamDeleted';
     case ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED:
     case ErrorType.INVALID_ARGUMENT:
       return 'permanent';

@@ -33,12 +33,17 @@ export type Call = { id: number; operation: keyof Operations; argument: unknown 
 
 export type Reply = { id: number; value?: unknown; failure?: Failure };
 
+/** The first message has no replies: the thread has started. `node`: the address of the node that has responded to the last read: the leader of a cluster. */
+export type Replies = { replies: Reply[]; node: string | undefined };
+
 /** Why a call failed, and what to do. */
 export type Failure = {
   kind:
     | 'wrongRevision'
     /** There is no event at the position. */
     | 'positionNotFound'
+    /** The stream exists, and its first event was deleted. */
+    | 'streamDeleted'
     /** Retrying does not help. */
     | 'permanent'
     /** The server refuses the account, or its certificate is not trusted. */

@@ -3,8 +3,10 @@ import {
   BACKWARDS,
   START as CLIENT_START,
   END,
+  ErrorType,
   type EventStoreDBClient,
   FORWARDS,
+  type ReadStreamOptions,
   type ResolvedEvent,
   type StreamingRead,
 } from '@eventstore/db-client';
@@ -16,7 +18,7 @@ import {
   type RecordedEvent,
   START,
 } from '../eventStore.ts';
-import { GRPC_STATUS, OperationFailed } from './failures.ts';
+import { errorType, GRPC_STATUS, OperationFailed } from './failures.ts';
 
 /**
  * A read fails when no event has arrived for so long, in milliseconds. The client takes a deadline and
@@ -25,36 +27,178 @@ import { GRPC_STATUS, OperationFailed } from './failures.ts';
 const READ_TIMEOUT_MS = 3_000;
 
 /** A follower may lag behind what has been acknowledged; the leader does not. */
-export const FROM_LEADER = { requiresLeader: true };
+const FROM_LEADER = { requiresLeader: true };
 
-export async function readEdge(
-  client: EventStoreDBClient,
-  edge: 'first' | 'last',
-): Promise<RecordedEvent | undefined> {
-  const options = { maxCount: 1, ...FROM_LEADER };
-  const read =
-    edge === 'first'
-      ? client.readAll({ fromPosition: CLIENT_START, direction: FORWARDS, ...options })
-      : client.readAll({ fromPosition: END, direction: BACKWARDS, ...options });
-  return (await collect(read)).events[0];
-}
+/** Events that were read. `isCut`: they have the length at which reading ended, so there may be more. */
+type Collected = { events: RecordedEvent[]; isCut: boolean };
 
-/** A page of $all from a position on, inclusive; empty if no event starts at the position. */
-export async function readFrom(
-  client: EventStoreDBClient,
-  position: Position,
-  maxCount: number,
-): Promise<Collected> {
-  const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
-  try {
-    const read = client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER });
-    const page = await collect(read, PAGE_LENGTH);
+const NOTHING: Collected = { events: [], isCut: false };
+
+/** Reads of streams and of $all. Each is whole, or fails. */
+export class Reader {
+  /** The address of the node that has responded last: the leader, since reads require it. */
+  node: string | undefined;
+  readonly #client: EventStoreDBClient;
+  /** Pages have the events of streams with this prefix. */
+  readonly #prefix: string;
+
+  constructor(client: EventStoreDBClient, prefix: string) {
+    this.#client = client;
+    this.#prefix = prefix;
+  }
+
+  /** The first events of a stream; none if it does not exist. @throws OperationFailed if the first was deleted */
+  async stream(name: string, maxCount: number): Promise<RecordedEvent[]> {
+    const events = await this.#unlessNotFound(name, { maxCount });
+    if (events?.[0]?.revision === 0n || (!events && !(await this.#isTruncated(name)))) return events ?? [];
+    throw new OperationFailed('streamDeleted', `the first event of ${name} was deleted`);
+  }
+
+  /** A stream that was deleted softly looks as if it did not exist, except for its metadata. */
+  async #isTruncated(stream: string): Promise<boolean> {
+    const newest = { fromRevision: END, direction: BACKWARDS, maxCount: 1 } as const;
+    const [metadata] = (await this.#unlessNotFound(`$$${stream}`, newest)) ?? [];
+    return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
+  }
+
+  /** Events of a stream; undefined if the server says that it does not exist. */
+  async #unlessNotFound(stream: string, range: ReadStreamOptions): Promise<RecordedEvent[] | undefined> {
+    try {
+      return (await this.#collect(this.#client.readStream(stream, { ...range, ...FROM_LEADER }))).events;
+    } catch (error) {
+      if (errorType(error) === ErrorType.STREAM_NOT_FOUND) return undefined;
+      throw error;
+    }
+  }
+
+  /** The first, or the last, event of $all; undefined if there is none. */
+  async edge(edge: 'first' | 'last'): Promise<RecordedEvent | undefined> {
+    const range =
+      edge === 'first'
+        ? ({ fromPosition: CLIENT_START, direction: FORWARDS } as const)
+        : ({ fromPosition: END, direction: BACKWARDS } as const);
+    return (await this.#collect(this.#client.readAll({ ...range, maxCount: 1, ...FROM_LEADER }))).events[0];
+  }
+
+  /** The event of $all at a position; undefined if there is none. */
+  async at(position: Position): Promise<RecordedEvent | undefined> {
+    return (await this.#from(position, 1)).events[0];
+  }
+
+  /** The events of the streams with the prefix in one page of $all; it may have none. */
+  async page({ after, limit }: { after: Position; limit: number }): Promise<Page> {
+    const skipped = after === START ? 0 : 1; // the event at `after` itself
+    const { events, isCut } = await this.#from(after, limit + skipped);
+    if (skipped > events.length) throw positionNotFound(after);
+    return {
+      events: events.slice(skipped).filter(({ stream }) => stream.startsWith(this.#prefix)),
+      position: events.at(-1)?.position ?? after,
+      isEnd: !isCut && events.length < limit + skipped,
+    };
+  }
+
+  /** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
+  async pageBackwards({ before, limit, prefix: narrower = '' }: BackwardRange): Promise<Page> {
+    if (before === START) return { events: [], position: START, isEnd: true };
+    const fromPosition = before === undefined ? END : { commit: before, prepare: before };
+    const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
+    const { events, isCut } = await this.#unlessInvalid(before ?? START, () =>
+      this.#collect(this.#client.readAll(options), PAGE_LENGTH),
+    );
+    const position = events.at(-1)?.position ?? before;
+    const isEnd = !isCut && events.length < limit;
+    const first = isEnd ? await this.edge('first') : undefined;
+    if (first && (position === undefined || position > first.position))
+      throw new OperationFailed('transient', 'the read ended before the start of the log');
+    return {
+      events: events.filter(({ stream }) => stream.startsWith(this.#prefix) && stream.startsWith(narrower)),
+      position: position ?? START,
+      isEnd,
+    };
+  }
+
+  /** A page of $all from a position on, inclusive; empty if no event starts at the position. */
+  async #from(position: Position, maxCount: number): Promise<Collected> {
+    const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
+    const read = (): Promise<Collected> =>
+      this.#collect(
+        this.#client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER }),
+        PAGE_LENGTH,
+      );
+    const page = await this.#unlessInvalid(position, read).catch((error) => {
+      if (error instanceof OperationFailed && error.failure.kind === 'positionNotFound') return NOTHING;
+      throw error;
+    });
     return position === START || page.events[0]?.position === position ? page : NOTHING;
-  } catch (error) {
-    if (position !== START && isInvalidPosition(error as Error)) return NOTHING;
-    throw error;
+  }
+
+  /**
+   * A read from a position. The error by which a server rejects a position may have other causes: it counts if a
+   * read of $all succeeds after it, and the same read fails again. @throws OperationFailed
+   */
+  async #unlessInvalid(position: Position, read: () => Promise<Collected>): Promise<Collected> {
+    try {
+      return await read();
+    } catch (error) {
+      if (position === START || !isInvalidPosition(error as Error)) throw error;
+    }
+    await this.edge('last');
+    try {
+      return await read();
+    } catch (error) {
+      throw isInvalidPosition(error as Error) ? positionNotFound(position) : error;
+    }
+  }
+
+  /**
+   * The events of a bounded read, until they have a length in characters. The client ends a read that it has
+   * cancelled without an error, so a read is whole only if the server has completed it.
+   * @throws OperationFailed if it has not, or no event arrives in time
+   */
+  async #collect(
+    stream: StreamingRead<ResolvedEvent>,
+    maxLength = Number.POSITIVE_INFINITY,
+  ): Promise<Collected> {
+    let isCompleted = false;
+    stream.once('pipe', (piped) => {
+      const call = piped as ReadCall;
+      call.once('status', ({ code }) => {
+        isCompleted = code === GRPC_STATUS.OK;
+        if (isCompleted) this.node = call.getPeer();
+      });
+    });
+    stream.on('error', () => {}); // the loop throws the first error; a second one may follow
+    const timer = setTimeout(() => {
+      stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
+      void stream.cancel().catch(() => {});
+    }, READ_TIMEOUT_MS);
+    const events: RecordedEvent[] = [];
+    let length = 0;
+    try {
+      for await (const { event } of stream) {
+        timer.refresh();
+        if (!event) continue;
+        const recorded = toRecordedEvent(event);
+        events.push(recorded);
+        if (Number.isFinite(maxLength)) length += lengthOf(recorded.data) + lengthOf(recorded.metadata);
+        if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
+        void stream.cancel().catch(() => {});
+        return { events, isCut: true };
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+    if (!isCompleted)
+      throw new OperationFailed('transient', 'the read ended before the server had completed it');
+    return { events, isCut: false };
   }
 }
+
+/** A gRPC call, as far as it is used here. Its status comes from the server, or from the client that ends it. */
+type ReadCall = {
+  once(event: 'status', listener: (status: { code: number }) => void): void;
+  getPeer(): string;
+};
 
 /** EventStoreDB 23.10 responds "Unexpected ReadAllResult: Error" to a position between two events. */
 function isInvalidPosition({ code, message }: Error & { code?: number }): boolean {
@@ -62,80 +206,8 @@ function isInvalidPosition({ code, message }: Error & { code?: number }): boolea
   return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
 }
 
-/** The events of the streams with a prefix in one page of $all; it may have none. */
-export async function readPage(
-  client: EventStoreDBClient,
-  prefix: string,
-  { after, limit }: { after: Position; limit: number },
-): Promise<Page> {
-  const skipped = after === START ? 0 : 1; // the event at `after` itself
-  const { events, isCut } = await readFrom(client, after, limit + skipped);
-  if (skipped > events.length)
-    throw new OperationFailed('positionNotFound', `there is no event at position ${after}`);
-  return {
-    events: events.slice(skipped).filter(({ stream }) => stream.startsWith(prefix)),
-    position: events.at(-1)?.position ?? after,
-    isEnd: !isCut && events.length < limit + skipped,
-  };
-}
-
-/** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
-export async function readPageBackwards(
-  client: EventStoreDBClient,
-  prefix: string,
-  { before, limit, prefix: narrower = '' }: BackwardRange,
-): Promise<Page> {
-  if (before === START) return { events: [], position: START, isEnd: true };
-  const fromPosition = before === undefined ? END : { commit: before, prepare: before };
-  const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
-  try {
-    const { events, isCut } = await collect(client.readAll(options), PAGE_LENGTH);
-    return {
-      events: events.filter(({ stream }) => stream.startsWith(prefix) && stream.startsWith(narrower)),
-      position: events.at(-1)?.position ?? before ?? START,
-      isEnd: !isCut && events.length < limit,
-    };
-  } catch (error) {
-    if (before === undefined || !isInvalidPosition(error as Error)) throw error;
-    throw new OperationFailed('positionNotFound', `there is no event at position ${before}`);
-  }
-}
-
-/** Events that were read. `isCut`: they have the length at which reading ended, so there may be more. */
-type Collected = { events: RecordedEvent[]; isCut: boolean };
-
-const NOTHING: Collected = { events: [], isCut: false };
-
-/**
- * The events of a bounded read, until they have a length in characters. @throws OperationFailed when no event
- * arrives in time
- */
-export async function collect(
-  stream: StreamingRead<ResolvedEvent>,
-  maxLength = Number.POSITIVE_INFINITY,
-): Promise<Collected> {
-  stream.on('error', () => {}); // the loop throws the first error; a second one may follow
-  const timer = setTimeout(() => {
-    stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
-    void stream.cancel().catch(() => {});
-  }, READ_TIMEOUT_MS);
-  const events: RecordedEvent[] = [];
-  let length = 0;
-  try {
-    for await (const { event } of stream) {
-      timer.refresh();
-      if (!event) continue;
-      const recorded = toRecordedEvent(event);
-      events.push(recorded);
-      if (Number.isFinite(maxLength)) length += lengthOf(recorded.data) + lengthOf(recorded.metadata);
-      if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
-      void stream.cancel().catch(() => {});
-      return { events, isCut: true };
-    }
-  } finally {
-    clearTimeout(timer);
-  }
-  return { events, isCut: false };
+function positionNotFound(position: Position): OperationFailed {
+  return new OperationFailed('positionNotFound', `there is no event at position ${position}`);
 }
 
 /** Of bytes, or of JSON: the client does not keep the text that it has parsed. */

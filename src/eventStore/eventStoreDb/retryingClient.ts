@@ -1,6 +1,6 @@
 import { backOff, finishedWithin, sleep } from '../../time/sleep.ts';
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
-import { type CallFailed, Connection } from './connection.ts';
+import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
 import type { Operations, WorkerOptions } from './protocol.ts';
 
 /**
@@ -21,26 +21,41 @@ export const MAX_RETRY_DELAY_MS = 1_000;
 /** Calls in flight may take so long when the client is closed, in milliseconds. */
 export const CLOSE_TIMEOUT_MS = 1_500;
 /** Connections start at least so far apart, in milliseconds, since each is a thread. */
-const MIN_CONNECTION_INTERVAL_MS = 1_000;
+export const MIN_CONNECTION_INTERVAL_MS = 1_000;
+
+type Listeners = {
+  observer?: StoreObserver | undefined;
+  /** Called when another node of a cluster responds to reads, which only its leader does. */
+  onLeaderChange?: ((from: string, to: string) => void) | undefined;
+};
+
+/** Failures that say something of the log. */
+const RESULTS = new Set<CallFailed['kind']>(['wrongRevision', 'positionNotFound', 'streamDeleted']);
 
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {
   readonly #options: WorkerOptions;
   readonly #observer: StoreObserver | undefined;
+  readonly #onLeaderChange: Listeners['onLeaderChange'];
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
   #connection: Connection;
   #connectionStartsAt = performance.now();
+  /** The address of the node that has responded to the last read. */
+  #node: string | undefined;
+  /** Connections in a row without any reply. */
+  #silentConnections = 0;
   #subscriptions = 0;
   /** Whether a call has failed since the leader last responded to an append. */
   #isFailing = false;
   /** Aborts when it responds to an append again. */
   #recovery = new AbortController();
 
-  constructor(options: WorkerOptions, observer?: StoreObserver) {
+  constructor(options: WorkerOptions, { observer, onLeaderChange }: Listeners = {}) {
     this.#options = options;
     this.#observer = observer;
-    this.#connection = new Connection(options);
+    this.#onLeaderChange = onLeaderChange;
+    this.#connection = new Connection(options, { onNode: this.#onNode });
   }
 
   /** Aborts when the client is closed. */
@@ -68,18 +83,28 @@ export class RetryingClient {
     if (this.#connection.endReason !== undefined && !this.closed.aborted) {
       const now = performance.now();
       this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
-      const { serverHasResponded } = this.#connection;
+      const { hasReplied, serverHasResponded } = this.#connection;
+      this.#silentConnections = hasReplied ? 0 : this.#silentConnections + 1;
       this.#observer?.onReconnect();
-      this.#connection = new Connection(this.#options, this.#connectionStartsAt - now, serverHasResponded);
+      this.#connection = new Connection(this.#options, {
+        delayMs: this.#connectionStartsAt - now,
+        serverHasResponded,
+        ...(serverHasResponded && { firstReplyTimeoutMs: this.#firstReplyTimeoutMs }),
+        onNode: this.#onNode,
+      });
     }
     return this.#connection;
+  }
+
+  /** Short at first, since a cluster may lead to a leader that is frozen until it has another one; it doubles. */
+  get #firstReplyTimeoutMs(): number {
+    return Math.min(ATTEMPT_TIMEOUT_MS * 2 ** this.#silentConnections, FIRST_REPLY_TIMEOUT_MS);
   }
 
   /**
    * Calls the server until it succeeds, for at most `timeoutMs`. An append that the account may not make is
    * not retried.
-   * @throws CallFailed with the kinds wrongRevision and positionNotFound; StoreUnavailable; Error if retrying
-   * does not help
+   * @throws CallFailed with a kind that is a result; StoreUnavailable; Error if retrying does not help
    */
   call<O extends keyof Operations>(
     operation: O,
@@ -115,7 +140,7 @@ export class RetryingClient {
       } catch (error) {
         const failure = error as CallFailed;
         if (failure.kind === 'wrongRevision') this.#recover(); // the leader has compared the revisions
-        if (failure.kind === 'wrongRevision' || failure.kind === 'positionNotFound') throw failure;
+        if (RESULTS.has(failure.kind)) throw failure;
         if (failure.kind === 'permanent')
           throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
         if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
@@ -127,6 +152,11 @@ export class RetryingClient {
       wasWoken = await this.pause(delay, this.closed, wasWoken);
     }
   }
+
+  readonly #onNode = (node: string): void => {
+    if (this.#node !== undefined && this.#node !== node) this.#onLeaderChange?.(this.#node, node);
+    this.#node = node;
+  };
 
   #recover(): void {
     if (!this.#isFailing) return;

@@ -15,6 +15,7 @@ import {
   START,
   type StoreObserver,
   StoreUnavailable,
+  StreamDeleted,
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { isPosition } from '../position.ts';
@@ -56,7 +57,12 @@ const FIRST_READABLE_DELAY_MS = 10;
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
   const { url, prefix, logger, timeoutMs, appends = false, observer } = options;
-  const client = new RetryingClient({ url, prefix }, observer);
+  const onLeaderChange = (from: string, to: string): void => {
+    observer?.onLeaderChange();
+    logger.info({ from, to }, 'the leader of the cluster changed');
+  };
+  // The store that appends reports it once for all connections of a service.
+  const client = new RetryingClient({ url, prefix }, appends ? { observer, onLeaderChange } : { observer });
   try {
     await checkAccess(client, { url, prefix });
   } catch (error) {
@@ -124,8 +130,12 @@ class EventStoreDbStore implements EventStore {
     return this.#client.call('readAt', position, this.#readTimeoutMs);
   }
 
-  readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
-    return this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
+  async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+    try {
+      return await this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
+    } catch (error) {
+      throw isDeleted(error) ? new StreamDeleted(stream, { cause: error }) : error;
+    }
   }
 
   readAll(range: { after: Position; limit: number }): Promise<Page> {
@@ -197,6 +207,7 @@ class EventStoreDbStore implements EventStore {
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
       const { stream, expectedRevision } = request;
+      if (isDeleted(error)) throw new StreamDeleted(stream, { cause: error });
       if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
       throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
     }
@@ -259,4 +270,8 @@ class EventStoreDbStore implements EventStore {
       throw error;
     }
   }
+}
+
+function isDeleted(error: unknown): boolean {
+  return error instanceof CallFailed && error.kind === 'streamDeleted';
 }

@@ -9,7 +9,7 @@ import {
 import { type Batch, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { OperationFailed, toFailure } from './failures.ts';
 import type { Failure } from './protocol.ts';
-import { readPage, toRecordedEvent } from './read.ts';
+import { type Reader, toRecordedEvent } from './read.ts';
 
 /** Events that the client buffers at most, and the most in a batch. */
 const BUFFER_SIZE = 512;
@@ -38,8 +38,7 @@ const ENDED_BY_SERVER: Failure = { kind: 'transient', message: 'the server ended
  */
 export class Subscription {
   readonly confirmed: Promise<unknown>;
-  readonly #client: EventStoreDBClient;
-  readonly #prefix: string;
+  readonly #reader: Reader;
   #stream: AllStreamSubscription;
   /** Of the last event taken. */
   #position: Position;
@@ -57,9 +56,8 @@ export class Subscription {
   #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
   #watch = setInterval(() => void this.#compareIfSilent(), SILENCE_TIMEOUT_MS);
 
-  constructor(client: EventStoreDBClient, prefix: string, after: Position) {
-    this.#client = client;
-    this.#prefix = prefix;
+  constructor(client: EventStoreDBClient, reader: Reader, prefix: string, after: Position) {
+    this.#reader = reader;
     this.#position = after;
     this.#comparedTo = after;
     this.#stream = client.subscribeToAll(
@@ -173,7 +171,7 @@ export class Subscription {
   async #missesEvents(): Promise<boolean> {
     for (let [pages, isEnd] = [0, false]; !isEnd && !this.#failure && pages < MAX_COMPARED_PAGES; pages++) {
       const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
-      const page = await readPage(this.#client, this.#prefix, { after, limit: COMPARED_PAGE_SIZE });
+      const page = await this.#reader.page({ after, limit: COMPARED_PAGE_SIZE });
       // The position may have moved during the read.
       if (page.events.some((event) => event.position > this.#position)) return true;
       this.#comparedTo = page.position;

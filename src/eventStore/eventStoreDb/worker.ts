@@ -1,14 +1,10 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  NO_STREAM as CLIENT_NO_STREAM,
-  ErrorType,
-  EventStoreDBClient,
-  jsonEvent,
-} from '@eventstore/db-client';
+import { NO_STREAM as CLIENT_NO_STREAM, EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
 import { NO_STREAM } from '../eventStore.ts';
-import { errorType, leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';
-import type { Call, Failure, Operations, Reply, WorkerOptions } from './protocol.ts';
-import { collect, FROM_LEADER, readEdge, readFrom, readPage, readPageBackwards } from './read.ts';
+import { withGossipTimeout } from './connectionString.ts';
+import { leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';
+import type { Call, Failure, Operations, Replies, Reply, WorkerOptions } from './protocol.ts';
+import { Reader } from './read.ts';
 import { Subscription } from './subscription.ts';
 
 // The thread that holds @eventstore/db-client. An error that the client does not catch, such as a reply to a
@@ -17,9 +13,11 @@ import { Subscription } from './subscription.ts';
 
 const { url, prefix } = workerData as WorkerOptions;
 let client: EventStoreDBClient;
+let reader: Reader;
 let unusable: Failure | undefined;
 try {
-  client = EventStoreDBClient.connectionString(url);
+  client = EventStoreDBClient.connectionString(withGossipTimeout(url));
+  reader = new Reader(client, prefix);
 } catch {
   // The client's own message may quote the connection string.
   const message = 'the client rejects the connection string: check tlsCAFile, userCertFile and userKeyFile';
@@ -44,23 +42,13 @@ const operations: {
     if (!success || !position) throw new OperationFailed('wrongRevision', '');
     return { position: position.commit, revision: nextExpectedRevision };
   },
-  async readStream({ stream, limit }) {
-    try {
-      return (await collect(client.readStream(stream, { maxCount: limit, ...FROM_LEADER }))).events;
-    } catch (error) {
-      if (errorType(error) === ErrorType.STREAM_NOT_FOUND) return [];
-      throw error;
-    }
-  },
-  readEdge: (edge) => readEdge(client, edge),
-  async readAt(position) {
-    const [event] = (await readFrom(client, position, 1)).events;
-    return event?.position === position ? event : undefined;
-  },
-  readPage: (range) => readPage(client, prefix, range),
-  readPageBackwards: (range) => readPageBackwards(client, prefix, range),
+  readStream: ({ stream, limit }) => reader.stream(stream, limit),
+  readEdge: (edge) => reader.edge(edge),
+  readAt: (position) => reader.at(position),
+  readPage: (range) => reader.page(range),
+  readPageBackwards: (range) => reader.pageBackwards(range),
   async subscribe({ subscription, after }) {
-    const subscribed = new Subscription(client, prefix, after);
+    const subscribed = new Subscription(client, reader, prefix, after);
     subscriptions.set(subscription, subscribed);
     await subscribed.confirmed;
   },
@@ -81,12 +69,14 @@ let replies: Reply[] = [];
 function reply(one: Reply): void {
   if (replies.length === 0) {
     setImmediate(() => {
-      parentPort?.postMessage(replies);
+      parentPort?.postMessage({ replies, node: reader?.node } satisfies Replies);
       replies = [];
     });
   }
   replies.push(one);
 }
+
+parentPort?.postMessage({ replies, node: undefined } satisfies Replies);
 
 parentPort?.on('message', (calls: Call[]) => {
   for (const { id, operation, argument } of calls) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { created, positionIn, serviceOver } from '../../support/eventStoreDbService.ts';
-import { ready } from '../../support/load.ts';
+import { ready } from '../../support/instances.ts';
 import { refusedWith } from '../../support/refusal.ts';
 import { startFakeServer } from '../../support/stores.ts';
 

@@ -4,7 +4,11 @@ import {
   Connection,
   FIRST_REPLY_TIMEOUT_MS,
 } from '../../../src/eventStore/eventStoreDb/connection.ts';
-import { RetryingClient } from '../../../src/eventStore/eventStoreDb/retryingClient.ts';
+import {
+  ATTEMPT_TIMEOUT_MS,
+  MIN_CONNECTION_INTERVAL_MS,
+  RetryingClient,
+} from '../../../src/eventStore/eventStoreDb/retryingClient.ts';
 import { slowClock } from '../../support/slowClock.ts';
 import { startFakeServer } from '../../support/stores.ts';
 
@@ -52,4 +56,34 @@ test('a connection to a server that has responded to an earlier one does not sug
   const failing = client.connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
   clock.pass(CALL_TIMEOUT_MS);
   expect(await failing).toMatchObject({ message: expect.stringMatching(/^no response for \d+ ms$/) });
+});
+
+test('a connection to a server that has responded to an earlier one ends soon without a first reply, the next one later', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => client.close());
+  await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
+  client.connection.end('the test replaces it');
+  server.freeze();
+  /** The next connection, once it has reached the server. */
+  const nextConnection = async () => {
+    const { connections } = server;
+    const { connection } = client;
+    clock.pass(MIN_CONNECTION_INTERVAL_MS);
+    connection.call('readEdge', 'first').catch(() => {});
+    await expect.poll(() => server.connections).toBeGreaterThan(connections);
+    return connection;
+  };
+  const hasEndedAfter = async (ms: number, connection: Connection): Promise<boolean> => {
+    const expiring = connection.call('readEdge', 'first', ms).catch(() => {});
+    clock.pass(ms);
+    await expiring;
+    return connection.endReason !== undefined;
+  };
+  const first = await nextConnection();
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, first)).toBe(true);
+  const second = await nextConnection();
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, second)).toBe(false);
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, second)).toBe(true);
 });

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   connectionStringProblem,
   withEsdbScheme,
+  withGossipTimeout,
 } from '../../../src/eventStore/eventStoreDb/connectionString.ts';
 
 /** Any existing file: its content is not read before a connection. */
@@ -16,7 +17,7 @@ beforeEach(() => {
 });
 
 function expectClientAccepts(text: string): void {
-  void EventStoreDBClient.connectionString(withEsdbScheme(text)).dispose();
+  void EventStoreDBClient.connectionString(withGossipTimeout(withEsdbScheme(text))).dispose();
 }
 
 describe('a connection string is accepted, also by the client', () => {
@@ -200,4 +201,12 @@ test.each([
   ['kdb+discover://cluster.example?tls=false', 'esdb+discover://cluster.example?tls=false'],
 ])('%s is converted to %s for the client', (text, converted) => {
   expect(withEsdbScheme(text)).toBe(converted);
+});
+
+test.each([
+  ['esdb://one,two', 'esdb://one,two?gossipTimeout=2'],
+  ['esdb://one,two?tls=false', 'esdb://one,two?tls=false&gossipTimeout=2'],
+  ['esdb://one,two?tls=false&Gossip-Timeout=7', 'esdb://one,two?tls=false&Gossip-Timeout=7'],
+])('%s waits for gossip as %s', (text, complete) => {
+  expect(withGossipTimeout(text)).toBe(complete);
 });

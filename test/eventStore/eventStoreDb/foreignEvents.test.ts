@@ -3,7 +3,7 @@ import { START } from '../../../src/eventStore/eventStore.ts';
 import type { EventToWrite } from '../../fakeEventStoreDb/server.ts';
 import { serviceOver } from '../../support/eventStoreDbService.ts';
 import { open } from '../../support/eventStoreDbStore.ts';
-import { ready, untilAvailable } from '../../support/load.ts';
+import { ready, untilAvailable } from '../../support/instances.ts';
 import { refusedWith } from '../../support/refusal.ts';
 import { startFakeServer } from '../../support/stores.ts';
 
@@ -69,20 +69,30 @@ describe('a log with other writers', () => {
     expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
 
-  test('may have a deleted stream: its plant cannot be created again, and stays listed', async () => {
-    const server = await startFakeServer();
-    const service = await serviceOver(server.url);
-    await ready(service);
-    for (const user of [service.alice, service.bob]) await user.create(1, { name: 'Fern' });
-    server.softDelete('plant-alice/1');
-    for (const name of ['Fern', 'Fern', 'Moss'])
-      await refusedWith(50001, await service.alice.create(1, { name }));
-    expect((await service.bob.create(1, { name: 'Fern' })).status).toBe(200);
-    expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
-    const failed = service.log().filter(({ msg }) => msg === 'request failed');
-    const reason = 'the first event of plant-alice/1 was deleted: its plant cannot be created again';
-    expect(failed.map(({ err }) => err.message)).toEqual(Array(3).fill(expect.stringContaining(reason)));
-  });
+  test.each(['truncate', 'tombstone'] as const)(
+    'may lose a stream by %s: its plant stays listed, and is 50002 otherwise; nothing is appended',
+    async (how) => {
+      const server = await startFakeServer();
+      const service = await serviceOver(server.url, { MERKLE_TREE: 'on' });
+      await ready(service);
+      for (const user of [service.alice, service.bob]) await user.create(1, { name: 'Fern' });
+      expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+      server.deleteStream('plant-alice/1', how);
+      const events = server.log.all.length;
+      const receipt = (user: typeof service.alice) => user.request('/proofs/plants?id=1');
+      for (const name of ['Fern', 'Fern', 'Moss'])
+        await refusedWith(50002, await service.alice.create(1, { name }));
+      await refusedWith(50002, await receipt(service.alice));
+      expect(server.log.all).toHaveLength(events);
+      expect((await service.bob.create(1, { name: 'Fern' })).status).toBe(200);
+      expect((await untilAvailable(() => receipt(service.bob))).status).toBe(200);
+      expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
+      await refusedWith(40402, await service.alice.request('/proofs/plants?id=2'));
+      const failed = service.log().filter(({ msg }) => msg === 'request failed');
+      const reason = expect.stringContaining('the first event of plant-alice/1 was deleted');
+      expect(failed.map(({ err }) => err.message)).toEqual(Array(4).fill(reason));
+    },
+  );
 
   // test/projections/follow.test.ts has other invalid events.
   test('halts the projection on a PlantCreated that is not JSON, until SKIP_EVENTS has it', async () => {

@@ -1,8 +1,8 @@
-import { Readable } from 'node:stream';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { expect, test } from 'vitest';
 import { PAGE_LENGTH, START } from '../../../src/eventStore/eventStore.ts';
-import { readPage } from '../../../src/eventStore/eventStoreDb/read.ts';
+import { Reader } from '../../../src/eventStore/eventStoreDb/read.ts';
+import { clientRead } from '../../support/clientRead.ts';
 
 type Content = { data?: unknown; metadata?: unknown };
 
@@ -18,13 +18,13 @@ async function pageOf(contents: readonly Content[]) {
     metadata: {},
     ...content,
   }));
-  const stream = Readable.from(events.map((event) => ({ event })));
   let isCancelled = false;
   const cancel = async (): Promise<void> => {
     isCancelled = true;
   };
-  const client = { readAll: () => Object.assign(stream, { cancel }) } as unknown as EventStoreDBClient;
-  const page = await readPage(client, 'plant-', { after: START, limit: 500 });
+  const client = { readAll: () => Object.assign(clientRead(events), { cancel }) };
+  const reader = new Reader(client as unknown as EventStoreDBClient, 'plant-');
+  const page = await reader.page({ after: START, limit: 500 });
   return { ...page, isCancelled };
 }
 

@@ -3,7 +3,9 @@ import { Readable } from 'node:stream';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { afterEach, expect, test, vi } from 'vitest';
 import { START } from '../../../src/eventStore/eventStore.ts';
+import { Reader } from '../../../src/eventStore/eventStoreDb/read.ts';
 import { Subscription } from '../../../src/eventStore/eventStoreDb/subscription.ts';
+import { clientRead } from '../../support/clientRead.ts';
 
 afterEach(() => vi.useRealTimers());
 
@@ -16,10 +18,10 @@ function subscribed(log: readonly ReturnType<typeof recordedEvent>[] = []) {
   const readAll = ({ fromPosition, maxCount }: { fromPosition: { commit?: bigint }; maxCount: number }) => {
     const from = fromPosition.commit ?? 0n;
     const page = log.filter(({ position }) => position.commit >= from).slice(0, maxCount);
-    return Object.assign(Readable.from(page.map((event) => ({ event }))), { cancel: async () => {} });
+    return clientRead(page);
   };
   const client = { subscribeToAll: () => stream, readAll } as unknown as EventStoreDBClient;
-  const subscription = new Subscription(client, 'plant-', START);
+  const subscription = new Subscription(client, new Reader(client, 'plant-'), 'plant-', START);
   const push = (count: number) => {
     for (let i = 0; i < count; i++) stream.push({ event: recordedEvent(BigInt(i + 1)) });
   };

@@ -50,6 +50,7 @@ function recorder() {
     },
     onUncleanStop: () => void uncleanStops++,
     onReconnect: () => expect.unreachable(),
+    onLeaderChange: () => expect.unreachable(),
     onSubscriptionDropped: () => expect.unreachable(),
   };
   return { observer, outcomes, commits, uncleanStops: () => uncleanStops };

@@ -1,0 +1,226 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
+import type { History, Request, Response as Result, TreeHead } from './history.ts';
+import type { Random } from './random.ts';
+
+/** An instance of the service, which the nemesis may start again elsewhere. */
+export type Instance = {
+  readonly number: number;
+  /** How often it has been started. */
+  readonly run: number;
+  /** Sends a request with the token of a user, and an optional scope. */
+  request(user: string, path: string, init?: RequestInit & { scope?: string }): Promise<Response>;
+};
+
+export type Options = {
+  instances: readonly Instance[];
+  history: History;
+  /** The verifier key of the log. */
+  vkey: string;
+  /** The users, of which the last never creates a plant. */
+  users: readonly string[];
+  random: Random;
+  /** Replays start after this position. */
+  after: bigint;
+};
+
+const AUDITOR = { user: 'carol', scope: 'audit' };
+/** So few IDs that clients often repeat one, with the same name or another. */
+const PLANTS = 40;
+
+const LIST_INTERVAL_MS = 50;
+
+/** The service disconnected. */
+class Disconnected extends Error {}
+/** A response that is an error. */
+class Refused extends Error {
+  readonly number: number;
+  constructor(number: number) {
+    super();
+    this.number = number;
+  }
+}
+
+/** A client that sends random requests, one after the other, to random instances. */
+export class RandomClient {
+  readonly #options: Options;
+  /** The last position that it knows of. */
+  #known: { text: string; position: bigint } | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async send(requests: number): Promise<void> {
+    const { random, instances } = this.#options;
+    for (let i = 0; i < requests; i++) await this.#record(random.pick(instances), this.#randomRequest());
+  }
+
+  /** Sends lists until the signal aborts. */
+  async list(signal: AbortSignal): Promise<void> {
+    const { random, instances, users } = this.#options;
+    while (!signal.aborted) {
+      await this.#record(random.pick(instances), { kind: 'list', user: random.pick(users) });
+      await pause(LIST_INTERVAL_MS);
+    }
+  }
+
+  /** Sends each kind of read to each instance, until it succeeds. */
+  async sendAll(last: { text: string; position: bigint }): Promise<void> {
+    const { instances, users, after } = this.#options;
+    this.#known = last;
+    for (const instance of instances) {
+      const lists = users.map((user) => ({ kind: 'list', user, named: last.position }) as const);
+      const reads = [
+        { kind: 'replay', after },
+        { kind: 'newest', limit: 1_000, pages: 5 },
+        { kind: 'checkpoint' },
+      ] as const;
+      for (const request of [...lists, ...reads])
+        while (isUnavailable(await this.#record(instance, request))) await pause(LIST_INTERVAL_MS);
+    }
+  }
+
+  #randomRequest(): Request {
+    const { random, users, after } = this.#options;
+    const user = random.pick(users);
+    const creator = random.pick(users.slice(0, -1));
+    const plant = random.below(PLANTS);
+    const name = `${plant}${random.below(8) === 0 ? ' again' : ''}`;
+    const named = random.below(2) === 0 ? this.#known?.position : undefined;
+    const list = { kind: 'list', user, ...(named !== undefined && { named }) } as const;
+    return random.pick<Request>([
+      { kind: 'create', user: creator, plant, name },
+      { kind: 'create', user: creator, plant, name },
+      { kind: 'create', user: creator, plant, name },
+      list,
+      list,
+      { ...list, limit: 1 + random.below(20) },
+      { kind: 'replay', after },
+      { kind: 'newest', limit: 1 + random.below(50), pages: 3 },
+      { kind: 'receipt', user: creator, plant },
+      { kind: 'checkpoint' },
+    ]);
+  }
+
+  #record(instance: Instance, request: Request): Promise<Result> {
+    return this.#options.history.record(instance, request, () => this.#send(instance, request));
+  }
+
+  async #send(instance: Instance, request: Request): Promise<Result> {
+    try {
+      switch (request.kind) {
+        case 'create':
+          return await this.#create(instance, request);
+        case 'list':
+          return await this.#list(instance, request);
+        case 'replay':
+          return await this.#replay(instance, request);
+        case 'newest':
+          return await this.#newest(instance, request);
+        case 'receipt':
+          return await this.#receipt(instance, request);
+        case 'checkpoint':
+          return await this.#checkpoint(instance);
+      }
+    } catch (error) {
+      if (error instanceof Refused) return { error: error.number };
+      if (error instanceof Disconnected) return { error: 'disconnected' };
+      if (error instanceof TypeError && error.message === 'terminated') return { error: 'cut' };
+      throw error;
+    }
+  }
+
+  async #create(instance: Instance, { user, plant, name }: Request & { kind: 'create' }): Promise<Result> {
+    const body = JSON.stringify({ id: plant, name });
+    const headers = { 'content-type': 'application/json' };
+    const response = await this.#fetch(instance, user, '/plants', { method: 'POST', body, headers });
+    await response.arrayBuffer();
+    return { created: this.#positionOf(response) };
+  }
+
+  async #list(instance: Instance, { user, named, limit }: Request & { kind: 'list' }): Promise<Result> {
+    const headers: Record<string, string> =
+      named === undefined || !this.#known ? {} : { 'log-position': this.#known.text };
+    const names: string[] = [];
+    let position: bigint | undefined;
+    for (let path = limit === undefined ? '/plants' : `/plants?limit=${limit}`; path !== ''; ) {
+      const response = await this.#fetch(instance, user, path, { headers });
+      position ??= this.#positionOf(response);
+      for (const plant of (await response.json()) as { name: string }[]) names.push(plant.name);
+      path = nextPage(response);
+    }
+    return { names, position: position ?? 0n };
+  }
+
+  async #replay(instance: Instance, { after }: Request & { kind: 'replay' }): Promise<Result> {
+    const response = await this.#audit(instance, after === 0n ? '/events' : `/events?after=${after}`);
+    const replayed = positionsIn(await response.text());
+    const [size, root] = response.headers.get('checkpoint')?.split(' ') ?? [];
+    return { replayed, head: root === undefined ? undefined : { size: Number(size), root: toHex(root) } };
+  }
+
+  async #newest(instance: Instance, { limit, pages }: Request & { kind: 'newest' }): Promise<Result> {
+    const newest: bigint[] = [];
+    let path = `/events?order=descending&limit=${limit}`;
+    for (let page = 0; page < pages && path !== ''; page++) {
+      const response = await this.#audit(instance, path);
+      newest.push(...positionsIn(await response.text()));
+      path = nextPage(response);
+    }
+    return { newest, isEnd: path === '' };
+  }
+
+  async #receipt(instance: Instance, { user, plant }: Request & { kind: 'receipt' }): Promise<Result> {
+    const response = await this.#fetch(instance, user, `/proofs/plants?id=${plant}`);
+    const { index, entry, checkpoint } = verifyTlogProof(await response.text(), this.#options.vkey);
+    return { receipt: { index, stream: entry.stream, head: headOf(checkpoint) } };
+  }
+
+  async #checkpoint(instance: Instance): Promise<Result> {
+    const response = await this.#audit(instance, '/checkpoint');
+    return { signed: headOf(verifyCheckpoint(await response.text(), this.#options.vkey)) };
+  }
+
+  #audit(instance: Instance, path: string): Promise<Response> {
+    return this.#fetch(instance, AUDITOR.user, path, { scope: AUDITOR.scope });
+  }
+
+  /** @throws Refused, Disconnected */
+  async #fetch(
+    instance: Instance,
+    user: string,
+    path: string,
+    init: RequestInit & { scope?: string } = {},
+  ): Promise<Response> {
+    const response = await instance.request(user, path, init).catch((error) => {
+      throw new Disconnected(undefined, { cause: error });
+    });
+    if (response.status === 200) return response;
+    const { error } = (await response.json()) as { error: number };
+    throw new Refused(error);
+  }
+
+  /** The position of a response, which the client knows of from now on. */
+  #positionOf({ headers }: Response): bigint {
+    const text = headers.get('log-position') ?? '0';
+    const position = BigInt(text.split('.').at(-1) ?? '0');
+    if (position > (this.#known?.position ?? 0n)) this.#known = { text, position };
+    return position;
+  }
+}
+
+const isUnavailable = (result: Result): boolean =>
+  'error' in result && ['disconnected', 'cut', 50301, 50302].includes(result.error);
+
+const nextPage = ({ headers }: Response): string =>
+  /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '')?.[1] ?? '';
+
+const positionsIn = (lines: string): bigint[] =>
+  lines
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => BigInt(JSON.parse(line).position));
+
+const toHex = (base64: string): string => Buffer.from(base64, 'base64').toString('hex');
+const headOf = ({ size, root }: TreeHead): TreeHead => ({ size, root });

@@ -1,0 +1,86 @@
+/** What a client asks an instance for. Plants are named by their user and number. */
+export type Request =
+  | { kind: 'create'; user: string; plant: number; name: string }
+  /** The whole list, or page by page; `named` is the position that the client knows of. */
+  | { kind: 'list'; user: string; named?: bigint; limit?: number }
+  /** A replay of the events after a position. */
+  | { kind: 'replay'; after: bigint }
+  /** Some pages of the newest events. */
+  | { kind: 'newest'; limit: number; pages: number }
+  | { kind: 'receipt'; user: string; plant: number }
+  | { kind: 'checkpoint' };
+
+export type TreeHead = { size: number; root: string };
+
+/** What the client got. `cut`: the response broke off. Positions are those of events. */
+export type Response =
+  | { error: number | 'cut' | 'disconnected' }
+  | { created: bigint }
+  | { names: string[]; position: bigint }
+  | { replayed: bigint[]; head: TreeHead | undefined }
+  | { newest: bigint[]; isEnd: boolean }
+  | { receipt: { index: number; stream: string; head: TreeHead } }
+  | { signed: TreeHead };
+
+/** A request and its response. `start` and `end` are their places in the order of all that happened. */
+export type Operation = {
+  instance: number;
+  /** How often the instance had been started. */
+  run: number;
+  request: Request;
+  response: Response;
+  start: number;
+  end: number;
+  /** All faults are healed, and everything has been delivered. */
+  isFinal: boolean;
+};
+
+/** What clients and the nemesis did, in the order in which it happened. */
+export class History {
+  readonly operations: Operation[] = [];
+  readonly faults: { what: string; at: number }[] = [];
+  /** Set when all faults are healed. */
+  isFinal = false;
+  #clock = 0;
+
+  /** Records a request with its response. */
+  async record(
+    { number: instance, run }: { number: number; run: number },
+    request: Request,
+    send: () => Promise<Response>,
+  ): Promise<Response> {
+    const start = ++this.#clock;
+    const response = await send();
+    const { isFinal } = this;
+    this.operations.push({ instance, run, request, response, start, end: ++this.#clock, isFinal });
+    return response;
+  }
+
+  fault(what: string): void {
+    this.faults.push({ what, at: ++this.#clock });
+  }
+}
+
+/** The history of some operations, with the faults between them, one per line. */
+export function formatHistory(operations: readonly Operation[], faults: History['faults']): string {
+  const [first = 0, last = 0] = [
+    Math.min(...operations.map(({ start }) => start)),
+    Math.max(...operations.map(({ end }) => end)),
+  ];
+  const lines = [
+    ...operations.map(({ instance, request, response, start, end }) => ({
+      at: start,
+      text: `${start} to ${end}, instance ${instance}: ${text(request)} → ${text(response)}`,
+    })),
+    ...faults
+      .filter(({ at }) => at > first && at < last)
+      .map(({ what, at }) => ({ at, text: `${at}: ${what}` })),
+  ];
+  return lines
+    .sort((a, b) => a.at - b.at)
+    .map((line) => line.text)
+    .join('\n');
+}
+
+const text = (value: object): string =>
+  JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part));

@@ -1,0 +1,68 @@
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { EventStore, Position } from '../../src/eventStore/eventStore.ts';
+import { everything } from '../eventStore/contract.ts';
+import { client, startService } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
+import type { Instance } from './client.ts';
+
+/** A checkpoint has every event that the log had this long ago, in milliseconds. */
+const CHECKPOINT_CACHE_MS = 1_000;
+/** Log lines that no fault explains: a view that is rebuilt, a log that contradicts itself, an unexpected error. */
+const UNEXPECTED =
+  /^rebuilding view|^projection (restarts|failed|halted)|^the log contradicts|^request failed|^response aborted|^uncaught|^unhandled|^the Merkle tree failed/;
+
+type Line = { msg: string };
+
+/** Instances of the service over one event store, with one key, which can be restarted. */
+export async function startInstances(count: number, env: Record<string, string>) {
+  const keys = tempDir();
+  const shared = { KEY_FILE: join(keys, 'key.json'), LOG_KEY_FILE: join(keys, 'log-key.json') };
+  const start = (DATA_DIR: string) => startService({ MERKLE_TREE: 'on', ...env, ...shared, DATA_DIR });
+  const logs: (() => Line[])[] = [];
+  const all = Array.from({ length: count }, async (_, number) => {
+    const dir = tempDir();
+    let service = await start(dir);
+    let runs = 1;
+    const watch = ({ log }: typeof service): void => void logs.push(log);
+    watch(service);
+    return {
+      number,
+      get run() {
+        return runs;
+      },
+      request: (user: string, path: string, { scope, ...init }: RequestInit & { scope?: string } = {}) =>
+        client(service.url, keys)(user, scope).request(path, init),
+      async restart(): Promise<void> {
+        await service.close();
+        service = await start(dir);
+        runs++;
+        watch(service);
+      },
+    } satisfies Instance & { restart(): Promise<void> };
+  });
+  const instances = await Promise.all(all);
+  const vkey = (await (await instances[0]?.request('reader', '/log-key'))?.text()) ?? '';
+  return {
+    instances,
+    vkey,
+    /** Resolves when every instance responds to each kind of read, and no earlier checkpoint is served. */
+    async upToDate(): Promise<void> {
+      for (const { request } of instances)
+        for (const path of ['/plants', '/checkpoint', '/events'])
+          while ((await request('reader', path, { scope: 'audit' })).status !== 200) await pause(50);
+      await pause(CHECKPOINT_CACHE_MS);
+    },
+    unexpectedLines: () =>
+      logs
+        .flatMap((lines) => lines())
+        .filter(({ msg }) => UNEXPECTED.test(msg))
+        .map((line) => JSON.stringify(line)),
+  };
+}
+
+/** The log behind the instances. */
+export const logOf = (store: EventStore) => ({
+  events: () => everything(store),
+  logPosition: async (position: Position) => `${await store.logId()}.${position}`,
+});

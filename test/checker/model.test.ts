@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest';
+import type { Operation, Request, Response } from './history.ts';
+import { type Log, shortest, violationIn } from './model.ts';
+
+const PLANTS = [
+  { user: 'alice', plant: 1, name: 'Fern', position: 10n, requestedAt: 1 },
+  { user: 'bob', plant: 1, name: 'Oak', position: 20n, requestedAt: 3 },
+  { user: 'alice', plant: 2, name: 'Ivy', position: 30n, requestedAt: 5 },
+];
+const LOG: Log = { plants: PLANTS, roots: ['root 0', 'root 1', 'root 2', 'root 3'] };
+
+/** An operation that starts at this place in the history, and ends right after it. */
+const at = (
+  start: number,
+  request: Request,
+  response: Response,
+  more: Partial<Operation> = {},
+): Operation => ({
+  instance: 0,
+  run: 1,
+  start,
+  end: start + 0.5,
+  isFinal: false,
+  request,
+  response,
+  ...more,
+});
+
+const [FERN, OAK, IVY] = PLANTS.map(({ user, plant, name, position, requestedAt }) =>
+  at(requestedAt, { kind: 'create', user, plant, name }, { created: position }),
+) as [Operation, Operation, Operation];
+const CREATED = [FERN, OAK, IVY];
+
+const list = (user: string): Request => ({ kind: 'list', user });
+const replay: Request = { kind: 'replay', after: 0n };
+const newest: Request = { kind: 'newest', limit: 10, pages: 1 };
+const receipt: Request = { kind: 'receipt', user: 'bob', plant: 1 };
+const receiptOf = (index: number, size: number, root = `root ${size}`, stream = 'plant-bob/1'): Response => ({
+  receipt: { index, stream, head: { size, root } },
+});
+const signed = (size: number, root = `root ${size}`): Response => ({ signed: { size, root } });
+const another: Request = { kind: 'create', user: 'alice', plant: 1, name: 'Moss' };
+
+describe('after three plants, the log allows', () => {
+  test.each<[string, Request, Response, Partial<Operation>?]>([
+    ['a list of what the user has', list('alice'), { names: ['Fern', 'Ivy'], position: 30n }],
+    ['an earlier list on another instance', list('alice'), { names: [], position: 0n }, { instance: 1 }],
+    ['a list before the view was ever read', list('alice'), { error: 50302 }],
+    ['a whole replay', replay, { replayed: [10n, 20n, 30n], head: { size: 3, root: 'root 3' } }],
+    ['a replay that breaks off', replay, { error: 'cut' }],
+    ['the newest events', newest, { newest: [30n, 20n], isEnd: false }],
+    ['a receipt in an earlier tree', receipt, receiptOf(1, 2)],
+    ['a checkpoint', { kind: 'checkpoint' }, signed(2)],
+    ['another plant with a known ID to be refused', another, { error: 40003 }],
+    ['a store that is unavailable', another, { error: 50301 }],
+  ])('%s', (_, request, response, more) => {
+    expect(violationIn([...CREATED, at(9, request, response, more)], LOG)).toBeUndefined();
+  });
+});
+
+describe('it does not allow', () => {
+  test.each<[string, Request, Response, RegExp, Partial<Operation>?]>([
+    ['a plant that it does not have', another, { created: 40n }, /has it with the name Fern/],
+    ['a plant at another position', FERN.request, { created: 20n }, /at position 10/],
+    [
+      'a list without an acknowledged plant',
+      list('alice'),
+      { names: ['Fern'], position: 10n },
+      /2 are known/,
+    ],
+    [
+      'a list in another order',
+      list('alice'),
+      { names: ['Ivy', 'Fern'], position: 30n },
+      /not the beginning/,
+    ],
+    [
+      'a list that is not that of its position',
+      list('alice'),
+      { names: ['Fern'], position: 30n },
+      /up to its position/,
+    ],
+    [
+      'a list without what its client knows of',
+      { kind: 'list', user: 'alice', named: 30n },
+      { names: ['Fern'], position: 10n },
+      /2 are known/,
+      { instance: 1 },
+    ],
+    [
+      'a list of an empty view at the end',
+      list('bob'),
+      { names: [], position: 0n },
+      /1 are known/,
+      { instance: 1, isFinal: true },
+    ],
+    ['a replay without the last event', replay, { replayed: [10n, 20n], head: undefined }, /3 are known/],
+    ['a replay with a gap', replay, { replayed: [10n, 30n], head: undefined }, /consecutive/],
+    [
+      'a replay that ends before its checkpoint',
+      replay,
+      { replayed: [10n, 20n, 30n], head: { size: 4, root: '' } },
+      /ends after 3/,
+    ],
+    ['a replay from a valid position to be refused', replay, { error: 40005 }, /40005/],
+    ['an empty newest page', newest, { newest: [], isEnd: true }, /3 are known/],
+    ['newest pages that end too early', newest, { newest: [30n, 20n], isEnd: true }, /before the start/],
+    ['newest pages with a gap', newest, { newest: [30n, 10n], isEnd: true }, /consecutive/],
+    ['no receipt of an acknowledged plant', receipt, { error: 40402 }, /40402/],
+    ['a receipt of another event', receipt, receiptOf(0, 3), /another event 0/],
+    ['a receipt of another entry', receipt, receiptOf(1, 3, 'root 3', 'plant-bob/2'), /plant-bob\/2/],
+    ['another root', { kind: 'checkpoint' }, signed(3, 'other'), /another root/],
+    [
+      'another plant with a new ID to be refused',
+      { ...another, plant: 7 } as Request,
+      { error: 40003 },
+      /40003/,
+    ],
+    ['an internal error', list('alice'), { error: 50001 }, /50001/],
+  ])('%s', (_, request, response, why, more) => {
+    const operation = at(9, request, response, more);
+    const violation = violationIn([...CREATED, operation], LOG);
+    expect(violation).toEqual({ operation, why: expect.stringMatching(why) });
+  });
+
+  test('a plant twice', () => {
+    const twice = { ...LOG, plants: [...PLANTS, { ...PLANTS[0], position: 40n } as (typeof PLANTS)[0]] };
+    expect(violationIn([FERN], twice)?.why).toMatch(/more than once/);
+  });
+
+  test('a plant before it was requested', () => {
+    const early = at(4, list('alice'), { names: ['Fern', 'Ivy'], position: 30n });
+    expect(violationIn([FERN, early], LOG)?.why).toMatch(/before that was requested/);
+  });
+
+  test('a list or a checkpoint of an instance that goes back', () => {
+    const [long, short] = [signed(3), signed(2)].map((one, i) => at(7 + i, { kind: 'checkpoint' }, one));
+    expect(violationIn([long, short] as Operation[], LOG)?.why).toMatch(/3 are known/);
+    const lists = [['Fern', 'Ivy'], ['Fern']].map((names, i) =>
+      at(7 + i, list('alice'), { names, position: i === 0 ? 30n : 10n }),
+    );
+    expect(violationIn(lists, LOG)?.why).toMatch(/2 are known/);
+  });
+
+  test('a list to be refused, although the view has what its user knows of; unless that is on its way, or after a restart', () => {
+    const read = at(7, list('bob'), { names: ['Oak'], position: 20n });
+    const refused = (user: string, more = {}) => at(9, list(user), { error: 50302 }, more);
+    expect(violationIn([...CREATED, read, refused('bob')], LOG)?.why).toMatch(/50302/);
+    expect(violationIn([...CREATED, read, refused('alice')], LOG)).toBeUndefined();
+    expect(violationIn([...CREATED, read, refused('bob', { run: 2 })], LOG)).toBeUndefined();
+    expect(
+      violationIn([FERN, OAK, { ...IVY, start: 9.1, end: 9.2 }, read, refused('alice', { end: 10 })], LOG),
+    ).toBeUndefined();
+  });
+});
+
+test('the shortest history is what shows a violation', () => {
+  const operations = [
+    ...CREATED,
+    at(6, list('bob'), { names: ['Oak'], position: 20n }),
+    at(8, replay, { replayed: [10n, 20n], head: undefined }),
+    at(9, { kind: 'checkpoint' }, signed(3)),
+  ];
+  const violation = violationIn(operations, LOG);
+  expect(violation && shortest(operations, LOG, violation)).toEqual([IVY, operations[4]]);
+});

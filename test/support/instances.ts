@@ -1,0 +1,90 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, onTestFinished } from 'vitest';
+import type { FakeLog } from '../fakeEventStoreDb/server.ts';
+import { client, type Plant, startService } from './service.ts';
+import { tempDir } from './tempDir.ts';
+
+export const USERS = ['alice', 'bob'] as const;
+
+/** The delay before a request is repeated after a 503, in milliseconds. */
+const RETRY_AFTER_MS = 100;
+
+/** Two ready instances over one log, with separate data directories and one key. */
+export async function twoInstances(
+  url: string,
+  urlOfSecond = url,
+  env: Record<string, string> = {},
+): Promise<Instances> {
+  const keys = tempDir();
+  const started: Instance[] = [];
+  for (const EVENTSTOREDB_URL of [url, urlOfSecond]) {
+    const service = await startService({ ...env, KEY_FILE: join(keys, 'key.json'), EVENTSTOREDB_URL });
+    await ready(service);
+    started.push({ ...service, keys, as: client(service.url, keys) });
+  }
+  return started as [Instance, Instance];
+}
+
+/** `keys` is the directory of their key. */
+type Instance = Awaited<ReturnType<typeof startService>> & { keys: string };
+export type Instances = Readonly<[Instance, Instance]>;
+
+/** Resolves when an instance has caught up with its log. */
+export async function ready({ url }: { url: string }): Promise<void> {
+  while ((await fetch(`${url}/health/ready`)).status !== 200) await pause(RETRY_AFTER_MS / 5);
+}
+
+/** Repeats a request while it returns 503, like a client. */
+export async function untilAvailable(request: () => Promise<Response>): Promise<Response> {
+  for (;;) {
+    const response = await request();
+    if (response.status !== 503) return response;
+    await response.arrayBuffer();
+    await pause(RETRY_AFTER_MS);
+  }
+}
+
+/** The plants of each user, computed from the events of the log. */
+export class Fold {
+  readonly #log: FakeLog;
+  readonly #plants = new Map<string, { position: bigint; plant: Plant }[]>();
+  #folded = 0;
+
+  constructor(log: FakeLog) {
+    this.#log = log;
+  }
+
+  /** The plants of a user, oldest first, up to a position. */
+  plantsOf(user: string, upTo?: bigint): Plant[] {
+    for (const event of this.#log.all.slice(this.#folded)) {
+      this.#folded++;
+      if (event.type !== 'PlantCreated') continue;
+      const { id: _, user: of, ...plant } = JSON.parse(Buffer.from(event.data).toString());
+      const plants = this.#plants.get(of) ?? [];
+      plants.push({ position: event.position, plant });
+      this.#plants.set(of, plants);
+    }
+    const plants = this.#plants.get(user) ?? [];
+    return plants.filter(({ position }) => upTo === undefined || position <= upTo).map(({ plant }) => plant);
+  }
+}
+
+/** The resources of this process that could leak, its listeners and threads, and its warnings. */
+export function resourcesInUse() {
+  const warnings: string[] = [];
+  const warn = ({ name, message }: Error) => void warnings.push(`${name}: ${message}`);
+  process.on('warning', warn);
+  onTestFinished(() => void process.off('warning', warn));
+  const threads = () => (existsSync('/proc/self/task') ? readdirSync('/proc/self/task').length : 0);
+  const threadsBefore = threads();
+  const listenersBefore = new Map(process.eventNames().map((name) => [name, process.listenerCount(name)]));
+  const isNew = (name: string | symbol) => process.listenerCount(name) > (listenersBefore.get(name) ?? 0);
+  const more = () => ({
+    threads: Math.max(0, threads() - threadsBefore),
+    listeners: process.eventNames().filter(isNew),
+    warnings,
+  });
+  return { expectNoMore: () => expect.poll(more).toEqual({ threads: 0, listeners: [], warnings: [] }) };
+}

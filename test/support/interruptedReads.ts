@@ -1,0 +1,80 @@
+import { status } from '@grpc/grpc-js';
+import { expect, onTestFinished } from 'vitest';
+import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { event, type Interrupted, type Open } from '../eventStore/contract.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
+import { openOver } from './stores.ts';
+
+const servers = new WeakMap<EventStore, FakeEventStoreDb>();
+
+/** Opens stores, each with its own fake server. */
+export function openOnFake(options: FakeOptions): Open {
+  return async (again) => {
+    const known = again && servers.get(again);
+    const server = known ?? (await FakeEventStoreDb.start(options));
+    if (!known) onTestFinished(() => server.stop());
+    const store = await openOver(server.url);
+    servers.set(store, server);
+    return store;
+  };
+}
+
+type Interrupt = (server: FakeEventStoreDb, store: EventStore) => unknown;
+
+/** Interrupts the reads of a store, which may know its log ID already, once all of them have paused. */
+function interruptedBy(interrupt: Interrupt, { isIdentified = false } = {}): Interrupted {
+  return async (store, after, start) => {
+    const server = servers.get(store) as FakeEventStoreDb;
+    if (isIdentified) await store.logId();
+    server.pauseReadsAfter(after);
+    const reads = start();
+    for (const read of reads) read.catch(() => {});
+    await expect.poll(() => server.pausedReads).toBe(reads.length - Number(isIdentified));
+    await interrupt(server, store);
+    server.resumeReads();
+    return reads;
+  };
+}
+
+/** A call fails; then the client cancels its open reads. */
+function cancelledBy(call: Interrupt): Interrupt {
+  return async (server, store) => {
+    const { openReads, calls } = server;
+    const expected = calls.cancelled + openReads;
+    call(server, store);
+    await expect.poll(() => calls.cancelled).toBeGreaterThanOrEqual(expected);
+  };
+}
+
+/** The same, by an append that changes nothing, since its stream exists. */
+const byAppend = (fail: (server: FakeEventStoreDb) => void): Interrupted =>
+  interruptedBy(
+    cancelledBy((server, store) => {
+      fail(server);
+      store.append('plant-alice/1', event('again'), NO_STREAM).catch(() => {});
+    }),
+    { isIdentified: true },
+  );
+
+/** A change of the leader ends the reads of the client, without an error. */
+export const LEADER_CHANGES = {
+  'an append finds that the leader has changed': byAppend((server) => server.notLeader(1)),
+  'a read finds that the leader has changed': interruptedBy(
+    cancelledBy((server, store) => {
+      server.notLeader(1);
+      store.readStream('plant-alice/1', 1).catch(() => {});
+    }),
+  ),
+};
+
+/** What else ends reads, with an error. */
+export const FAILURES = {
+  'the client closes its channel': byAppend((server) => server.failAppends(1, status.UNAVAILABLE)),
+  'the client is replaced': byAppend((server) => server.failAppends(1, status.INTERNAL)),
+  'the server cancels them': interruptedBy((server) => server.cancelReads()),
+  'the connection breaks': interruptedBy((server) => server.breakConnections()),
+  'the server restarts': interruptedBy(async (server) => {
+    await server.stop();
+    await server.restart();
+  }),
+};
