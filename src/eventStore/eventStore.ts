@@ -34,8 +34,14 @@ export type RecordedEvent = Readonly<{
 
 export type Appended = { position: Position; revision: bigint };
 
-/** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
-export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
+/**
+ * Consecutive events of a subscription. `caughtUp`: none followed them when they were read. `readTo`, if the log
+ * also has events of other streams: between these events and it there are only such.
+ */
+export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean; readTo?: ReadTo | undefined };
+
+/** How far a log was read: up to this event, of any stream. */
+export type ReadTo = Readonly<{ position: Position; eventId: string }>;
 
 /** A page ends when data and metadata of its events have so many characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;

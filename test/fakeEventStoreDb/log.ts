@@ -145,6 +145,11 @@ export class FakeLog {
     this.append(stream, { type: '$streamDeleted' });
   }
 
+  /** Removes an event from `all`; what follows it keeps its position. */
+  remove({ position }: FakeEvent): void {
+    this.#all.splice(this.indexOf(position), 1);
+  }
+
   /** Removes all events but the first, which is the log ID; positions continue to increase. */
   clear(): void {
     const [first] = this.#all;

@@ -119,6 +119,8 @@ export class FakeEventStoreDb {
   readonly protectedStreams = new Set<string>();
   /** The streams to which appends were refused. */
   readonly denied: string[] = [];
+  /** The positions after which subscriptions started; 0 is the start of the log. */
+  readonly subscribedAfter: bigint[] = [];
 
   readonly #options: FakeOptions;
   readonly #host: string;
@@ -371,6 +373,11 @@ export class FakeEventStoreDb {
     this.log[how](stream);
   }
 
+  /** Removes an event from the log, as scavenging does once its stream was truncated. */
+  scavenge(event: FakeEvent): void {
+    this.log.remove(event);
+  }
+
   /** Sets the members that gossip returns. */
   setMembers(members: Member[]): void {
     this.#members = members;
@@ -458,8 +465,10 @@ export class FakeEventStoreDb {
     const options = call.request.getOptions();
     if (!options) return;
     const subscribes = options.hasSubscription();
-    if (subscribes) this.calls.subscribe++;
-    else this.calls.read++;
+    if (subscribes) {
+      this.calls.subscribe++;
+      this.subscribedAfter.push(BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0));
+    } else this.calls.read++;
     const accessError =
       this.#accessError(call.metadata) ??
       this.#redirect() ??

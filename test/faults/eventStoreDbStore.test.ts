@@ -5,11 +5,12 @@ import {
   NO_STREAM,
   type Position,
   START,
+  type StoreObserver,
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../../src/eventStore/eventStore.ts';
 import { event } from '../eventStore/contract.ts';
-import { type Drop, type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
+import { type Drop, type FakeEvent, type FakeEventStoreDb, FakeLog } from '../fakeEventStoreDb/server.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -18,6 +19,16 @@ import { startFakeServer } from '../support/stores.ts';
 const ATTEMPT_TIMEOUT_MS = 3_000;
 /** The longest delay between two attempts of one call, in milliseconds. */
 const LONGEST_DELAY_MS = 1_500;
+
+const LEADER_CHANGED = 'the leader of the cluster changed';
+const NO_OBSERVER: StoreObserver = {
+  onAppends() {},
+  onCommit() {},
+  onUncleanStop() {},
+  onReconnect() {},
+  onLeaderChange() {},
+  onSubscriptionDropped() {},
+};
 
 const INFO = 30;
 const WARN = 40;
@@ -150,7 +161,7 @@ test('a refused append waits, with back-off and not for ever, for the first even
   const { read } = server.calls;
   const append = store.append('plant-alice/1', event('Elm'), NO_STREAM);
   await expect(append).rejects.toThrow(WrongExpectedRevision);
-  expect(server.calls.read - read).toBeLessThan(20);
+  expect(server.calls.read - read).toBeLessThan(40); // each attempt also reads the metadata of the stream
 });
 
 test('a dropped subscription is resubscribed, with the reason in one log line', async () => {
@@ -177,9 +188,39 @@ test('a dropped subscription is resubscribed, with the reason in one log line', 
   expect(drops().length).toBeLessThanOrEqual(server.calls.subscribe - 1);
 });
 
-test('a cluster that loses its leader continues appends and subscriptions on the next one', async () => {
+describe('a dropped subscription continues', () => {
+  async function afterOthers() {
+    const server = await startFakeServer();
+    const own = server.write('plant-alice/1');
+    const { streams, readTo } = await subscribed(server.url);
+    const others = Array.from({ length: 3_000 }, () => server.write('other'));
+    await expect.poll(() => readTo.at(-1), { timeout: 30_000 }).toBe(others.at(-1)?.position);
+    return { server, own, last: others.at(-1) as FakeEvent, streams };
+  }
+
+  test('after the events of other streams that it has read', async () => {
+    const { server, last, streams } = await afterOthers();
+    server.dropSubscriptions('end');
+    server.write('plant-alice/2');
+    await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);
+    expect(server.subscribedAfter).toEqual([0n, last.position]);
+  });
+
+  test('after its own last event, if the other one was removed from the log', async () => {
+    const { server, own, last, streams } = await afterOthers();
+    server.scavenge(last);
+    server.dropSubscriptions('end');
+    server.write('plant-alice/2');
+    await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);
+    expect(server.subscribedAfter).toEqual([0n, own.position]);
+  });
+});
+
+test('a cluster that loses its leader continues appends and subscriptions on the next one, and logs it', async () => {
   const { first, second, elect, url } = await cluster({ shared: true });
-  const { store, streams, drops } = await subscribed(url);
+  let changes = 0;
+  const observer = { ...NO_OBSERVER, onLeaderChange: () => void changes++ };
+  const { store, streams, drops, lines } = await subscribed(url, { appends: true, observer });
   await store.append('plant-alice/1', event('Fern'), NO_STREAM);
   await first.stop();
   elect(second);
@@ -195,6 +236,12 @@ test('a cluster that loses its leader continues appends and subscriptions on the
   await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);
   expect(second.calls.appended).toBe(1);
   expect(drops().length).toBeGreaterThan(0);
+  const [from, to] = [first, second].map(({ port }) => `127.0.0.1:${port}`);
+  await store.lastPosition();
+  await expect
+    .poll(() => lines.filter(({ msg }) => msg === LEADER_CHANGED))
+    .toMatchObject([{ level: INFO, from, to }]);
+  expect(changes).toBe(1);
 });
 
 type Failure = { error: Error; at: number };

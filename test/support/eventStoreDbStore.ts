@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { START } from '../../src/eventStore/eventStore.ts';
+import { type Position, START, type StoreObserver } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { startFakeServer } from './stores.ts';
@@ -8,7 +8,10 @@ import { startFakeServer } from './stores.ts';
 type Line = { level: number; msg: string; reason?: string };
 
 /** A store until the end of the test, and its log lines. */
-export async function open(url: string, options: { timeoutMs?: number } = {}) {
+export async function open(
+  url: string,
+  options: { timeoutMs?: number; appends?: boolean; observer?: StoreObserver } = {},
+) {
   const lines: Line[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: 'plant-', logger: log, ...options });
@@ -17,15 +20,17 @@ export async function open(url: string, options: { timeoutMs?: number } = {}) {
 }
 
 /** A store with a subscriber that has caught up. */
-export async function subscribed(url: string) {
-  const { store, lines } = await open(url);
+export async function subscribed(url: string, options: Parameters<typeof open>[1] = {}) {
+  const { store, lines } = await open(url, options);
   const leaving = new AbortController();
   onTestFinished(() => leaving.abort());
   const caughtUp = Promise.withResolvers<void>();
   const streams: string[] = [];
+  const readTo: Position[] = [];
   void (async () => {
     for await (const batch of store.subscribe({ after: START, signal: leaving.signal })) {
       streams.push(...batch.events.map(({ stream }) => stream));
+      if (batch.readTo) readTo.push(batch.readTo.position);
       if (batch.caughtUp) caughtUp.resolve();
     }
   })().catch(caughtUp.reject);
@@ -35,6 +40,9 @@ export async function subscribed(url: string) {
     store,
     /** The streams of the received events. */
     streams,
+    /** The positions up to which the log was read, as reported. */
+    readTo,
+    lines,
     drops: () => lines.filter(isDrop).map(({ level, reason }) => ({ level, reason })),
   };
 }

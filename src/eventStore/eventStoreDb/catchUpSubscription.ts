@@ -6,6 +6,7 @@ import {
   LogReplaced,
   NO_LOG_ID,
   type Position,
+  type ReadTo,
   type RecordedEvent,
   START,
   type StoreObserver,
@@ -38,8 +39,10 @@ export class CatchUpSubscription {
   readonly #signal: AbortSignal;
   readonly #aborted: Promise<never>;
   #position: Position;
-  /** The event at this position, once it is known. */
-  #lastEvent: RecordedEvent | undefined;
+  /** The ID of the event at this position, once it is known. */
+  #eventId: string | undefined;
+  /** Up to here no event follows it; another subscription starts here if the log still has the event. */
+  #readTo: ReadTo | undefined;
   /** The log that it began with. */
   #logId: string;
   /** Attempts since the last progress. */
@@ -75,9 +78,9 @@ export class CatchUpSubscription {
       this.#signal.addEventListener('abort', unsubscribe);
       let subscribedAt: number | undefined;
       try {
-        await this.#assertSameLog();
+        const after = await this.#start();
         connection = this.#client.connection; // which may have been replaced meanwhile
-        await connection.call('subscribe', { subscription, after: this.#position }, ATTEMPT_TIMEOUT_MS);
+        await connection.call('subscribe', { subscription, after }, ATTEMPT_TIMEOUT_MS);
         subscribedAt = performance.now();
         if (this.#failures > 1) this.#logger.info({ position: String(this.#position) }, 'resubscribed');
         yield* this.#receive(connection, subscription);
@@ -103,27 +106,37 @@ export class CatchUpSubscription {
       next.catch(() => {});
       const last = batch.events.at(-1);
       if (last) {
-        this.#lastEvent = last;
+        this.#eventId = last.id;
         this.#position = last.position;
         this.#failures = 0;
         this.#wasWoken = false;
       }
+      if (last || batch.readTo) this.#readTo = batch.readTo;
       yield batch;
     }
   }
 
-  /** @throws LogReplaced */
-  async #assertSameLog(): Promise<void> {
+  /** Where to subscribe. @throws LogReplaced */
+  async #start(): Promise<Position> {
     const logId = await this.#unlessAborted(this.#log.logId());
     if (this.#logId === NO_LOG_ID) this.#logId = logId;
     if (this.#logId !== logId)
       throw new LogReplaced('the log is not the one that the subscription began with');
-    if (this.#position === START) return;
     // The server accepts a position beyond its end, and rejects one within an event as an unknown error.
-    const event = await this.#unlessAborted(this.#log.readEvent(this.#position));
-    if (!event || (this.#lastEvent && this.#lastEvent.id !== event.id))
-      throw new LogReplaced(`the log no longer has the event at position ${this.#position}`);
-    this.#lastEvent = event;
+    if (this.#position !== START) {
+      const eventId = await this.#eventIdAt(this.#position);
+      if (eventId === undefined || eventId !== (this.#eventId ?? eventId))
+        throw new LogReplaced(`the log no longer has the event at position ${this.#position}`);
+      this.#eventId = eventId;
+    }
+    const readTo = this.#readTo;
+    return readTo && (await this.#eventIdAt(readTo.position)) === readTo.eventId
+      ? readTo.position
+      : this.#position;
+  }
+
+  async #eventIdAt(position: Position): Promise<string | undefined> {
+    return (await this.#unlessAborted(this.#log.readEvent(position)))?.id;
   }
 
   #unlessAborted<T>(promise: Promise<T>): Promise<T> {

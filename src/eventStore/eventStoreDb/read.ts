@@ -85,6 +85,13 @@ export class Reader {
     return (await this.#from(position, 1)).events[0];
   }
 
+  /** The first event of $all at or after the position of a record; undefined if there is none. */
+  async firstFrom(position: Position): Promise<RecordedEvent | undefined> {
+    const fromPosition = { commit: position, prepare: position };
+    const range = { fromPosition, direction: FORWARDS, maxCount: 1, ...FROM_LEADER } as const;
+    return (await this.#collect(this.#client.readAll(range))).events[0];
+  }
+
   /** The events of the streams with the prefix in one page of $all; it may have none. */
   async page({ after, limit }: { after: Position; limit: number }): Promise<Page> {
     const skipped = after === START ? 0 : 1; // the event at `after` itself

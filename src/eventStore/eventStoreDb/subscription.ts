@@ -6,7 +6,7 @@ import {
   type EventStoreDBClient,
   streamNameFilter,
 } from '@eventstore/db-client';
-import { type Batch, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { type Batch, type Position, type ReadTo, type RecordedEvent, START } from '../eventStore.ts';
 import { OperationFailed, toFailure } from './failures.ts';
 import type { Failure } from './protocol.ts';
 import { type Reader, toRecordedEvent } from './read.ts';
@@ -18,8 +18,12 @@ const BUFFER_SIZE = 512;
  * each batch wakes the other thread.
  */
 const BATCH_INTERVAL_MS = 5;
-/** Units of 32 events after which the server reports its position although none of them matched. */
-const CHECKPOINT_INTERVAL = 32;
+/** Events that the server searches at once for one that matches. */
+const SEARCH_WINDOW = 500;
+/** Windows after which it reports its position although none of them had a match. */
+const CHECKPOINT_INTERVAL = 2;
+/** How often a subscription reports how far it has read, in milliseconds. */
+const READ_TO_INTERVAL_MS = 1_000;
 /** A subscription that is silent for so long is compared with the log, in milliseconds. */
 const SILENCE_TIMEOUT_MS = 2_000;
 /** Events of $all that a comparison reads at once, and how often at most. */
@@ -39,11 +43,16 @@ const ENDED_BY_SERVER: Failure = { kind: 'transient', message: 'the server ended
 export class Subscription {
   readonly confirmed: Promise<unknown>;
   readonly #reader: Reader;
+  readonly #prefix: string;
   #stream: AllStreamSubscription;
   /** Of the last event taken. */
   #position: Position;
-  /** The log has been compared up to here. */
-  #comparedTo: Position;
+  /** Every match up to here has arrived, as the server has reported or a comparison has found. */
+  #checkpoint = START;
+  /** The first event from there on, of another stream, and whether a batch has had it. */
+  #readTo: ReadTo | undefined;
+  #isReadToReported = true;
+  #isFindingReadTo = false;
   #caughtUp = false;
   /** Whether the last batch said that it has caught up. */
   #reportedCaughtUp = false;
@@ -54,19 +63,26 @@ export class Subscription {
   #isBehind = false;
   #isComparing = false;
   #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
-  #watch = setInterval(() => void this.#compareIfSilent(), SILENCE_TIMEOUT_MS);
+  readonly #watches = [
+    setInterval(() => void this.#compareIfSilent(), SILENCE_TIMEOUT_MS),
+    setInterval(() => void this.#findReadTo(), READ_TO_INTERVAL_MS),
+  ];
 
   constructor(client: EventStoreDBClient, reader: Reader, prefix: string, after: Position) {
     this.#reader = reader;
+    this.#prefix = prefix;
     this.#position = after;
-    this.#comparedTo = after;
     this.#stream = client.subscribeToAll(
       {
         fromPosition: after === START ? CLIENT_START : { commit: after, prepare: after },
         filter: streamNameFilter({
           prefixes: [prefix],
+          maxSearchWindow: SEARCH_WINDOW,
           checkpointInterval: CHECKPOINT_INTERVAL,
-          checkpointReached: async () => this.#heard(),
+          checkpointReached: async (_, { commit }) => {
+            this.#advance(commit);
+            this.#heard();
+          },
         }),
       },
       { highWaterMark: BUFFER_SIZE },
@@ -100,7 +116,7 @@ export class Subscription {
   end(failure: Failure): void {
     if (this.#failure) return;
     this.#failure = failure;
-    clearInterval(this.#watch);
+    for (const watch of this.#watches) clearInterval(watch);
     this.#scheduleDelivery();
     void this.#stream.unsubscribe().catch(() => {});
   }
@@ -126,9 +142,11 @@ export class Subscription {
     if (!this.#waiting) return;
     const events = this.#takeEvents();
     const caughtUp = this.#caughtUp && this.#stream.readableLength === 0;
-    if (events.length > 0 || (caughtUp && !this.#reportedCaughtUp)) {
+    const readTo = this.#unreportedReadTo;
+    if (events.length > 0 || (caughtUp && !this.#reportedCaughtUp) || readTo) {
       this.#reportedCaughtUp = caughtUp;
-      this.#waiting.resolve({ events, caughtUp });
+      this.#isReadToReported = true;
+      this.#waiting.resolve({ events, caughtUp, ...(readTo && { readTo }) });
     } else if (this.#failure) {
       this.#waiting.reject(new OperationFailed(this.#failure.kind, this.#failure.message));
     } else {
@@ -146,6 +164,34 @@ export class Subscription {
     }
     this.#position = events.at(-1)?.position ?? this.#position;
     return events;
+  }
+
+  #advance(position: Position): void {
+    if (position > this.#checkpoint) this.#checkpoint = position;
+  }
+
+  /** Of no use once an event was taken that follows it. */
+  get #unreportedReadTo(): ReadTo | undefined {
+    const isNew = !this.#isReadToReported && (this.#readTo?.position ?? START) > this.#position;
+    return isNew ? this.#readTo : undefined;
+  }
+
+  /** Finds the event after which another subscription can start, instead of the last one taken. */
+  async #findReadTo(): Promise<void> {
+    const isNew = this.#checkpoint > this.#position && this.#checkpoint > (this.#readTo?.position ?? START);
+    if (!isNew || this.#stream.readableLength > 0 || this.#isFindingReadTo) return;
+    this.#isFindingReadTo = true;
+    try {
+      const event = await this.#reader.firstFrom(this.#checkpoint);
+      if (!event || event.stream.startsWith(this.#prefix)) return;
+      this.#readTo = { position: event.position, eventId: event.id };
+      this.#isReadToReported = false;
+      this.#scheduleDelivery();
+    } catch {
+      // The next interval tries again; what ends reads ends the subscription, too.
+    } finally {
+      this.#isFindingReadTo = false;
+    }
   }
 
   /**
@@ -169,13 +215,15 @@ export class Subscription {
 
   /** Whether the next pages of the log have a matching event that has not arrived. */
   async #missesEvents(): Promise<boolean> {
-    for (let [pages, isEnd] = [0, false]; !isEnd && !this.#failure && pages < MAX_COMPARED_PAGES; pages++) {
-      const after = this.#comparedTo > this.#position ? this.#comparedTo : this.#position;
+    const readTo = this.#readTo?.position ?? START;
+    let after = readTo > this.#position ? readTo : this.#position;
+    for (let pages = 0; pages < MAX_COMPARED_PAGES && !this.#failure; pages++) {
       const page = await this.#reader.page({ after, limit: COMPARED_PAGE_SIZE });
       // The position may have moved during the read.
       if (page.events.some((event) => event.position > this.#position)) return true;
-      this.#comparedTo = page.position;
-      isEnd = page.isEnd;
+      after = page.position;
+      this.#advance(after);
+      if (page.isEnd) break;
     }
     return false;
   }
