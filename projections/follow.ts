@@ -5,6 +5,7 @@ import {
   LogReplaced,
   NO_LOG_ID,
   type Position,
+  type ReadTo,
   type RecordedEvent,
   StoreUnavailable,
 } from '../src/eventStore/eventStore.ts';
@@ -27,6 +28,8 @@ type Options = {
   saveIntervalMs?: number;
   logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
+  /** Called when the log was read further without an event for the view. */
+  onReadTo?: (readTo: ReadTo) => void;
 };
 
 /** Applied events are saved together: so many, or with so much JSON, or after so many milliseconds. */
@@ -37,6 +40,8 @@ export const SAVE_INTERVAL_MS = 1_000;
 const MAX_BATCHES = 2;
 const MAX_BATCHES_IF_FAILING = 20;
 const UNSAVED_POLL_MS = 100;
+/** How far the log was read is saved so often, in milliseconds, while there are no events to save. */
+const SAVE_READ_TO_INTERVAL_MS = 10_000;
 const MAX_RETRY_DELAY_MS = 2_000;
 /** `stop` waits for the event store for so long, in milliseconds. */
 const STOP_TIMEOUT_MS = 500;
@@ -60,6 +65,8 @@ export class Follower {
   /** Aborts when the view is damaged: the subscription has to start from the beginning. */
   #damaged = new AbortController();
   #state: State = { name: 'catching up' };
+  /** Up to here the log has no event after the last one applied. */
+  #readTo: ReadTo | undefined;
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
   /** Aborts to end the wait before another attempt. */
@@ -71,8 +78,10 @@ export class Follower {
     this.#options = options;
     this.view = options.view;
     this.#saver = new Saver(options.view, options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
+    this.#readTo = options.view.savedReadTo;
     this.view.onDamage = () => {
       if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
+      this.#readTo = undefined;
       this.#damaged.abort();
     };
     this.#running = this.#run();
@@ -88,6 +97,13 @@ export class Follower {
       : `the event store is unavailable: ${this.#unavailable}`;
   }
 
+  /** Up to here the view has every event of its log. */
+  get readTo(): Position {
+    const { position } = this.view.applied;
+    const readTo = this.#readTo?.position ?? position;
+    return readTo > position ? readTo : position;
+  }
+
   /**
    * Resolves once the view has caught up with the log with this ID, and has reached a position of it.
    * @throws ViewBehind, at once if the projection has halted
@@ -97,7 +113,7 @@ export class Follower {
       if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
       const { applied } = this.view;
       const isSameLog = logId === undefined || applied.logId === logId;
-      return this.notReady === undefined && isSameLog && applied.position >= position;
+      return this.notReady === undefined && isSameLog && this.readTo >= position;
     };
     if (isReached()) return;
     await this.#waiting.until(isReached, 'The plant list is not up to date yet; retry.');
@@ -148,13 +164,15 @@ export class Follower {
     const signal = AbortSignal.any([this.#stopping.signal, this.#damaged.signal]);
     await this.#bind();
     const from = view.applied.position;
+    const after = await this.#start();
     const end = await store.lastPosition();
     this.#setAvailable();
     let applied = 0;
-    for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
+    for await (const { events, caughtUp, readTo } of store.subscribe({ after, signal })) {
       if (signal.aborted) return; // the events belong to a view that is gone
       if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
       this.#apply(events);
+      if (readTo) this.#advance(readTo);
       applied += events.length;
       if (this.#state.name === 'catching up') {
         const { position } = view.applied;
@@ -182,7 +200,22 @@ export class Follower {
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;
+    this.#readTo = undefined;
     await view.reset(current);
+  }
+
+  /** Where to subscribe: the event up to which the log was read may be gone, since it is not one of the view. */
+  async #start(): Promise<Position> {
+    const { store, view } = this.#options;
+    const readTo = this.#readTo;
+    if (readTo && (await store.readEvent(readTo.position))?.id !== readTo.eventId) this.#readTo = undefined;
+    return this.#readTo ? this.readTo : view.applied.position;
+  }
+
+  #advance(readTo: ReadTo): void {
+    this.#readTo = readTo;
+    this.#saver.readTo = readTo;
+    this.#options.onReadTo?.(readTo);
   }
 
   /** Why the view does not fit the log with this ID; undefined if it does. */
@@ -253,6 +286,9 @@ class Saver {
   readonly #logger: Options['logger'];
   readonly #intervalMs: number;
   #timer: NodeJS.Timeout | undefined;
+  /** How far the log was read. */
+  readTo: ReadTo | undefined;
+  #readToSavedAt = performance.now();
   /** All failures, and those since the last success. */
   allFailures = 0;
   #failures = 0;
@@ -289,15 +325,20 @@ class Saver {
   }
 
   #schedule(): void {
-    if (this.#saving || this.#view.unsaved === 0 || this.#isStopped) return;
+    if (this.#saving || this.#isStopped || (this.#view.unsaved === 0 && !this.#isReadToDue)) return;
     if (this.#batches >= 1 && this.#failures === 0) this.#save();
     else this.#timer ??= setTimeout(() => this.#save(), this.#intervalMs).unref();
+  }
+
+  get #isReadToDue(): boolean {
+    return this.readTo !== undefined && performance.now() - this.#readToSavedAt >= SAVE_READ_TO_INTERVAL_MS;
   }
 
   #save(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#saving ??= this.#view.save().then(
+    this.#readToSavedAt = performance.now();
+    this.#saving ??= this.#view.save(this.readTo).then(
       () => {
         this.#saving = undefined;
         this.#failures = 0;

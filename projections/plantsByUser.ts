@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { LRUCache } from 'lru-cache';
-import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+import type { Position, ReadTo, RecordedEvent } from '../src/eventStore/eventStore.ts';
 import { parsePlantEvent } from '../src/plants/events.ts';
 import type { View, ViewCheckpoint } from './view.ts';
 import type { ViewFormat } from './viewDatabase.ts';
@@ -67,6 +67,7 @@ const CACHE_BYTES = 64 * 1024 * 1024;
 export class PlantsByUser implements View {
   readonly name = 'plantsByUser';
   onDamage = () => {};
+  readonly savedReadTo: ReadTo | undefined = undefined;
   readonly #file: ViewFile<Statements>;
   /** The last event applied. */
   #position: Position;

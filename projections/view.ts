@@ -1,4 +1,4 @@
-import type { EventLog, Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+import type { EventLog, Position, ReadTo, RecordedEvent } from '../src/eventStore/eventStore.ts';
 
 /** How far a view has come: the position and ID of an event, in the log with this ID. */
 export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
@@ -35,8 +35,16 @@ export interface View {
   mismatch?(log: EventLog): Promise<string | undefined>;
   /** Before a reset, copies the view's file, if it is evidence of what the log was; returns the copy's name. */
   keepCopy?(): string | undefined;
-  /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
-  save(): Promise<void>;
+  /**
+   * How far the log had been read at the saved checkpoint, up to where there was no other event for the view;
+   * undefined if it is not known.
+   */
+  readonly savedReadTo?: ReadTo | undefined;
+  /**
+   * Saves the applied events and the checkpoint in one transaction, with how far the log was read; other events
+   * can be applied meanwhile.
+   */
+  save(readTo?: ReadTo): Promise<void>;
   /** Empties the view; from now on it belongs to the log with this ID. */
   reset(logId: string): Promise<void>;
   /** Saves, and closes the file. */

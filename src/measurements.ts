@@ -34,7 +34,7 @@ export function measurementsOf(sources: Sources): () => Promise<Measurements> {
     const ofFollowers = followers.map(async (follower) => ({
       name: follower.view.name,
       isReady: follower.notReady === undefined,
-      lag: await lagOf(follower, follower.view.applied.position, signal),
+      lag: await lagOf(follower, follower.readTo, signal),
       rebuilds: follower.rebuilds,
       saveFailures: follower.saveFailures,
     }));
@@ -42,7 +42,7 @@ export function measurementsOf(sources: Sources): () => Promise<Measurements> {
     const ofTree = async () => ({
       name: 'merkleTree',
       isReady: tree.notReady === undefined,
-      lag: await lagOf(tree, tree.saved?.position, signal),
+      lag: await lagOf(tree, tree.readTo, signal),
       rebuilds: tree.rebuilds,
       saveFailures: undefined,
     });

@@ -12,7 +12,13 @@ import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
 import { CheckedTiles } from './checkedTiles.ts';
 import { assertFits, openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
-import { isTreeMessage, type TreeMessage, type TreeRequest, type TreeThreadData } from './treeProtocol.ts';
+import {
+  isTreeMessage,
+  type ReadLog,
+  type TreeMessage,
+  type TreeRequest,
+  type TreeThreadData,
+} from './treeProtocol.ts';
 import type { SavedTree } from './treeView.ts';
 
 type Options = {
@@ -45,6 +51,7 @@ export class LogTree {
   readonly #waiting = new Waiting();
   #thread: Worker | undefined;
   #saved: SavedTree | undefined;
+  #progress: ReadLog | undefined;
   /** The position at which the thread had caught up with the log; undefined until then. */
   #caughtUpAt: Position | undefined;
   #failure: string | undefined;
@@ -78,6 +85,18 @@ export class LogTree {
     return this.#saved;
   }
 
+  /** How far its thread has read the log. @throws ViewBehind until it has caught up */
+  get read(): ReadLog {
+    const { position } = this.current;
+    return this.#progress && this.#progress.to > position ? this.#progress : { to: position, last: position };
+  }
+
+  /** Up to here the saved tree has every event of the log; undefined while the thread starts. */
+  get readTo(): Position | undefined {
+    const [position, read] = [this.#saved?.position, this.#progress];
+    return position !== undefined && read && read.last <= position && read.to > position ? read.to : position;
+  }
+
   /** As of the last save. It only grows, unless the log is replaced. @throws ViewBehind until it has caught up */
   get current(): SavedTree {
     this.#assertReady();
@@ -92,7 +111,7 @@ export class LogTree {
     const isReached = (): boolean => {
       if (this.#failure !== undefined) this.#assertReady(); // throws
       const isSameLog = logId === undefined || this.#saved?.logId === logId;
-      return this.notReady === undefined && isSameLog && (this.#saved as SavedTree).position >= position;
+      return this.notReady === undefined && isSameLog && (this.readTo as Position) >= position;
     };
     if (!isReached()) await this.#waiting.until(isReached, TREE_NOT_UP_TO_DATE, timeoutMs);
   }
@@ -181,6 +200,7 @@ export class LogTree {
     const delayMs = backOff(this.#failures++, MAX_RESTART_DELAY_MS);
     this.#failure = reason;
     this.#saved = undefined;
+    this.#progress = undefined;
     this.#caughtUpAt = undefined;
     this.#closeReader();
     this.#waiting.check();
@@ -200,8 +220,11 @@ export class LogTree {
       const { position, end } = message.progress;
       if (position >= end) this.#caughtUpAt ??= position;
       this.#options.onProgress(message.progress);
+    } else if ('read' in message) {
+      this.#progress = message.read;
     } else if ('reset' in message) {
       this.#saved = undefined;
+      this.#progress = undefined;
       this.rebuilds = message.rebuilds;
       this.#resets = message.resets;
       this.#caughtUpAt = undefined;

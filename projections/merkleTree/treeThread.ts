@@ -41,6 +41,7 @@ const follower = new Follower({
   saveIntervalMs: SAVE_INTERVAL_MS,
   logger,
   onProgress: (progress) => post({ progress }),
+  onReadTo: ({ position: to }) => post({ read: { to, last: view.applied.position } }),
 });
 
 port.on('message', async (request: TreeRequest) => {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { leafText } from '../../src/audit/leaf.ts';
 import { fileIdentity } from '../../src/disk/fileIdentity.ts';
-import type { EventLog, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import type { EventLog, Position, ReadTo, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import type { View, ViewCheckpoint } from '../view.ts';
 import { isDamage } from '../viewDatabase.ts';
@@ -23,6 +23,7 @@ export type SavedTree = { logId: string; position: Position; size: number; root:
 export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
   onDamage = () => {};
+  readonly savedReadTo: ReadTo | undefined = undefined;
   /** Called when the tree has been saved. */
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */

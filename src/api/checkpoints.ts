@@ -24,7 +24,7 @@ const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
 type Head = LogTree['current'];
 
 type Dependencies = {
-  tree: Pick<LogTree, 'notReady' | 'current' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
+  tree: Pick<LogTree, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
   signer: CheckpointSigner;
   log: EventLog;
   logger: Pick<BaseLogger, 'info' | 'error'>;

@@ -6,7 +6,7 @@ import { unlessAborted } from '../time/sleep.ts';
 /** Events per page. */
 const PAGE_SIZE = 500;
 
-type Tree = Pick<LogTree, 'current' | 'reached'>;
+type Tree = Pick<LogTree, 'current' | 'read' | 'reached'>;
 /** The log was read up to `readTo`; of its events that are in the tree, or will be, the last one is at `last`. */
 type Progress = { logId: string; readTo: Position; last: Position };
 
@@ -18,8 +18,8 @@ export class LogNotRead extends ViewBehind {
 }
 
 /**
- * Waits until the tree has every event of its log. EventStoreDB's log also has other events, which are read once
- * for all who wait.
+ * Waits until the tree has every event of its log. EventStoreDB's log also has other events: those that the tree's
+ * thread has not read yet are read here, once for all who wait.
  */
 export class TreeEnd {
   readonly #tree: Tree;
@@ -78,10 +78,9 @@ export class TreeEnd {
 
   /** At least as far as the tree. */
   get #progress(): Progress {
-    const { logId, position } = this.#tree.current;
-    const read = this.#read;
-    return read?.logId === logId && read.readTo > position
-      ? read
-      : { logId, readTo: position, last: position };
+    const { current, read } = this.#tree;
+    const { logId } = current;
+    const own = this.#read;
+    return own?.logId === logId && own.readTo > read.to ? own : { logId, readTo: read.to, last: read.last };
   }
 }

@@ -62,6 +62,7 @@ test.each([
   reached.catch(() => {});
   const tree = {
     current: { logId: 'm', position: 1n },
+    read: { to: 1n, last: 1n },
     reached: () => reached,
     readTile: () => undefined,
     has: () => false,

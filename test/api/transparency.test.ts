@@ -463,8 +463,12 @@ async function serve(given: {
   const signer = newSigner();
   const tree = {
     notReady: undefined,
-    get current() {
+    get current(): object | undefined {
       return given.tree.current?.();
+    },
+    get read() {
+      const { position } = tree.current as { position: bigint };
+      return { to: position, last: position };
     },
     reached: async () => given.tree.reached?.(),
     readTile: ({ width }: Tile) => given.tree.hashes?.subarray(0, width * 32) ?? void tree.current,
@@ -601,7 +605,8 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
 async function overEmptyTree(store: Partial<EventStore> = {}) {
   const signer = newSigner();
   const current = { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' };
-  const tree = { notReady: undefined, current, reached: async () => {}, onReady: () => {} };
+  const read = { to: 0n, last: 0n };
+  const tree = { notReady: undefined, current, read, reached: async () => {}, onReady: () => {} };
   const state = { now: 0 };
   const refusals: unknown[] = [];
   const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);

@@ -10,6 +10,8 @@ function logAndTree(end: Position) {
     reportedEnd: undefined as Position | undefined,
     logId: 'm',
     position: START,
+    /** How far the thread of the tree has read the log, and the last event up to there. */
+    read: undefined as { to: Position; last: Position } | undefined,
     reads: [] as Position[],
     gone: -1n,
     isStuck: false,
@@ -34,6 +36,9 @@ function logAndTree(end: Position) {
     get current() {
       const { logId, position } = state;
       return { logId, position, size: 0, root: '' };
+    },
+    get read() {
+      return state.read ?? { to: state.position, last: state.position };
     },
     reached: async (position: Position, _logId: string | undefined, timeoutMs: number | undefined) => {
       state.timeouts.push(timeoutMs);
@@ -68,6 +73,16 @@ describe('the end of the tree', () => {
     state.end = 1_011n;
     await end.reached();
     expect([state.position, state.reads.slice(3)]).toEqual([1_010n, [1_009n]]);
+  });
+
+  test('is found without reading what the thread of the tree has read', async () => {
+    const { state, end } = logAndTree(1_239n);
+    state.read = { to: 1_234n, last: 1_230n };
+    await end.reached();
+    expect([state.position, state.reads]).toEqual([1_230n, [1_234n]]);
+    state.read = { to: 1_239n, last: 1_230n };
+    await end.reached();
+    expect(state.reads).toEqual([1_234n]);
   });
 
   test('is found without reading again what the tree does not reach', async () => {
