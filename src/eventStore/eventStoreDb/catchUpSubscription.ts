@@ -27,6 +27,10 @@ type LogIdentity = {
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 };
 
+/** What to subscribe to: the streams with a prefix, in a log with this ID, if it is known. */
+type Range = { after: Position; signal: AbortSignal; logId: string; prefix: string };
+type Observer = Pick<StoreObserver, 'onSubscriptionDropped'>;
+
 /** A subscription that has lasted so long is renewed without delay, in milliseconds. */
 const STABLE_AFTER_MS = 1_000;
 
@@ -35,7 +39,8 @@ export class CatchUpSubscription {
   readonly #client: RetryingClient;
   readonly #log: LogIdentity;
   readonly #logger: Logger;
-  readonly #observer: StoreObserver | undefined;
+  readonly #observer: Observer | undefined;
+  readonly #prefix: string;
   readonly #signal: AbortSignal;
   readonly #aborted: Promise<never>;
   #position: Position;
@@ -55,8 +60,8 @@ export class CatchUpSubscription {
     client: RetryingClient,
     log: LogIdentity,
     logger: Logger,
-    { after, signal, logId }: { after: Position; signal: AbortSignal; logId: string },
-    observer?: StoreObserver,
+    { after, signal, logId, prefix }: Range,
+    observer?: Observer,
   ) {
     this.#client = client;
     this.#log = log;
@@ -64,6 +69,7 @@ export class CatchUpSubscription {
     this.#observer = observer;
     this.#position = after;
     this.#logId = logId;
+    this.#prefix = prefix;
     this.#signal = AbortSignal.any([signal, client.closed]);
     this.#aborted = once(this.#signal, 'abort').then(() => Promise.reject(new Error('aborted')));
     this.#aborted.catch(() => {});
@@ -80,7 +86,8 @@ export class CatchUpSubscription {
       try {
         const after = await this.#start();
         connection = this.#client.connection; // which may have been replaced meanwhile
-        await connection.call('subscribe', { subscription, after }, ATTEMPT_TIMEOUT_MS);
+        const prefix = this.#prefix;
+        await connection.call('subscribe', { subscription, after, prefix }, ATTEMPT_TIMEOUT_MS);
         subscribedAt = performance.now();
         if (this.#failures > 1) this.#logger.info({ position: String(this.#position) }, 'resubscribed');
         yield* this.#receive(connection, subscription);

@@ -23,7 +23,7 @@ export type Operations = {
   readPage(range: { after: Position; limit: number }): Page;
   /** The same, newest event first. */
   readPageBackwards(range: BackwardRange): Page;
-  subscribe(to: { subscription: number; after: Position }): void;
+  subscribe(to: { subscription: number; after: Position; prefix: string }): void;
   /** The next batch of a subscription, as soon as there is one. */
   next(subscription: number): Batch;
   unsubscribe(subscription: number): void;

@@ -23,6 +23,7 @@ import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
+import { DeletedStreams } from './deletedStreams.ts';
 import type { Operations } from './protocol.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
 import { WriteAccess } from './writeAccess.ts';
@@ -38,7 +39,7 @@ type Options = {
    * read.
    */
   timeoutMs: number;
-  /** Whether to check that the account may append. */
+  /** Whether to prepare for appends: to check that the account may, and to follow which streams are deleted. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
 };
@@ -71,12 +72,14 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
   }
   const writeAccess = new WriteAccess(client, { url, prefix }, logger);
   if (appends) void writeAccess.check();
-  return new EventStoreDbStore({ client, writeAccess, logger, timeoutMs, observer });
+  return new EventStoreDbStore({ client, prefix, writeAccess, appends, logger, timeoutMs, observer });
 }
 
 type Dependencies = {
   client: RetryingClient;
+  prefix: string;
   writeAccess: WriteAccess;
+  appends: boolean;
   logger: Logger;
   timeoutMs: number;
   observer: StoreObserver | undefined;
@@ -84,7 +87,9 @@ type Dependencies = {
 
 class EventStoreDbStore implements EventStore {
   readonly #client: RetryingClient;
+  readonly #prefix: string;
   readonly #writeAccess: WriteAccess;
+  readonly #deletedStreams: DeletedStreams | undefined;
   readonly #logger: Logger;
   readonly #timeoutMs: number;
   readonly #observer: StoreObserver | undefined;
@@ -96,9 +101,11 @@ class EventStoreDbStore implements EventStore {
    */
   #identified: { connection: Connection; done: Promise<void> } | undefined;
 
-  constructor({ client, writeAccess, logger, timeoutMs, observer }: Dependencies) {
+  constructor({ client, prefix, writeAccess, appends, logger, timeoutMs, observer }: Dependencies) {
     this.#client = client;
+    this.#prefix = prefix;
     this.#writeAccess = writeAccess;
+    this.#deletedStreams = appends ? new DeletedStreams(client, this, prefix) : undefined;
     this.#logger = logger;
     this.#timeoutMs = timeoutMs;
     this.#observer = observer;
@@ -130,9 +137,13 @@ class EventStoreDbStore implements EventStore {
     return this.#client.call('readAt', position, this.#readTimeoutMs);
   }
 
-  async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+  readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+    return this.#readStream(stream, limit, this.#readTimeoutMs);
+  }
+
+  async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
     try {
-      return await this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
+      return await this.#client.call('readStream', { stream, limit }, timeoutMs);
     } catch (error) {
       throw isDeleted(error) ? new StreamDeleted(stream, { cause: error }) : error;
     }
@@ -179,12 +190,21 @@ class EventStoreDbStore implements EventStore {
     this.#writeAccess.assertGranted();
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
     await this.#identify(deadline);
+    if (expectedRevision === NO_STREAM) await this.#assertNotDeleted(stream, deadline);
     return this.#append(request, deadline);
+  }
+
+  /** The server would continue a deleted stream, although no stream is expected. @throws StreamDeleted */
+  async #assertNotDeleted(stream: string, deadline: number): Promise<void> {
+    const isDeleted = this.#deletedStreams?.has(stream);
+    if (isDeleted) throw new StreamDeleted(stream);
+    if (this.#deletedStreams && isDeleted === undefined)
+      await this.#readStream(stream, 1, deadline - performance.now());
   }
 
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
     const logId = this.#identity?.logId ?? NO_LOG_ID;
-    const range = { ...options, logId };
+    const range = { ...options, logId, prefix: this.#prefix };
     return new CatchUpSubscription(this.#client, this, this.#logger, range, this.#observer).batches();
   }
 

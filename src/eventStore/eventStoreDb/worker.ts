@@ -47,8 +47,8 @@ const operations: {
   readAt: (position) => reader.at(position),
   readPage: (range) => reader.page(range),
   readPageBackwards: (range) => reader.pageBackwards(range),
-  async subscribe({ subscription, after }) {
-    const subscribed = new Subscription(client, reader, prefix, after);
+  async subscribe({ subscription, after, prefix }) {
+    const subscribed = new Subscription(client, new Reader(client, prefix), prefix, after);
     subscriptions.set(subscription, subscribed);
     await subscribed.confirmed;
   },

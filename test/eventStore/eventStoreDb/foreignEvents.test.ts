@@ -69,7 +69,7 @@ describe('a log with other writers', () => {
     expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
 
-  test.each(['truncate', 'tombstone'] as const)(
+  test.each(['softDelete', 'truncate', 'tombstone'] as const)(
     'may lose a stream by %s: its plant stays listed, and is 50002 otherwise; nothing is appended',
     async (how) => {
       const server = await startFakeServer();
