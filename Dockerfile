@@ -4,7 +4,8 @@ ARG NODE_IMAGE=node:26-slim
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --ignore-scripts
+# The image's own Node runs the service.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
 COPY projections projections
 COPY src src
 # Readable for the user below, with any umask of the checkout.
