@@ -1,10 +1,11 @@
 # Debian, not Alpine: Node's support for musl is experimental.
-ARG NODE_IMAGE=node:26-slim
+ARG NODE_IMAGE=node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --ignore-scripts
+# The image's own Node runs the service.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
 COPY projections projections
 COPY src src
 # Readable for the user below, with any umask of the checkout.

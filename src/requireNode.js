@@ -2,6 +2,6 @@
 // package.json.
 const REQUIRED = 24;
 if (Number(process.versions.node.split('.')[0]) < REQUIRED) {
-  process.stderr.write(`Node ${process.versions.node} is too old; use Node ${REQUIRED} or later.\n`);
+  process.stderr.write(`Node ${process.versions.node} is too old; install Node ${REQUIRED} or later.\n`);
   process.exit(1);
 }

@@ -1,24 +1,65 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ROOT } from './support/process.ts';
 
-type Entry = { integrity?: string; resolved?: string; link?: true; inBundle?: true };
+type Entry = {
+  version: string;
+  integrity?: string;
+  resolved?: string;
+  link?: true;
+  inBundle?: true;
+  hasInstallScript?: true;
+  os?: string;
+  cpu?: string;
+  bin?: { node?: string };
+};
 
-const { '': _project, ...packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'))
-  .packages as Record<string, Entry>;
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+const { '': _project, ...packages } = JSON.parse(read('package-lock.json')).packages as Record<string, Entry>;
 
-test('package-lock.json has the hash of every package, so that npm ci accepts no other content', () => {
-  // npm downloads neither a link, which is a directory here, nor what is in the archive of another package.
-  const downloaded = Object.entries(packages).filter(([, { link, inBundle }]) => !link && !inBundle);
-  expect(downloaded.length).toBeGreaterThan(0);
-  const withoutHash = downloaded.filter(
-    ([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''),
-  );
-  expect(withoutHash.map(([path]) => path)).toEqual([]);
+describe('package-lock.json', () => {
+  test('has the hash of every package, so that npm ci accepts no other content', () => {
+    // npm downloads neither a link, which is a directory here, nor what is in the archive of another package.
+    const downloaded = Object.entries(packages).filter(([, { link, inBundle }]) => !link && !inBundle);
+    expect(downloaded.length).toBeGreaterThan(0);
+    const withoutHash = downloaded.filter(
+      ([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''),
+    );
+    expect(withoutHash.map(([path]) => path)).toEqual([]);
+  });
+
+  test('has no addresses, so that npm ci works with any registry', () => {
+    const withAddress = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
+    expect(withAddress.map(([path]) => path)).toEqual([]);
+  });
+
+  test('has only install scripts that are known not to be needed, since npm runs none', () => {
+    expect(read('.npmrc')).toMatch(/^ignore-scripts=true$/m);
+    const withScript = Object.keys(packages).filter((path) => packages[path]?.hasInstallScript);
+    expect(withScript.map((path) => path.split('node_modules/').at(-1)).sort()).toEqual([
+      '@scarf/scarf', // counts installations
+      'cpu-features', // compiles an option of ssh2
+      'protobufjs', // warns of version ranges
+      'ssh2', // compiles faster ciphers
+    ]);
+  });
 });
 
-test('package-lock.json has no addresses, so that npm ci works with any registry', () => {
-  const withAddress = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
-  expect(withAddress.map(([path]) => path)).toEqual([]);
+test('the Node that npm scripts run on is locked, in one version, for each platform that has a package', () => {
+  const { optionalDependencies } = JSON.parse(read('package.json')) as {
+    optionalDependencies: Record<string, string>;
+  };
+  const nodes = Object.entries(packages).filter(([, { bin }]) => bin?.node);
+  expect(nodes.map(([path, { version }]) => [path.replace('node_modules/', ''), version])).toEqual(
+    Object.entries(optionalDependencies),
+  );
+  expect(new Set(Object.values(optionalDependencies)).size).toBe(1);
+  expect(nodes.map(([, { os, cpu }]) => `${os} ${cpu}`).sort()).toEqual([
+    'darwin arm64',
+    'darwin x64',
+    'linux arm64',
+    'linux x64',
+    'win32 x64',
+  ]);
 });

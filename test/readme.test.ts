@@ -6,7 +6,8 @@ import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const OPERATIONS = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
-type Package = Record<'scripts' | 'dependencies' | 'devDependencies', Record<string, string>>;
+type Section = 'scripts' | 'dependencies' | 'optionalDependencies' | 'devDependencies';
+type Package = Record<Section, Record<string, string>>;
 const PACKAGE: Package = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
 const shellBlocks = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
@@ -22,7 +23,8 @@ describe('README.md', () => {
 
   test('gives a reason for every dependency', () => {
     const why = README.slice(README.indexOf('## Why each dependency'));
-    for (const name of Object.keys({ ...PACKAGE.dependencies, ...PACKAGE.devDependencies }))
+    const { dependencies, optionalDependencies, devDependencies } = PACKAGE;
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies }))
       expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
   });
 });

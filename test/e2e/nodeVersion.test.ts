@@ -22,7 +22,7 @@ const firstModuleOf = (script: string): string =>
 
 test('a Node that is too old is reported in one line', async () => {
   const version = `${REQUIRED - 1}.11.0`;
-  const message = `Node ${version} is too old; use Node ${REQUIRED} or later.\n`;
+  const message = `Node ${version} is too old; install Node ${REQUIRED} or later.\n`;
   for (const module of new Set([MAIN, firstModuleOf('start'), firstModuleOf('dev')])) {
     const { code, stdout, stderr } = await runOn(version, module);
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: message });
