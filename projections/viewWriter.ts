@@ -8,15 +8,15 @@ import {
   removeViewFile,
   type ViewFormat,
 } from './viewDatabase.ts';
-import {
-  type AnsweredRequest,
-  NO_CHECKPOINT,
-  type Reply,
-  type Row,
-  type ThreadData,
-} from './viewProtocol.ts';
+import { type AnsweredRequest, NO_CHECKPOINT, type Reply, type Row } from './viewProtocol.ts';
 
-type Opened = { db: DatabaseSync; insert: StatementSync; moveCheckpoint: StatementSync };
+type Opened = {
+  db: DatabaseSync;
+  insert: (rows: readonly Row[]) => void;
+  moveCheckpoint: StatementSync;
+  /** Verifies the rows that the file had when it was opened; undefined once it has, or they are gone. */
+  checking: Iterator<void> | undefined;
+};
 
 /** The only writer of a view's file. Rows are kept in memory until they are saved with a checkpoint. */
 export class ViewWriter {
@@ -29,7 +29,7 @@ export class ViewWriter {
   #rows: Row[] = [];
 
   /** A file that does not exist, is damaged, or is of another version, is replaced by an empty one. */
-  constructor({ file, format }: ThreadData) {
+  constructor(file: string, format: ViewFormat) {
     this.#file = file;
     this.#format = format;
     try {
@@ -52,8 +52,22 @@ export class ViewWriter {
     if (this.#opened) this.#rows.push(...rows);
   }
 
+  /** Verifies some more rows of the file that was opened; false if there is nothing more to verify. @throws DamagedView */
+  checkMore(): boolean {
+    const { db, checking } = this.#opened ?? {};
+    if (!db || !checking) return false;
+    db.exec('BEGIN');
+    try {
+      if (checking.next().done && this.#opened) this.#opened.checking = undefined;
+    } finally {
+      db.exec('ROLLBACK');
+    }
+    return true;
+  }
+
   close(): void {
     this.#opened?.db.close();
+    this.#opened = undefined;
   }
 
   /** Does what a request asks for. */
@@ -72,7 +86,7 @@ export class ViewWriter {
   #save(checkpoint: ViewCheckpoint): void {
     this.#rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : Number(a !== b)));
     this.#transaction(({ insert, moveCheckpoint }) => {
-      for (const row of this.#rows) insert.run(...row);
+      insert(this.#rows);
       moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
     });
     this.#rows = [];
@@ -80,6 +94,7 @@ export class ViewWriter {
 
   #reset(logId: string): void {
     this.#opened ??= this.#open();
+    this.#opened.checking = undefined;
     this.#transaction(({ db, moveCheckpoint }) => {
       db.exec(this.#format.empty);
       moveCheckpoint.run(logId, NO_CHECKPOINT.position, NO_CHECKPOINT.eventId);
@@ -117,7 +132,18 @@ export class ViewWriter {
   }
 
   #open(): Opened {
+    const { insert, check } = this.#format;
     const db = openForWriting(this.#file, this.#format);
-    return { db, insert: db.prepare(this.#format.insert), moveCheckpoint: db.prepare(MOVE_CHECKPOINT) };
+    try {
+      return {
+        db,
+        insert: insert(db),
+        moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
+        checking: check?.(db),
+      };
+    } catch (error) {
+      db.close();
+      throw error;
+    }
   }
 }

@@ -48,7 +48,7 @@ export class MerkleTreeView implements View {
 
   private constructor(file: string) {
     this.#file = file;
-    this.#writer = new ViewWriter({ file, format: MERKLE_TREE });
+    this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     const { last, checkpoint } = this.#load();
     this.#tiles = new LogTiles(last, checkpoint.position);
