@@ -11,7 +11,9 @@ import {
   readHeader,
   SQLITE,
 } from '../src/disk/sqlite.ts';
+import type { ReadTo } from '../src/eventStore/eventStore.ts';
 import type { ViewCheckpoint } from './view.ts';
+import type { Row } from './viewProtocol.ts';
 
 // The SQLite file of a view: what every view needs, whatever its tables are.
 
@@ -25,10 +27,15 @@ export type ViewFormat = {
   cacheKiB: number;
   /** Creates the view's tables. */
   schema: string;
-  /** Inserts a row. Rows are saved together, ordered by their first value and then as they were added. */
-  insert: string;
+  /**
+   * Prepares what inserts rows. They are saved together, ordered by their first value and then as they were added.
+   * @throws DamagedView
+   */
+  insert: (db: DatabaseSync) => (rows: readonly Row[]) => void;
   /** Empties the tables. */
   empty: string;
+  /** Verifies all rows, in steps between which some may be inserted, each in a transaction. @throws DamagedView */
+  check?: (db: DatabaseSync) => Iterator<void>;
 };
 
 const CHECKPOINT_SCHEMA = `
@@ -37,22 +44,62 @@ const CHECKPOINT_SCHEMA = `
 `;
 export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?';
 
-/** The file is not one of this view, or of another version. */
-class WrongFormat extends Error {}
+/** How far the log had been read when the checkpoint was at `after`: later the row says nothing. */
+const READ_TO_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS read_to (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    after    INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    event_id TEXT    NOT NULL
+  ) STRICT`;
+export const SAVE_READ_TO = 'INSERT OR REPLACE INTO read_to VALUES (1, ?, ?, ?)';
+
+/** The file does not have what was saved: it is damaged, not one of this view, or of another version. */
+export class DamagedView extends Error {
+  override readonly name = 'DamagedView';
+}
 
 /**
  * Whether a new file is the remedy. For a failing disk or a lock it is not. SQLite calls it an error of SQL if
- * its format or a table is not the one that was written.
+ * its format or a table is not the one that was written, and a violated constraint if it has a row that was not.
  */
 export function isDamage(error: unknown): boolean {
-  return error instanceof WrongFormat || isDamagedFile(error) || hasSqliteCode(error, SQLITE.ERROR);
+  return (
+    error instanceof DamagedView ||
+    isDamagedFile(error) ||
+    hasSqliteCode(error, SQLITE.ERROR, SQLITE.CONSTRAINT)
+  );
 }
 
-/** The saved checkpoint. */
+/** Inserts each row with this SQL. */
+export function insertEach(sql: string): ViewFormat['insert'] {
+  return (db) => {
+    const statement = db.prepare(sql);
+    return (rows) => {
+      for (const row of rows) statement.run(...row);
+    };
+  };
+}
+
+/** The saved checkpoint. @throws DamagedView */
 export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
   const statement = db.prepare('SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint');
   statement.setReadBigInts(true);
-  return statement.get() as ViewCheckpoint;
+  const rows = statement.all();
+  if (rows.length !== 1) throw new DamagedView(`it has ${rows.length} checkpoints`);
+  const { logId, position, eventId } = rows[0] as Record<string, unknown>;
+  if (typeof logId !== 'string' || typeof position !== 'bigint' || typeof eventId !== 'string')
+    throw new DamagedView('its checkpoint is not one');
+  return { logId, position, eventId };
+}
+
+/** How far the log had been read at the saved checkpoint, if that is known. */
+export function readReadTo(db: DatabaseSync): ReadTo | undefined {
+  const statement = db.prepare(
+    'SELECT read_to.position, read_to.event_id AS eventId FROM read_to JOIN checkpoint ON after = checkpoint.position',
+  );
+  statement.setReadBigInts(true);
+  return statement.get() as ReadTo | undefined;
 }
 
 /** Opens the file of a view for its only writer, and creates it if it does not exist. */
@@ -65,6 +112,7 @@ export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
     );
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, format);
     assertIsView(db, format);
+    db.exec(READ_TO_SCHEMA);
     return db;
   } catch (error) {
     db.close();
@@ -98,10 +146,9 @@ function create(db: DatabaseSync, { applicationId, version, schema }: ViewFormat
 
 function assertIsView(db: DatabaseSync, format: ViewFormat): void {
   const { applicationId, version } = readHeader(db);
-  if (applicationId !== format.applicationId) throw new WrongFormat('the file is not this view');
-  if (version !== format.version) throw new WrongFormat(`it has version ${version}, not ${format.version}`);
-  const { count } = db.prepare('SELECT count(*) AS count FROM checkpoint').get() as { count: number };
-  if (count !== 1) throw new WrongFormat(`it has ${count} checkpoints`);
+  if (applicationId !== format.applicationId) throw new DamagedView('the file is not this view');
+  if (version !== format.version) throw new DamagedView(`it has version ${version}, not ${format.version}`);
+  readCheckpoint(db);
 }
 
 /**

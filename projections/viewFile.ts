@@ -1,6 +1,7 @@
 import { on, once } from 'node:events';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
+import type { ReadTo } from '../src/eventStore/eventStore.ts';
 import type { ViewCheckpoint } from './view.ts';
 import { isDamage, openViewReader, type ViewFormat } from './viewDatabase.ts';
 import {
@@ -10,6 +11,7 @@ import {
   type Reply,
   type Request,
   type Row,
+  type ThreadData,
 } from './viewProtocol.ts';
 
 /** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
@@ -21,6 +23,8 @@ export class ViewDamaged extends Error {
 const ROWS_PER_MESSAGE = 256;
 
 type Prepare<S> = (db: DatabaseSync) => S;
+/** `thread`: the module that runs the thread of this format. */
+type Options<S> = { format: ViewFormat; thread: URL; prepare: Prepare<S> };
 type Reader<S> = { db: DatabaseSync; statements: S };
 type Waiting = { resolve: () => void; reject: (error: Error) => void };
 
@@ -42,6 +46,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   #reader: Reader<S> | undefined;
   /** The saved checkpoint. */
   #checkpoint = NO_CHECKPOINT;
+  /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
+  readTo: ReadTo | undefined;
   #rows: Row[] = [];
   /** The requests without a reply, in order. */
   readonly #waiting: Waiting[] = [];
@@ -49,29 +55,28 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   #lateReplies = 0;
   #isClosed = false;
 
-  private constructor(file: string, format: ViewFormat, prepare: Prepare<S>) {
+  private constructor(file: string, { format, thread, prepare }: Options<S>) {
     this.#file = file;
     this.#format = format;
     this.#prepare = prepare;
-    const workerData = { file, format };
-    this.#thread = new Worker(new URL('./viewThread.ts', import.meta.url), { workerData });
+    this.#thread = new Worker(thread, { workerData: { file } satisfies ThreadData });
     this.#exited = once(this.#thread, 'exit');
     this.#exited.catch(() => {});
   }
 
   /**
    * Opens the file. One that does not exist, is damaged, or is of another version, is replaced by an empty
-   * one. @throws Error with a message for the operator
+   * one. Its rows are verified later, on its thread. @throws Error with a message for the operator
    */
   static async open<S extends Record<string, StatementSync>>(
     file: string,
-    format: ViewFormat,
-    prepare: Prepare<S>,
+    options: Options<S>,
   ): Promise<ViewFile<S>> {
-    const opened = new ViewFile(file, format, prepare);
+    const opened = new ViewFile(file, options);
     for await (const [message] of on(opened.#thread, 'message')) {
       if (!isReply(message) || !('opened' in message)) continue; // under `node --watch` there are others
       opened.#checkpoint = message.opened;
+      opened.readTo = message.readTo;
       opened.replaced = message.replaced;
       break;
     }
@@ -85,6 +90,10 @@ export class ViewFile<S extends Record<string, StatementSync>> {
       opened.#reader = opened.#openReader();
       return opened;
     } catch (error) {
+      if (isDamage(error)) {
+        opened.#discard(error as Error);
+        return opened;
+      }
       await opened.#thread.terminate();
       throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
     }
@@ -95,15 +104,17 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     return this.#checkpoint;
   }
 
-  /** Reads from the file, which may have more than was saved by the last checkpoint. @throws ViewDamaged */
+  /**
+   * Reads from the file, which may have more than was saved by the last checkpoint. The query verifies what it
+   * reads. @throws ViewDamaged
+   */
   read<T>(query: (statements: S) => T): T {
     if (!this.#reader) throw this.#damaged();
     try {
       return query(this.#reader.statements);
     } catch (error) {
       if (!isDamage(error)) throw error;
-      this.#request({ discard: true }).catch(() => {});
-      throw this.#forget((error as Error).message, error);
+      throw this.#discard(error as Error);
     }
   }
 
@@ -113,10 +124,10 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     if (this.#rows.length === ROWS_PER_MESSAGE) this.#handOver();
   }
 
-  /** Saves the added rows and the checkpoint, in one transaction. @throws ViewDamaged */
-  async save(checkpoint: ViewCheckpoint): Promise<void> {
+  /** Saves the added rows, the checkpoint, and how far the log was read, in one transaction. @throws ViewDamaged */
+  async save(checkpoint: ViewCheckpoint, readTo?: ReadTo): Promise<void> {
     this.#handOver();
-    await this.#request({ save: checkpoint });
+    await this.#request({ save: checkpoint, readTo });
     this.#checkpoint = checkpoint;
   }
 
@@ -154,6 +165,10 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   }
 
   #handle(reply: Reply): void {
+    if ('unsound' in reply) {
+      if (this.#reader) this.#discard(new Error(reply.unsound)); // else it is being replaced already
+      return;
+    }
     if (this.#lateReplies > 0) {
       this.#lateReplies--;
       return;
@@ -162,6 +177,12 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     if ('damaged' in reply) waiting.reject(this.#forget(reply.damaged));
     else if ('failed' in reply) waiting.reject(reply.failed);
     else waiting.resolve();
+  }
+
+  /** Has the damaged file removed. */
+  #discard(error: Error): ViewDamaged {
+    this.#request({ discard: true }).catch(() => {});
+    return this.#forget(error.message, error);
   }
 
   /** The file is damaged and removed. */

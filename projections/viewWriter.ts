@@ -1,22 +1,26 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { ReadTo } from '../src/eventStore/eventStore.ts';
 import type { ViewCheckpoint } from './view.ts';
 import {
   isDamage,
   MOVE_CHECKPOINT,
   openForWriting,
   readCheckpoint,
+  readReadTo,
   removeViewFile,
+  SAVE_READ_TO,
   type ViewFormat,
 } from './viewDatabase.ts';
-import {
-  type AnsweredRequest,
-  NO_CHECKPOINT,
-  type Reply,
-  type Row,
-  type ThreadData,
-} from './viewProtocol.ts';
+import { type AnsweredRequest, NO_CHECKPOINT, type Reply, type Row } from './viewProtocol.ts';
 
-type Opened = { db: DatabaseSync; insert: StatementSync; moveCheckpoint: StatementSync };
+type Opened = {
+  db: DatabaseSync;
+  insert: (rows: readonly Row[]) => void;
+  moveCheckpoint: StatementSync;
+  saveReadTo: StatementSync;
+  /** Verifies the rows that the file had when it was opened; undefined once it has, or they are gone. */
+  checking: Iterator<void> | undefined;
+};
 
 /** The only writer of a view's file. Rows are kept in memory until they are saved with a checkpoint. */
 export class ViewWriter {
@@ -29,7 +33,7 @@ export class ViewWriter {
   #rows: Row[] = [];
 
   /** A file that does not exist, is damaged, or is of another version, is replaced by an empty one. */
-  constructor({ file, format }: ThreadData) {
+  constructor(file: string, format: ViewFormat) {
     this.#file = file;
     this.#format = format;
     try {
@@ -47,20 +51,39 @@ export class ViewWriter {
     return this.#opened ? readCheckpoint(this.#opened.db) : NO_CHECKPOINT;
   }
 
+  /** How far the log had been read at the checkpoint, if that is known. */
+  get readTo(): ReadTo | undefined {
+    return this.#opened && readReadTo(this.#opened.db);
+  }
+
   /** Keeps rows until they are saved. Those of a file that is gone are dropped. */
   add(rows: Row[]): void {
     if (this.#opened) this.#rows.push(...rows);
   }
 
+  /** Verifies some more rows of the file that was opened; false if there is nothing more to verify. @throws DamagedView */
+  checkMore(): boolean {
+    const { db, checking } = this.#opened ?? {};
+    if (!db || !checking) return false;
+    db.exec('BEGIN');
+    try {
+      if (checking.next().done && this.#opened) this.#opened.checking = undefined;
+    } finally {
+      db.exec('ROLLBACK');
+    }
+    return true;
+  }
+
   close(): void {
     this.#opened?.db.close();
+    this.#opened = undefined;
   }
 
   /** Does what a request asks for. */
   handle(request: AnsweredRequest): Reply {
     try {
       if ('discard' in request) this.#discard();
-      else if ('save' in request) this.#save(request.save);
+      else if ('save' in request) this.#save(request.save, request.readTo);
       else this.#reset(request.reset);
       return { done: true };
     } catch (error) {
@@ -69,17 +92,19 @@ export class ViewWriter {
   }
 
   /** The rows of one user, say, share pages, so they are written together. */
-  #save(checkpoint: ViewCheckpoint): void {
+  #save(checkpoint: ViewCheckpoint, readTo: ReadTo | undefined): void {
     this.#rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : Number(a !== b)));
-    this.#transaction(({ insert, moveCheckpoint }) => {
-      for (const row of this.#rows) insert.run(...row);
+    this.#transaction(({ insert, moveCheckpoint, saveReadTo }) => {
+      insert(this.#rows);
       moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
+      if (readTo) saveReadTo.run(checkpoint.position, readTo.position, readTo.eventId);
     });
     this.#rows = [];
   }
 
   #reset(logId: string): void {
     this.#opened ??= this.#open();
+    this.#opened.checking = undefined;
     this.#transaction(({ db, moveCheckpoint }) => {
       db.exec(this.#format.empty);
       moveCheckpoint.run(logId, NO_CHECKPOINT.position, NO_CHECKPOINT.eventId);
@@ -117,7 +142,19 @@ export class ViewWriter {
   }
 
   #open(): Opened {
+    const { insert, check } = this.#format;
     const db = openForWriting(this.#file, this.#format);
-    return { db, insert: db.prepare(this.#format.insert), moveCheckpoint: db.prepare(MOVE_CHECKPOINT) };
+    try {
+      return {
+        db,
+        insert: insert(db),
+        moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
+        saveReadTo: db.prepare(SAVE_READ_TO),
+        checking: check?.(db),
+      };
+    } catch (error) {
+      db.close();
+      throw error;
+    }
   }
 }

@@ -14,6 +14,7 @@ import { openTree, type TileRow } from './treeFile.ts';
 export class TreeComparison {
   /** The tree's checkpoint at the beginning. */
   readonly checkpoint: ViewCheckpoint;
+  readonly #path: string;
   readonly #file: ReturnType<typeof openTree>;
   /** The number of its leaves at the beginning. */
   readonly #size: number;
@@ -31,6 +32,7 @@ export class TreeComparison {
   }
 
   private constructor(file: string) {
+    this.#path = file;
     this.#file = openTree(file);
     const { db, statements } = this.#file;
     db.exec('BEGIN');
@@ -44,6 +46,11 @@ export class TreeComparison {
   /** Whether the tree has not followed any log yet. */
   get isNew(): boolean {
     return this.checkpoint.logId === NO_LOG_ID && this.checkpoint.position === START;
+  }
+
+  /** Whether the file was found damaged. */
+  get isDamaged(): boolean {
+    return this.#damage !== undefined;
   }
 
   /** Takes the events in log order. */
@@ -79,7 +86,8 @@ export class TreeComparison {
 
   /** After the last event: what the tree has beyond the log. */
   remaining(): Problem[] {
-    if (this.#damage !== undefined) return [{ problem: `cannot read the Merkle tree: ${this.#damage}` }];
+    if (this.#damage !== undefined)
+      return [{ problem: `the Merkle tree ${this.#path} is damaged: ${this.#damage}` }];
     if (this.#wasReset()) return [{ problem: 'the Merkle tree was rebuilt meanwhile: verify again' }];
     if (this.#differs) return [];
     if (this.#size > this.#events)

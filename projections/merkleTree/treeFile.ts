@@ -4,7 +4,7 @@ import { fsyncPath } from '../../src/disk/fsyncPath.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
 import type { ViewCheckpoint } from '../view.ts';
-import { openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
+import { insertEach, openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
 import type { Row } from '../viewProtocol.ts';
 import type { StoredTile } from './logTiles.ts';
 
@@ -22,7 +22,9 @@ export const MERKLE_TREE: ViewFormat = {
       PRIMARY KEY (level, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tiles_by_position ON tiles (starts_after) WHERE level = 0;`,
-  insert: 'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
+  insert: insertEach(
+    'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
+  ),
   empty: 'DELETE FROM tiles',
 };
 

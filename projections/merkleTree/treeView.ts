@@ -23,7 +23,7 @@ export type SavedTree = { logId: string; position: Position; size: number; root:
 export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
   onDamage = () => {};
-  readonly savedReadTo: ReadTo | undefined = undefined;
+  readonly savedReadTo: ReadTo | undefined;
   /** Called when the tree has been saved. */
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
@@ -49,8 +49,9 @@ export class MerkleTreeView implements View {
 
   private constructor(file: string) {
     this.#file = file;
-    this.#writer = new ViewWriter({ file, format: MERKLE_TREE });
+    this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
+    this.savedReadTo = this.#writer.readTo;
     const { last, checkpoint } = this.#load();
     this.#tiles = new LogTiles(last, checkpoint.position);
     this.#logId = checkpoint.logId;
@@ -72,11 +73,11 @@ export class MerkleTreeView implements View {
     this.unsaved += events.length;
   }
 
-  async save(): Promise<void> {
-    if (this.unsaved === 0) return;
+  async save(readTo?: ReadTo): Promise<void> {
+    if (this.unsaved === 0 && !readTo) return;
     this.#assertInPlace();
     this.#writer.add(this.#tiles.takeChanged().map(rowOf));
-    this.#done(this.#writer.handle({ save: this.applied }));
+    this.#done(this.#writer.handle({ save: this.applied, readTo }));
     this.unsaved = 0;
     this.saved = this.#current;
     this.onSaved();

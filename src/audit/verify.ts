@@ -14,9 +14,9 @@ import { leafText } from './leaf.ts';
 export type Verification = TreeHead & {
   /** The position of the last event. */
   position: Position;
-  /** The position up to which the view was compared; undefined if there is no view. */
+  /** The position up to which the view was compared; undefined if there is no view, or it is damaged. */
   view: Position | undefined;
-  /** The position up to which the file of the Merkle tree was compared; undefined if there is none. */
+  /** The same for the file of the Merkle tree. */
   tree: Position | undefined;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
@@ -127,8 +127,8 @@ export async function verifyLog({
     size: tree.size,
     root: tree.root(),
     position: last,
-    view: view?.checkpoint.position,
-    tree: treeFile?.checkpoint.position,
+    view: view?.isDamaged ? undefined : view?.checkpoint.position,
+    tree: treeFile?.isDamaged ? undefined : treeFile?.checkpoint.position,
     ...counts,
     ...found.summary(),
   };

@@ -47,14 +47,11 @@ async function verifyFully(
 ): Promise<[Result, Line[]]> {
   const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
   await using resources = new AsyncDisposableStack();
-  const view = open(
-    'view',
-    () => ViewComparison.open(log, VIEWS.plantsByUser.file(dataDir), skip),
-    resources,
-  );
+  const [viewFile, treeFile] = [VIEWS.plantsByUser.file(dataDir), merkleTreeFile(dataDir)];
+  const view = open(`the view ${viewFile}`, () => ViewComparison.open(log, viewFile, skip), resources);
   // Without MERKLE_TREE=on its file may be of an earlier time.
-  const openTree = () => (merkleTree ? TreeComparison.open(merkleTreeFile(dataDir)) : undefined);
-  const tree = open('Merkle tree', openTree, resources);
+  const openTree = () => (merkleTree ? TreeComparison.open(treeFile) : undefined);
+  const tree = open(`the Merkle tree ${treeFile}`, openTree, resources);
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const verification = await verifyLog({
     log,
@@ -70,12 +67,14 @@ async function verifyFully(
   verification.problems.unshift(...unreadable.map((problem) => ({ problem })));
   verification.problemCount += unreadable.length;
   const { unknown, skipped } = verification;
-  const compared = (position: bigint | undefined, problem: string | undefined): string =>
-    position === undefined ? (problem ? 'not compared' : 'none') : `compared up to position ${position}`;
+  const compared = (position: bigint | undefined, { opened, problem }: Opened<object>): string => {
+    if (position !== undefined) return `compared up to position ${position}`;
+    return opened || problem ? 'not compared' : 'none';
+  };
   const lines: Line[] = [
     ...rootLines(verification),
-    ['view', compared(verification.view, view.problem)],
-    ['tree', compared(verification.tree, tree.problem)],
+    ['view', compared(verification.view, view)],
+    ['tree', compared(verification.tree, tree)],
   ];
   if (unknown > 0) lines.push(['unknown', `${count(unknown, 'event')} of unknown types`]);
   if (skipped > 0) lines.push(['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`]);
@@ -104,18 +103,20 @@ async function verifyQuickly(
   ];
 }
 
+type Opened<T> = { opened?: T | undefined; problem?: string };
+
 /** Opens what is compared, until `resources` are disposed of; or says why it cannot be. */
 function open<T extends { close(): void }>(
   name: string,
   opening: () => T | undefined,
   resources: AsyncDisposableStack,
-): { opened?: T | undefined; problem?: string } {
+): Opened<T> {
   try {
     const opened = opening();
     if (opened) resources.defer(() => opened.close());
     return { opened };
   } catch (error) {
-    return { problem: `cannot read the ${name}: ${(error as Error).message}` };
+    return { problem: `cannot read ${name}: ${(error as Error).message}` };
   }
 }
 

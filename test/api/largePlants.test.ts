@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
+import { PAGE_BYTES } from '../../projections/savedPlants.ts';
 import { openViews } from '../../projections/views.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { created } from '../projections/created.ts';

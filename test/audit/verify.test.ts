@@ -509,7 +509,7 @@ describe('a view', () => {
   test('with more than 100 wrong rows has them all counted, and the first 100 listed', async () => {
     const { file, comparison } = await viewOf(EVENTS);
     using db = new DatabaseSync(file);
-    db.exec("INSERT INTO plants SELECT 'mallory', position, number, id, plant FROM plants");
+    db.exec("INSERT INTO plants SELECT 'mallory', position, number, id, plant, 0, 0 FROM plants");
     const { problems, problemCount } = await verify(logOf(EVENTS), { view: comparison });
     expect(problems).toHaveLength(100);
     expect(problemCount).toBe(150);

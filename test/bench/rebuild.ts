@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { PLANTS_BY_USER } from '../../projections/plantsByUser.ts';
+import { PLANTS_BY_USER } from '../../projections/plantsFormat.ts';
 import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 import type { Bench } from './setUp.ts';
 import { buildView } from './view.ts';
@@ -37,7 +37,7 @@ function insertLoop(log: string, file: string): number {
   using db = new DatabaseSync(file);
   db.exec(`PRAGMA journal_mode = WAL; ${PLANTS_BY_USER.schema}`);
   db.exec('PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
-  const insert = db.prepare('INSERT INTO plants (user, position, number, id, plant) VALUES (?, ?, ?, ?, ?)');
+  const insert = db.prepare('INSERT INTO plants VALUES (?, ?, ?, ?, ?, 0, 0)');
   const BATCH = 500;
   const started = performance.now();
   for (let i = 0; i < rows.length; i += BATCH) {

@@ -141,7 +141,7 @@ problems  none
     inView(
       dir,
       `UPDATE plants SET plant = '{"name":"${evil}"}' WHERE position = 1;
-       INSERT INTO plants VALUES ('mallory${evil}', 9, 1, '9', '{}')`,
+       INSERT INTO plants VALUES ('mallory${evil}', 9, 1, '9', '{}', 0, 0)`,
     );
     const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
     const stderr = 'verification failed: 2 problems\n';

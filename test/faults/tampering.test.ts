@@ -2,6 +2,8 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { PLANTS_BY_USER } from '../../projections/plantsFormat.ts';
+import type { Row } from '../../projections/viewProtocol.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { printable } from '../../src/cli/printable.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
@@ -58,13 +60,20 @@ function inLog({ log }: Home, sql: string): void {
   for (const { sql } of triggers) db.exec(`${sql}`);
 }
 
-/** Sets the numbers of plants by their order. */
-const RENUMBER = `UPDATE plants SET number = (
-  SELECT count(*) FROM plants AS other WHERE other.user = plants.user AND other.position <= plants.position)`;
-
 function inView({ view }: Home, ...statements: string[]): void {
   using db = new DatabaseSync(view);
   for (const sql of statements) db.exec(sql);
+}
+
+/** The same, with the numbers and checksums that the service would have saved. */
+function inViewConsistently({ view }: Home, sql: string): void {
+  using db = new DatabaseSync(view);
+  db.exec(sql);
+  const rows = db.prepare('SELECT user, position, id, plant FROM plants ORDER BY user, position');
+  rows.setReturnArrays(true);
+  const plants = rows.all() as unknown as Row[];
+  db.exec(PLANTS_BY_USER.empty);
+  PLANTS_BY_USER.insert(db)(plants);
 }
 
 function inTree({ tree }: Home, sql: string): void {
@@ -158,7 +167,7 @@ function tampered(tampering: Tampering): Home {
 const WEED = '{"name":"Weed"}';
 
 const addedRow = (user: string, position: number): string =>
-  `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '${WEED}');`;
+  `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '${WEED}', 0, 0);`;
 
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not that of a PlantCreated`;
@@ -179,6 +188,9 @@ const beyondCheckpoint = (position: number, user: string, plant = plantAt(positi
 
 const unknownCheckpoint = (position: number): string =>
   `position ${position}: the checkpoint of the view names an event that the log does not have`;
+
+const WITHOUT_CHECKSUMS =
+  'the view FILE is damaged: its rows do not have the checksums that were saved with them';
 
 const OF_ANOTHER_LOG = 'the view belongs to another log: the next start rebuilds it';
 
@@ -356,15 +368,23 @@ describe('verify reports in the view:', () => {
     ],
     ['a checkpoint with another log ID', "UPDATE checkpoint SET log_id = 's0123456789ab'", OF_ANOTHER_LOG],
     ['a checkpoint without a log ID', "UPDATE checkpoint SET log_id = ''", OF_ANOTHER_LOG],
-    ['a removed checkpoint', 'DELETE FROM checkpoint', 'cannot read the view: it has 0 checkpoints'],
-    ['a removed table', 'DROP TABLE plants', 'cannot read the view: no such table: plants'],
+    ['a removed checkpoint', 'DELETE FROM checkpoint', 'cannot read the view FILE: it has 0 checkpoints'],
+    ['a removed table', 'DROP TABLE plants', 'cannot read the view FILE: no such table: plants'],
+    ['a changed number', 'UPDATE plants SET number = 7 WHERE position = 3', WITHOUT_CHECKSUMS],
+    ['a removed user', "DELETE FROM users WHERE user = 'bob'", WITHOUT_CHECKSUMS],
+    [
+      'a user whose last plant is another one',
+      "UPDATE users SET number = 2 WHERE user = 'bob'",
+      WITHOUT_CHECKSUMS,
+    ],
   ])('%s', async ([, sql, ...problems]) => {
-    expect(await problemsOf(tampered((home) => inView(home, sql)))).toEqual(problems);
+    const home = tampered((home) => inView(home, sql));
+    expect(await problemsOf(home)).toEqual(problems.map((problem) => problem.replace('FILE', home.view)));
   });
 
   test('a file replaced by garbage', async () => {
     const home = tampered(({ view }) => writeFileSync(view, Buffer.alloc(20_000, 'garbage')));
-    expect(await problemsOf(home)).toEqual(['cannot read the view: file is not a database']);
+    expect(await problemsOf(home)).toEqual([`cannot read the view ${home.view}: file is not a database`]);
   });
 
   test('a file replaced by the view of another log', async () => {
@@ -381,7 +401,7 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
       'a plant with another name in the log and in the view',
       (home) => {
         inLog(home, change('data', '"Moss"', '"Weed"', 3));
-        inView(home, `UPDATE plants SET plant = '${WEED}' WHERE position = 3`);
+        inViewConsistently(home, `UPDATE plants SET plant = '${WEED}' WHERE position = 3`);
       },
     ],
     [
@@ -389,7 +409,7 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
       (home) => {
         inLog(home, change('data', '"2","user":"alice"', '"77","user":"bob"', 3));
         inLog(home, change('stream', 'alice/2', 'bob/77', 3));
-        inView(home, "UPDATE plants SET user = 'bob', id = '77' WHERE position = 3", RENUMBER);
+        inViewConsistently(home, "UPDATE plants SET user = 'bob', id = '77' WHERE position = 3");
       },
     ],
     [
@@ -406,14 +426,14 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
         const remove = (table: string) =>
           `DELETE FROM ${table} WHERE position = 3; UPDATE ${table} SET position = position - 1 WHERE position > 3;`;
         inLog(home, remove('events'));
-        inView(home, `${remove('plants')} UPDATE checkpoint SET position = position - 1`, RENUMBER);
+        inViewConsistently(home, `${remove('plants')} UPDATE checkpoint SET position = position - 1`);
       },
     ],
     [
       'the last event removed from the log and the view',
       (home) => {
         inLog(home, 'DELETE FROM events WHERE position = 12');
-        inView(
+        inViewConsistently(
           home,
           `DELETE FROM plants WHERE position = 12;
            UPDATE checkpoint SET position = 11, event_id = '${partsOf(home.log, 11).id}'`,
@@ -470,8 +490,10 @@ describe('verify reports, although the root of the first events is the same:', (
       'a gap',
       (home) => {
         inLog(home, `UPDATE events SET position = 20 WHERE position = ${SIZE}`);
-        inView(home, `UPDATE plants SET position = 20 WHERE position = ${SIZE}`);
-        inView(home, 'UPDATE checkpoint SET position = 20');
+        inViewConsistently(
+          home,
+          `UPDATE plants SET position = 20 WHERE position = ${SIZE}; UPDATE checkpoint SET position = 20`,
+        );
         inTree(home, 'UPDATE checkpoint SET position = 20');
       },
       'position 20: positions 12 to 19 are missing before it',
@@ -534,10 +556,11 @@ describe('verify reports in the Merkle tree:', () => {
     [
       'a file that is no database',
       ({ tree }) => writeFileSync(tree, Buffer.alloc(5_000, 'garbage')),
-      'cannot read the Merkle tree: file is not a database',
+      'cannot read the Merkle tree FILE: file is not a database',
     ],
   ])('%s', async ([, tampering, ...problems]) => {
-    expect(await problemsOf(tampered(tampering))).toEqual(problems);
+    const home = tampered(tampering);
+    expect(await problemsOf(home)).toEqual(problems.map((problem) => problem.replace('FILE', home.tree)));
   });
 });
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { PAGE_BYTES } from '../../projections/savedPlants.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { created } from './created.ts';

@@ -198,10 +198,9 @@ describe('a file that', () => {
       created(i + 1, i % 2 ? 'alice' : 'bob', `Fern ${i}`),
     );
     const file = await viewFile(many);
-    const ROOT_PAGES = 3;
-    overwrite(file, ROOT_PAGES);
-
+    const ROOT_PAGES = 4;
     const damaged = await view(file);
+    overwrite(file, ROOT_PAGES); // what its thread finds of it is handled later
     damaged.onDamage = vi.fn();
     expect(damaged.applied.position).toBe(2_000n);
     expect(() => listOf(damaged, 'alice')).toThrow(ViewDamaged);

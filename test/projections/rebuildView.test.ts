@@ -111,7 +111,7 @@ const OLD_VIEW = await (async () => {
   await view.reset('old');
   await view.close();
   using db = new DatabaseSync(file);
-  db.exec(`INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}')`);
+  db.exec(`INSERT INTO plants VALUES ('alice', 1, 9, '9', '{"name":"Weed"}', 0, 0)`);
   db.exec('UPDATE checkpoint SET position = 1');
   db.close();
   const bytes = readFileSync(file);

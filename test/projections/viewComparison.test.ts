@@ -140,7 +140,7 @@ describe('a view that is the fold of its log', () => {
 
 describe('a view differs if', () => {
   const weed = (user: string, position: number) =>
-    `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '{"name":"Weed"}')`;
+    `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '{"name":"Weed"}', 0, 0)`;
   const changed = { position: 2n, problem: 'by the log it is {"name":"Oak"}, in the view {"name":"Weed"}' };
   const ofBob = [2n, 5n, 9n].map((position) => missing(position, 'bob'));
 
@@ -185,7 +185,7 @@ describe('a view differs if', () => {
       (at: bigint) => `UPDATE plants SET plant = '{"name":"Weed"}' WHERE position = ${at}`,
       (at: bigint) => `UPDATE plants SET user = user || '!' WHERE position = ${at}`,
       (at: bigint) => `DELETE FROM plants WHERE position = ${at}`,
-      (at: bigint) => `INSERT INTO plants VALUES ('carol', ${at}, 9, '9', '{"name":"Weed"}')`,
+      (at: bigint) => `INSERT INTO plants VALUES ('carol', ${at}, 9, '9', '{"name":"Weed"}', 0, 0)`,
     );
     const { file: original, view } = await viewOf(PLANTS);
     await view.close();
@@ -256,7 +256,7 @@ describe('a file', () => {
     ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],
     ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
     ['of another program', (file) => tamper(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
-    ['of another version', tampered('PRAGMA user_version = 7'), /version 7, not 2/],
+    ['of another version', tampered('PRAGMA user_version = 7'), /version 7, not 3/],
     ['without its checkpoint', tampered('DELETE FROM checkpoint'), /checkpoint/],
   ])('%s is rejected with the reason, and not changed', async ([, make, reason]) => {
     const file = join(tempDir(), 'view.db');

@@ -19,9 +19,9 @@ test('a tile is returned as it was hashed, or not at all, whatever is altered in
   const stored = tiles.takeChanged();
   const db = openForWriting(file, MERKLE_TREE);
   onTestFinished(() => db.close());
-  const insert = db.prepare(MERKLE_TREE.insert);
+  const insert = MERKLE_TREE.insert(db);
   db.exec('BEGIN');
-  for (const tile of stored) insert.run(...rowOf(tile));
+  insert(stored.map(rowOf));
   db.exec('COMMIT');
   const reader = openTree(file);
   onTestFinished(() => reader.db.close());
@@ -36,7 +36,7 @@ test('a tile is returned as it was hashed, or not at all, whatever is altered in
   expect(all.get({ level: 0, index: 10 ** 12, width: 1 })).toBeUndefined();
   expect(all.get({ level: 63, index: 0, width: 1 })).toBeUndefined();
 
-  const store = (tile: StoredTile, hashes = tile.hashes) => insert.run(...rowOf({ ...tile, hashes }));
+  const store = (tile: StoredTile, hashes = tile.hashes) => insert([rowOf({ ...tile, hashes })]);
   const above = ({ level, index, width }: StoredTile) =>
     width < TILE_WIDTH
       ? undefined

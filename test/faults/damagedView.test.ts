@@ -1,0 +1,248 @@
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import pino from 'pino';
+import { describe, expect, test } from 'vitest';
+import { Follower } from '../../projections/follow.ts';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { ViewDamaged } from '../../projections/viewFile.ts';
+import { ViewBehind } from '../../projections/waiting.ts';
+import { type EventStore, START } from '../../src/eventStore/eventStore.ts';
+import { created } from '../projections/created.ts';
+import { runCli, succeeded } from '../support/cli.ts';
+import { appendTo, logWith, plantOf } from '../support/logs.ts';
+import { type Plant, startService } from '../support/service.ts';
+import { openIn } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const NONE = new Set<string>();
+const EVENTS = 2_400;
+/** Up to here the view is saved before it is damaged. */
+const SAVED = 2_000;
+
+/** Every third plant is of alice, the others of many users; some need more than a page of the file. */
+const PLANTS = Array.from({ length: EVENTS }, (_, i) => ({
+  user: i % 3 === 0 ? 'alice' : `user-${(i * 7) % 180}`,
+  id: i + 1,
+  name: `plant ${i + 1}${i % 400 === 1 ? 'x'.repeat(9_000) : ''}`,
+}));
+const USERS = new Set([...PLANTS.map(({ user }) => user), 'aaron', 'alice!', 'user-', 'user-50x', 'zoe']);
+
+const jsonOf = (user: string): string =>
+  PLANTS.filter((plant) => plant.user === user)
+    .map(({ name }) => JSON.stringify({ name }))
+    .join();
+const EXPECTED = new Map([...USERS].map((user) => [user, jsonOf(user)]));
+
+/** How a file is altered: bytes are overwritten, a bit is flipped, or its end is cut off. */
+type Damage = { at: number; bytes: readonly number[] } | { at: number; bit: number } | { truncateTo: number };
+
+const anywhere = (size: number) => fc.noBias(fc.integer({ min: 0, max: size - 1 }));
+const overwrite = (size: number): fc.Arbitrary<Damage> =>
+  fc.record({ at: anywhere(size), bytes: fc.array(fc.nat(255), { minLength: 200, maxLength: 200 }) });
+const flip = (size: number): fc.Arbitrary<Damage> => fc.record({ at: anywhere(size), bit: fc.nat(7) });
+const truncate = (size: number): fc.Arbitrary<Damage> => fc.record({ truncateTo: anywhere(size) });
+
+/** Damages a file in its place. */
+function alter(file: string, damage: Damage): void {
+  if ('truncateTo' in damage) {
+    truncateSync(file, damage.truncateTo);
+    return;
+  }
+  const { at } = damage;
+  const bytes = readFileSync(file);
+  const altered = 'bit' in damage ? [bytes.readUInt8(at) ^ (1 << damage.bit)] : damage.bytes;
+  const opened = openSync(file, 'r+');
+  writeSync(opened, Buffer.from(altered), 0, Math.min(altered.length, bytes.length - at), at);
+  closeSync(opened);
+}
+
+async function logOf(): Promise<EventStore> {
+  return openIn(appendTo(tempDir(), ...PLANTS.map(({ user, id, name }) => plantOf(user, id, name))));
+}
+
+/** Copies the files of a view. */
+function copyView(from: string): string {
+  const file = join(tempDir(), 'view.db');
+  for (const part of ['', '-wal'])
+    if (existsSync(`${from}${part}`)) copyFileSync(`${from}${part}`, `${file}${part}`);
+  return file;
+}
+
+/**
+ * The files of a view that has the first plants of a log, and free pages, after it was closed, and as a killed process
+ * leaves them: part of it is in the write-ahead log.
+ */
+async function savedViews(store: EventStore): Promise<{ closed: string; killed: string }> {
+  const closed = join(tempDir(), 'view.db');
+  const view = await PlantsByUser.open(closed);
+  await view.reset('another');
+  view.apply(
+    PLANTS.map(({ user, name }, i) => created(i + 1, `${user}!`, name.repeat(2))),
+    NONE,
+  );
+  await view.save();
+  await view.reset(await store.logId());
+  for (let after = START; after < SAVED; ) {
+    const { events, position } = await store.readAll({ after, limit: 100 });
+    view.apply(events, NONE);
+    await view.save();
+    after = position;
+  }
+  const killed = copyView(closed);
+  await view.close();
+  return { closed, killed };
+}
+
+async function follow(store: EventStore, file: string) {
+  const view = await PlantsByUser.open(file);
+  const follower = new Follower({
+    store,
+    view,
+    skip: NONE,
+    logger: pino({ level: 'silent' }),
+    saveIntervalMs: 1,
+  });
+  return {
+    view,
+    follower,
+    close: async (): Promise<void> => {
+      await follower.stop();
+      await view.close().catch((error) => expect(error).toBeInstanceOf(ViewDamaged));
+    },
+  };
+}
+
+/** A user's plants, in pages. @throws ViewDamaged */
+function listOf(view: PlantsByUser, user: string, limit: number): string {
+  const pages: string[] = [];
+  for (let after = START, hasMore = true; hasMore; ) {
+    const query = { after, upTo: BigInt(EVENTS), limit };
+    const next = view.nextPage(user, query);
+    const page = view.plantsOf(user, query);
+    expect(next).toBe(page.hasMore ? page.last : undefined);
+    pages.push(page.plants);
+    ({ last: after, hasMore } = page);
+  }
+  return pages.join();
+}
+
+/** All lists are right, or the view is damaged, and then rebuilt. */
+async function expectRightLists({ view, follower }: Awaited<ReturnType<typeof follow>>): Promise<void> {
+  for (let attempts = 0; ; attempts++) {
+    try {
+      await follower.reached(BigInt(EVENTS));
+      for (const [user, plants] of EXPECTED)
+        for (const limit of [7, 500])
+          if (listOf(view, user, limit) !== plants) expect.fail(`another list of ${user}`);
+      return;
+    } catch (error) {
+      if (!(error instanceof ViewDamaged || error instanceof ViewBehind) || attempts > 20) throw error;
+    }
+  }
+}
+
+describe('every list of plants is right, if necessary after a rebuild, whatever is damaged in', () => {
+  const RUNS = 12;
+  const inDatabase = [
+    ['a bit', flip],
+    ['200 bytes', overwrite],
+    ['a bit of the header', () => flip(100)],
+    ['its end', truncate],
+  ] as const;
+
+  test.for([
+    ...inDatabase.map(([what, damageOf]) => ['view.db', 'before the start', what, damageOf] as const),
+    ...inDatabase
+      .slice(0, 3)
+      .map(([what, damageOf]) => ['view.db', 'while it is used', what, damageOf] as const),
+    ['view.db-wal', 'before the start', 'a bit', flip],
+    ['view.db-wal', 'before the start', '200 bytes', overwrite],
+    ['view.db-wal', 'before the start', 'its end', truncate],
+  ] as const)('%s %s: %s', async ([name, when, , damageOf]) => {
+    const store = await logOf();
+    const { closed, killed } = await savedViews(store);
+    const original = name === 'view.db' ? closed : killed;
+    const suffix = name.slice('view.db'.length);
+    const { size } = statSync(`${original}${suffix}`);
+    await fc.assert(
+      fc.asyncProperty(damageOf(size), async (damage) => {
+        const copy = copyView(original);
+        if (when === 'before the start') alter(`${copy}${suffix}`, damage);
+        const following = await follow(store, copy);
+        try {
+          if (when === 'while it is used') alter(copy, damage);
+          await expectRightLists(following);
+        } finally {
+          await following.close();
+        }
+      }),
+      { numRuns: RUNS, seed: 1, endOnFailure: true },
+    );
+  });
+});
+
+describe('a service with a damaged view', () => {
+  const PLANTS_OF_ALICE = 600;
+
+  /** A data directory with plants of alice, and 200 bytes altered near the end of its view. */
+  async function damagedDir(): Promise<string> {
+    const dir = logWith({ events: PLANTS_OF_ALICE, user: "'alice'" });
+    const undamaged = await startService({ DATA_DIR: dir });
+    expect(await undamaged.as('alice').list()).toHaveLength(PLANTS_OF_ALICE);
+    await undamaged.close();
+    const file = join(dir, 'view.db');
+    alter(file, {
+      at: Math.floor(statSync(file).size * 0.97),
+      bytes: Array.from({ length: 200 }, () => 0x5a),
+    });
+    return dir;
+  }
+
+  test('rebuilds it with a warning, and lists all plants or is 503', async () => {
+    const { as, log } = await startService({ DATA_DIR: await damagedDir() });
+    const listed = async (): Promise<string[] | undefined> => {
+      const response = await as('alice').get();
+      const body = await response.json();
+      if (response.status === 200) return (body as Plant[]).map(({ name }) => name);
+      expect(response.status).toBe(503);
+      expect(body).toMatchObject({ error: 50302 });
+      return undefined;
+    };
+    const names = Array.from({ length: PLANTS_OF_ALICE }, (_, i) => `plant ${i + 1}`);
+    for (let rebuilt = false; !rebuilt; rebuilt = log().some(({ msg }) => msg === 'view caught up'))
+      expect([undefined, names]).toContainEqual(await listed());
+    expect(await listed()).toEqual(names);
+    expect(log().filter(({ msg }) => msg === 'rebuilding view')).toMatchObject([
+      { level: 40, view: 'plantsByUser', reason: expect.stringMatching(/checksums|malformed/) },
+    ]);
+  });
+
+  test('rebuilds it before anyone reads it', async () => {
+    const { log } = await startService({ DATA_DIR: await damagedDir() });
+    await expect.poll(() => log().map(({ msg }) => msg)).toContain('rebuilding view');
+  });
+
+  test('is verified: the file is named, and size and root of the log are printed', async () => {
+    const dir = await damagedDir();
+    const verify = () => runCli(['verify'], { DATA_DIR: dir, MERKLE_TREE: 'off' });
+    const damaged = await verify();
+    expect(damaged.code).toBe(1);
+    expect(damaged.stdout).toContain(`the view ${join(dir, 'view.db')} is damaged: `);
+    rmSync(join(dir, 'view.db'));
+    const withoutView = succeeded(await verify());
+    const [sizeAndRoot] = withoutView.split('\nview ');
+    expect(sizeAndRoot).toMatch(/^size {6}600\n.*\nroot {6}[\da-f]{64}\n/);
+    expect(damaged.stdout).toContain(`${sizeAndRoot}\nview      not compared\n`);
+  });
+});
