@@ -65,8 +65,6 @@ export class Follower {
   /** Aborts when the view is damaged: the subscription has to start from the beginning. */
   #damaged = new AbortController();
   #state: State = { name: 'catching up' };
-  /** Up to here the log has no event after the last one applied. */
-  #readTo: ReadTo | undefined;
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
   /** Aborts to end the wait before another attempt. */
@@ -78,10 +76,8 @@ export class Follower {
     this.#options = options;
     this.view = options.view;
     this.#saver = new Saver(options.view, options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
-    this.#readTo = options.view.savedReadTo;
     this.view.onDamage = () => {
       if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
-      this.#readTo = undefined;
       this.#damaged.abort();
     };
     this.#running = this.#run();
@@ -99,9 +95,8 @@ export class Follower {
 
   /** Up to here the view has every event of its log. */
   get readTo(): Position {
-    const { position } = this.view.applied;
-    const readTo = this.#readTo?.position ?? position;
-    return readTo > position ? readTo : position;
+    const { applied, readTo } = this.view;
+    return readTo && readTo.position > applied.position ? readTo.position : applied.position;
   }
 
   /**
@@ -200,21 +195,22 @@ export class Follower {
     if (this.#stopping.signal.aborted) return;
     this.#state = { name: 'catching up' };
     if (logId !== NO_LOG_ID) this.resets++;
-    this.#readTo = undefined;
     await view.reset(current);
   }
 
   /** Where to subscribe: the event up to which the log was read may be gone, since it is not one of the view. */
   async #start(): Promise<Position> {
     const { store, view } = this.#options;
-    const readTo = this.#readTo;
-    if (readTo && (await store.readEvent(readTo.position))?.id !== readTo.eventId) this.#readTo = undefined;
-    return this.#readTo ? this.readTo : view.applied.position;
+    const { readTo } = view;
+    if (readTo && this.readTo === readTo.position) {
+      if ((await store.readEvent(readTo.position))?.id === readTo.eventId) this.#advance(readTo);
+      else view.readTo = undefined;
+    }
+    return this.readTo;
   }
 
   #advance(readTo: ReadTo): void {
-    this.#readTo = readTo;
-    this.#saver.readTo = readTo;
+    this.view.readTo = readTo;
     this.#options.onReadTo?.(readTo);
   }
 
@@ -286,8 +282,7 @@ class Saver {
   readonly #logger: Options['logger'];
   readonly #intervalMs: number;
   #timer: NodeJS.Timeout | undefined;
-  /** How far the log was read. */
-  readTo: ReadTo | undefined;
+  #savedReadTo: ReadTo | undefined;
   #readToSavedAt = performance.now();
   /** All failures, and those since the last success. */
   allFailures = 0;
@@ -298,6 +293,7 @@ class Saver {
 
   constructor(view: View, logger: Options['logger'], intervalMs: number) {
     this.#view = view;
+    this.#savedReadTo = view.readTo;
     this.#logger = logger;
     this.#intervalMs = intervalMs;
   }
@@ -331,14 +327,16 @@ class Saver {
   }
 
   get #isReadToDue(): boolean {
-    return this.readTo !== undefined && performance.now() - this.#readToSavedAt >= SAVE_READ_TO_INTERVAL_MS;
+    const isSaved = this.#view.readTo === this.#savedReadTo;
+    return !isSaved && performance.now() - this.#readToSavedAt >= SAVE_READ_TO_INTERVAL_MS;
   }
 
   #save(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#savedReadTo = this.#view.readTo;
     this.#readToSavedAt = performance.now();
-    this.#saving ??= this.#view.save(this.readTo).then(
+    this.#saving ??= this.#view.save().then(
       () => {
         this.#saving = undefined;
         this.#failures = 0;

@@ -36,6 +36,8 @@ const CACHE_BYTES = 64 * 1024 * 1024;
 export class PlantsByUser implements View {
   readonly name = 'plantsByUser';
   onDamage = () => {};
+  readTo: ReadTo | undefined;
+  #savedReadTo: ReadTo | undefined;
   readonly #saved: SavedPlants;
   /** The last event applied. */
   #position: Position;
@@ -64,6 +66,7 @@ export class PlantsByUser implements View {
     this.#saved = saved;
     ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
     this.#savedPosition = this.#position;
+    this.readTo = this.#savedReadTo = this.#file.readTo;
     this.#file.onDamage = () => {
       this.#clear();
       this.onDamage();
@@ -73,10 +76,6 @@ export class PlantsByUser implements View {
   get applied(): ViewCheckpoint {
     const { logId } = this.#file.checkpoint;
     return { logId, position: this.#position, eventId: this.#eventId };
-  }
-
-  get savedReadTo(): ReadTo | undefined {
-    return this.#file.readTo;
   }
 
   get unsaved(): number {
@@ -101,8 +100,8 @@ export class PlantsByUser implements View {
     }
   }
 
-  save(readTo?: ReadTo): Promise<void> {
-    this.#lastSave = this.#lastSave.catch(() => {}).then(() => this.#save(readTo));
+  save(): Promise<void> {
+    this.#lastSave = this.#lastSave.catch(() => {}).then(() => this.#save());
     return this.#lastSave;
   }
 
@@ -146,8 +145,9 @@ export class PlantsByUser implements View {
     return this.#saved.file;
   }
 
-  async #save(readTo: ReadTo | undefined): Promise<void> {
-    if (this.#unsaved === 0 && !readTo) return;
+  async #save(): Promise<void> {
+    const { readTo } = this;
+    if (this.#unsaved === 0 && readTo === this.#savedReadTo) return;
     const [checkpoint, events, characters] = [this.applied, this.#unsaved, this.#unsavedCharacters];
     if (this.#rowsInSave.size === 0) this.#rowsInSave = this.#newRows;
     else for (const rows of this.#newRows.values()) for (const row of rows) addTo(this.#rowsInSave, row); // failed
@@ -155,6 +155,7 @@ export class PlantsByUser implements View {
     await this.#file.save(checkpoint, readTo);
     this.#rowsInSave = new Map();
     this.#savedPosition = checkpoint.position;
+    this.#savedReadTo = readTo;
     this.#unsaved -= events;
     this.#unsavedCharacters -= characters;
   }
@@ -209,6 +210,7 @@ export class PlantsByUser implements View {
     this.#rowsInSave = new Map();
     this.#unsaved = 0;
     this.#unsavedCharacters = 0;
+    this.readTo = undefined;
     this.#cache.clear();
   }
 }

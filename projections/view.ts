@@ -36,15 +36,12 @@ export interface View {
   /** Before a reset, copies the view's file, if it is evidence of what the log was; returns the copy's name. */
   keepCopy?(): string | undefined;
   /**
-   * How far the log had been read at the saved checkpoint, up to where there was no other event for the view;
-   * undefined if it is not known.
+   * How far its follower has read the log, if that is further than the last event applied; undefined if it is not known.
+   * It is saved with the checkpoint.
    */
-  readonly savedReadTo?: ReadTo | undefined;
-  /**
-   * Saves the applied events and the checkpoint in one transaction, with how far the log was read; other events
-   * can be applied meanwhile.
-   */
-  save(readTo?: ReadTo): Promise<void>;
+  readTo: ReadTo | undefined;
+  /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
+  save(): Promise<void>;
   /** Empties the view; from now on it belongs to the log with this ID. */
   reset(logId: string): Promise<void>;
   /** Saves, and closes the file. */

@@ -23,7 +23,8 @@ export type SavedTree = { logId: string; position: Position; size: number; root:
 export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
   onDamage = () => {};
-  readonly savedReadTo: ReadTo | undefined;
+  readTo: ReadTo | undefined;
+  #savedReadTo: ReadTo | undefined;
   /** Called when the tree has been saved. */
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
@@ -51,7 +52,7 @@ export class MerkleTreeView implements View {
     this.#file = file;
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
-    this.savedReadTo = this.#writer.readTo;
+    this.readTo = this.#savedReadTo = this.#writer.readTo;
     const { last, checkpoint } = this.#load();
     this.#tiles = new LogTiles(last, checkpoint.position);
     this.#logId = checkpoint.logId;
@@ -73,12 +74,14 @@ export class MerkleTreeView implements View {
     this.unsaved += events.length;
   }
 
-  async save(readTo?: ReadTo): Promise<void> {
-    if (this.unsaved === 0 && !readTo) return;
+  async save(): Promise<void> {
+    const { readTo } = this;
+    if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
     this.#assertInPlace();
     this.#writer.add(this.#tiles.takeChanged().map(rowOf));
     this.#done(this.#writer.handle({ save: this.applied, readTo }));
     this.unsaved = 0;
+    this.#savedReadTo = readTo;
     this.saved = this.#current;
     this.onSaved();
   }
@@ -172,6 +175,7 @@ export class MerkleTreeView implements View {
     this.#tiles = new LogTiles();
     this.#logId = NO_CHECKPOINT.logId;
     this.#eventId = NO_CHECKPOINT.eventId;
+    this.readTo = undefined;
     this.unsaved = 0;
   }
 }

@@ -311,6 +311,7 @@ describe('a save that is slow', () => {
       applied: { logId: '', position: START, eventId: '' },
       unsaved: 0,
       unsavedCharacters: 0,
+      readTo: undefined,
       replaced: undefined,
       onDamage: () => {},
       apply(events: readonly RecordedEvent[]) {

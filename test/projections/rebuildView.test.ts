@@ -198,6 +198,7 @@ describe('a rebuilt view', () => {
       const file = await PlantsByUser.open(draft);
       return {
         name: 'a view whose saves take long',
+        readTo: undefined,
         applied: file.applied,
         get unsaved() {
           return unsaved;

@@ -7,6 +7,7 @@ import { ready, untilAvailable } from '../../support/instances.ts';
 import { refusedWith } from '../../support/refusal.ts';
 import { startFakeServer } from '../../support/stores.ts';
 
+const END = 2n ** 63n;
 const INFO = 30;
 const FATAL = 60;
 
@@ -93,6 +94,48 @@ describe('a log with other writers', () => {
       expect(failed.map(({ err }) => err.message)).toEqual(Array(4).fill(reason));
     },
   );
+
+  test('is read once: a list, a checkpoint and a restart continue after the events of other writers', async () => {
+    const server = await startFakeServer();
+    const first = await serviceOver(server.url, { MERKLE_TREE: 'on' });
+    await ready(first);
+    for (const user of [first.alice, first.bob]) await user.create(1, { name: 'Fern' });
+    const own = server.log.all.at(-1)?.position;
+    for (let i = 0; i < 20_000; i++) server.write('other-1', { type: 'Other' });
+    const end = server.log.all.at(-1)?.position ?? START;
+    const auditor = first.as('carol', 'audit');
+    const newest = await auditor.request('/events?order=descending&limit=1');
+    const atEnd = newest.headers.get('log-position') ?? '';
+    expect(atEnd).toMatch(new RegExp(`\\.${end}$`));
+    const listed = await untilAvailable(() => first.alice.get('', { 'log-position': atEnd }));
+    expect(await listed.json()).toEqual([{ name: 'Fern' }]);
+    const readsOfCheckpoint = async () => {
+      const { read } = server.calls;
+      return (await auditor.request('/checkpoint')).ok ? server.calls.read - read : Number.POSITIVE_INFINITY;
+    };
+    const readsOfThem = 20_000 / 500;
+    // The first one after a second, until the thread of the tree has read them, too.
+    await expect.poll(readsOfCheckpoint, { interval: 1_100, timeout: 60_000 }).toBeLessThan(readsOfThem / 2);
+    await first.close();
+
+    /** Where the views of another start subscribe. */
+    async function subscribedByRestart(): Promise<bigint[]> {
+      const earlier = server.subscribedAfter.length;
+      const again = await serviceOver(server.url, { MERKLE_TREE: 'on', DATA_DIR: first.dir });
+      await ready(again);
+      const checkpoint = () => again.as('carol', 'audit').request('/checkpoint');
+      expect(await (await untilAvailable(checkpoint)).text()).toContain('\n2\n');
+      expect(await again.bob.list()).toEqual([{ name: 'Fern' }]);
+      await again.close();
+      return server.subscribedAfter.slice(earlier).filter((position) => position > START);
+    }
+    const ofViews = await subscribedByRestart();
+    expect(ofViews.length).toBeGreaterThanOrEqual(2);
+    for (const position of ofViews)
+      expect(position).toBeGreaterThan(server.log.all.at(-2_000)?.position ?? END);
+    for (const event of server.log.all.slice(-2_000)) server.scavenge(event);
+    for (const position of await subscribedByRestart()) expect(position).toBe(own);
+  });
 
   // test/projections/follow.test.ts has other invalid events.
   test('halts the projection on a PlantCreated that is not JSON, until SKIP_EVENTS has it', async () => {
