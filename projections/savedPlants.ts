@@ -72,11 +72,14 @@ type Statements = ReturnType<typeof prepare>;
 type Page = { plants: string | null; count: number | bigint; last: Position | null };
 
 function prepare(db: DatabaseSync) {
-  const columns = `SELECT ${LAST_PLANT_COLUMNS} FROM plants WHERE user = ? AND`;
+  const ofUser = `SELECT ${LAST_PLANT_COLUMNS} FROM plants WHERE user = ? AND`;
+  const before = db.prepare(`${ofUser} position <= ? ORDER BY position DESC LIMIT 1`);
+  const following = db.prepare(`${ofUser} position > ? ORDER BY position LIMIT 1`);
+  for (const statement of [before, following]) statement.setReturnArrays(true);
   return {
     user: prepareUser(db),
-    before: db.prepare(`${columns} position <= ? ORDER BY position DESC LIMIT 1`),
-    following: db.prepare(`${columns} position > ? ORDER BY position LIMIT 1`),
+    before,
+    following,
     // A subquery with a LIMIT keeps its ORDER BY; an ORDER BY in group_concat would sort again.
     page: db.prepare(`
       SELECT group_concat(plant, ',') AS plants, count(*) AS count, max(position) AS last FROM (
