@@ -7,6 +7,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
+  StreamDeleted,
 } from '../src/eventStore/eventStore.ts';
 import { isKnownType } from '../src/plants/events.ts';
 import { plantStream } from '../src/plants/stream.ts';
@@ -223,7 +224,10 @@ export class ViewComparison {
    * moved.
    */
   async #fold(stream: string, upTo = readCheckpoint(this.#view.db).position): Promise<PlantRow | undefined> {
-    const events = await this.#log.readStream(stream, MAX_STREAM_LENGTH);
+    const events = await this.#log.readStream(stream, MAX_STREAM_LENGTH).catch((error) => {
+      if (error instanceof StreamDeleted) return []; // as the other events of the stream say
+      throw error;
+    });
     let row: PlantRow | undefined;
     for (const event of events) if (event.position <= upTo) row = this.#evolve(row, event);
     return row;

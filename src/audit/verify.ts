@@ -3,7 +3,13 @@ import type { Progress } from '../../projections/follow.ts';
 import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
-import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import {
+  type EventLog,
+  type Position,
+  type RecordedEvent,
+  START,
+  StreamDeleted,
+} from '../eventStore/eventStore.ts';
 import { readToEnd } from '../eventStore/readEvents.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -156,6 +162,16 @@ class Problems {
   }
 }
 
+/** The events of a stream; undefined if it was deleted or truncated, which the events of the log do not show. */
+async function unlessDeleted(reading: Promise<RecordedEvent[]>): Promise<RecordedEvent[] | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof StreamDeleted) return undefined;
+    throw error;
+  }
+}
+
 /** What is missing between two consecutive positions, if positions start at 1 and have no gaps. */
 function gapBefore(position: Position, last: Position): string | undefined {
   if (position <= START) return 'positions start at 1';
@@ -193,7 +209,8 @@ class StreamCheck {
     if (revision < 0n) return 'revisions start at 0';
     if (revision === 0n || this.#lastRevision.get(stream) !== revision - 1n) {
       const limit = revision < MAX_STREAM_LENGTH ? revision + 2n : MAX_STREAM_LENGTH;
-      const events = await this.#log.readStream(stream, Number(limit));
+      const events = await unlessDeleted(this.#log.readStream(stream, Number(limit)));
+      if (!events) return 'its stream was deleted';
       const duplicate = events.find((other) => other.revision === revision && other.position !== position);
       if (duplicate) return `revision ${revision} of its stream is also at position ${duplicate.position}`;
       const before = events.find((other) => other.revision === revision - 1n);

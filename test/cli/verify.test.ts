@@ -260,3 +260,19 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
   expect(again).toMatchObject({ code: 0, stderr: '' });
   expect([fake.log.all.length, existsSync(missing)]).toEqual([written, false]);
 });
+
+test.each(['softDelete', 'truncate', 'tombstone'] as const)(
+  'verify on EventStoreDB reads on after a stream that was deleted by %s, and reports it if it has later events',
+  async (how) => {
+    const fake = await startFakeServer();
+    writeTo(fake, plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'Oak'));
+    const env = { EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() };
+    const later = fake.write('plant-alice/1', { type: 'PlantWatered' });
+    fake.deleteStream('plant-alice/1', how);
+    const { code, stdout } = await verify(env, '--json');
+    const { size, problems } = JSON.parse(stdout);
+    expect([code, size]).toEqual([1, how === 'tombstone' ? 4 : 3]); // a tombstone is an event of the stream
+    const problem = 'its stream was deleted';
+    expect(problems[0]).toEqual({ position: `${later.position}`, problem });
+  },
+);
