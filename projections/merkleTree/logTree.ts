@@ -11,7 +11,7 @@ import type { Progress } from '../follow.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewBehind, Waiting } from '../waiting.ts';
 import { CheckedTiles } from './checkedTiles.ts';
-import { assertFits, openTree, TilesDiffer, type TreeStatements } from './treeFile.ts';
+import { openTree, startOfTile, TilesDiffer, type TreeStatements, tileOfPosition } from './treeFile.ts';
 import {
   isTreeMessage,
   type ReadLog,
@@ -131,12 +131,7 @@ export class LogTree {
 
   /** The position before the first event of a tile of level 0 that the saved tree has. @throws ViewBehind */
   startOf(index: number): Position {
-    return this.#read(({ tile }) => {
-      const row = tile.get(0, index) as { startsAfter: Position | null } | undefined;
-      const startsAfter = row?.startsAfter ?? undefined;
-      assertFits(startsAfter !== undefined, `tile ${index} of level 0 is missing, or has no position`);
-      return startsAfter;
-    });
+    return this.#read((statements) => startOfTile(statements, index));
   }
 
   /**
@@ -144,9 +139,7 @@ export class LogTree {
    * its first event; undefined for START. @throws ViewBehind
    */
   tileOf(position: Position): { index: number; startsAfter: Position } | undefined {
-    type Row = { number: bigint; startsAfter: Position };
-    const row = this.#read(({ before }) => before.get(position)) as Row | undefined;
-    return row && { index: Number(row.number), startsAfter: row.startsAfter };
+    return this.#read((statements) => tileOfPosition(statements, position));
   }
 
   /** Discards the file, for this reason, so that the tree is rebuilt from the log. */

@@ -58,7 +58,7 @@ export function loadTree(file: string, checked: 'all' | 'last'): LoadedTree {
     const last = lastTiles(statements);
     for (const { level, index } of last.slice(1))
       for (let i = checked === 'all' ? 0 : index; i <= index; i++) checkTile(statements, level, i);
-    if (checked === 'all') checkPositions(statements);
+    if (checked === 'all') checkPositions(statements, (last[0]?.index ?? -1) + 1);
     const start = last[0]?.startsAfter ?? null;
     assertFits(
       (start === null) === (checkpoint.position === START),
@@ -113,15 +113,45 @@ function checkTile(statements: TreeStatements, level: number, index: number): vo
 }
 
 /** The positions of the tiles of level 0 start at the beginning of the log, and increase. */
-function checkPositions({ positions }: TreeStatements): void {
+function checkPositions(statements: TreeStatements, tiles: number): void {
   let previous: Position | undefined;
-  for (const row of positions.iterate()) {
-    const { startsAfter } = row as Pick<TileRow, 'startsAfter'>;
-    const follows =
-      previous === undefined ? startsAfter === START : startsAfter !== null && startsAfter > previous;
-    assertFits(follows, 'the positions do not increase');
-    previous = startsAfter as Position;
+  for (let index = 0; index < tiles; index++) {
+    const start = startOfTile(statements, index);
+    assertFits(previous === undefined ? start === START : start > previous, 'the positions do not increase');
+    previous = start;
   }
+}
+
+/**
+ * The position before the first event of a tile of level 0. No hash covers it, so the table and its index, which are
+ * in different pages of the file, must both have it. @throws TilesDiffer
+ */
+export function startOfTile({ tile, indexed }: TreeStatements, index: number): Position {
+  const row = tile.get(0, index) as TileRow | undefined;
+  const startsAfter = row?.startsAfter ?? undefined;
+  assertFits(startsAfter !== undefined, `tile ${index} of level 0 is missing, or has no position`);
+  const inIndex = indexed.get(startsAfter) as Pick<TileRow, 'number'> | undefined;
+  assertFits(inIndex?.number === BigInt(index), `tile ${index} of level 0 has another position in the index`);
+  return startsAfter;
+}
+
+/**
+ * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before its first
+ * event; undefined for START. @throws TilesDiffer
+ */
+export function tileOfPosition(
+  statements: TreeStatements,
+  position: Position,
+): { index: number; startsAfter: Position } | undefined {
+  if (position <= START) return undefined;
+  const row = statements.before.get(position) as Pick<TileRow, 'number' | 'startsAfter'> | undefined;
+  assertFits(row !== undefined, 'tile 0 of level 0 is missing in the index');
+  const index = Number(row.number);
+  const startsAfter = startOfTile(statements, index);
+  const next = statements.tile.get(0, index + 1) as TileRow | undefined;
+  const isNext = startsAfter === row.startsAfter && (!next || (next.startsAfter ?? START) >= position);
+  assertFits(isNext, `tile ${index} of level 0 has other positions in the index`);
+  return { index, startsAfter };
 }
 
 function tileAt({ tile }: TreeStatements, level: number, index: number): StoredTile {
@@ -158,7 +188,9 @@ export function openTree(file: string) {
       'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number DESC LIMIT 1',
     ),
     levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
-    positions: db.prepare('SELECT starts_after AS startsAfter FROM tiles WHERE level = 0 ORDER BY number'),
+    indexed: db.prepare(
+      'SELECT number FROM tiles INDEXED BY tiles_by_position WHERE level = 0 AND starts_after = ?',
+    ),
     before: db.prepare(`
       SELECT number, starts_after AS startsAfter FROM tiles INDEXED BY tiles_by_position
       WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1`),

@@ -1,9 +1,10 @@
 import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
+import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { stopClock } from '../support/clock.ts';
-import { damagePage } from '../support/damage.ts';
+import { changeOnlyTable, damagePage } from '../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/logTree.ts';
 import { refusedWith } from '../support/refusal.ts';
@@ -113,6 +114,20 @@ describe('the Merkle tree of a log', () => {
     await ready(tree);
     expect(tree.startOf(1)).toBe(256n);
     expect(logged()).toContain('tile 1 of level 0 is missing, or has no position');
+  });
+
+  test.each([
+    ['entries are read', (tree: LogTree) => tree.startOf(1), 256n],
+    ['a receipt is made', (tree: LogTree) => tree.tileOf(280n), { index: 1, startsAfter: 256n }],
+  ])('is rebuilt if the position of a tile is altered when %s', async (_, read, expected) => {
+    const dir = logWith({ events: 600 });
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    changeOnlyTable(treeIn(dir), 'UPDATE tiles SET starts_after = 300 WHERE level = 0 AND number = 1');
+    expect(() => read(tree)).toThrow(ViewBehind);
+    await ready(tree);
+    expect(read(tree)).toEqual(expected);
+    expect(logged()).toContain('tile 1 of level 0 has another position in the index');
   });
 
   test('is not waited for while its thread has failed', async () => {

@@ -14,3 +14,15 @@ export function pageOf(file: string, name: string): { rootpage: number; size: nu
   const sql = 'SELECT rootpage, page_size AS size FROM sqlite_schema, pragma_page_size WHERE name = ?';
   return db.prepare(sql).get(name) as { rootpage: number; size: number };
 }
+
+/** Changes a table, and not its indexes, as a failing disk does. */
+export function changeOnlyTable(file: string, sql: string): void {
+  using db = new DatabaseSync(file, { timeout: 60_000, defensive: false });
+  db.exec(`
+    PRAGMA writable_schema = ON;
+    CREATE TEMP TABLE indexes AS SELECT * FROM main.sqlite_schema WHERE type = 'index' AND sql IS NOT NULL;
+    DELETE FROM main.sqlite_schema WHERE name IN (SELECT name FROM indexes);
+    PRAGMA writable_schema = RESET`);
+  db.exec(sql);
+  db.exec('PRAGMA writable_schema = ON; INSERT INTO main.sqlite_schema SELECT * FROM indexes');
+}
