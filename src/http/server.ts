@@ -9,7 +9,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { parseJsonBody } from './bodyParser.ts';
-import { boundedServer } from './connections.ts';
+import { boundedServer } from './boundedServer.ts';
 import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
