@@ -180,7 +180,7 @@ async function startMetrics(
   { host, port }: NonNullable<Config['metrics']>,
   { sources, logger, resources }: MetricsContext,
 ): Promise<string> {
-  const { serveMetrics } = await import('./metrics/server.ts');
+  const { serveMetrics } = await import('./http/metricsServer.ts');
   const measure = measurementsOf(sources);
   const { url, close } = await serveMetrics({
     host,

@@ -95,7 +95,11 @@ export async function buildApp(deps: Dependencies) {
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
-  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+  let document: Buffer | undefined; // shared by all responses
+  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
+    document ??= Buffer.from(JSON.stringify(app.swagger()));
+    return reply.type('application/json; charset=utf-8').send(document);
+  });
   if (pages) {
     await app.register(apiReference);
     await app.register(auditPage);

@@ -5,6 +5,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorResponse, toErrorResponse, toParserErrorResponse } from './errors.ts';
 import { refusalLog } from './refusalLog.ts';
 
+/** After the response to what is not a request, so that the client gets it. */
+const LINGER_MS = 1_000;
+
 /** Maps the errors of the application to responses; undefined for others. */
 export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
 
@@ -40,6 +43,7 @@ function reasonOf(error: Error): string {
 export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
   if (current?.req.complete && error.code !== 'ECONNRESET') {
+    socket.pause(); // nothing that follows can be understood
     // Before the response to the previous request, this one would be taken for it.
     current.once('close', () => handleClientError.call(this, error, socket));
     return;
@@ -61,4 +65,7 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
+  // Closed at once, the client might not get it; never closed, it would keep its descriptor as long as it likes.
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(timer));
 }

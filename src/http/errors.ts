@@ -65,8 +65,6 @@ export function toErrorResponse(error: unknown): ErrorResponse {
     case 'FST_ERR_BAD_URL':
       return errorResponse(HTTP_ERRORS.malformedUrl, 'The URL is malformed.');
   }
-  // @fastify/static's, of a path with `..`; the numbers of 403 are those of tokens.
-  if (statusCode === 403) return errorResponse(HTTP_ERRORS.notFound, 'Not found.');
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return errorResponse(statusCode * 100 + 1, 'The request cannot be processed.');
   return errorResponse(HTTP_ERRORS.internal, 'Internal server error.');

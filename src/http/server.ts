@@ -9,6 +9,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { parseJsonBody } from './bodyParser.ts';
+import { boundedServer } from './boundedServer.ts';
 import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
@@ -24,9 +25,13 @@ declare module 'fastify' {
 
 /** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the plant. */
 const MAX_BODY_BYTES = 60 * 1024;
-const REQUEST_TIMEOUT_MS = 20_000;
-const HEADERS_TIMEOUT_MS = 10_000;
-const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+const SERVER_OPTIONS = {
+  requestTimeout: 20_000,
+  headersTimeout: 10_000,
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1_000,
+  requireHostHeader: false,
+};
 /**
  * A connection without any traffic, as when a client does not read its response, is closed after one to two
  * of these.
@@ -60,14 +65,10 @@ export async function httpServer({ logger, corsOrigins, errorTable, onClosed, on
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
     bodyLimit: MAX_BODY_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    connectionTimeout: STALLED_TIMEOUT_MS,
-    http: {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: 1_000,
-      requireHostHeader: false,
-    },
+    serverFactory: (handle) =>
+      boundedServer(SERVER_OPTIONS, handle, (closed) =>
+        logger.warn(closed, 'closed connections that pipeline, or do not read'),
+      ).setTimeout(STALLED_TIMEOUT_MS),
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },

@@ -1,5 +1,8 @@
+import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
-import { describe, expect, test } from 'vitest';
+import { connect } from 'node:net';
+import { promisify } from 'node:util';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { StoreUnavailable } from '../../src/eventStore/eventStore.ts';
 import { appOver } from '../support/appOver.ts';
@@ -276,5 +279,31 @@ describe('a client that is too slow', () => {
     app.server.requestTimeout = app.server.headersTimeout = 500;
     for (const response of await Promise.all(requests.map((bytes) => responseTo(url, bytes))))
       await refusedWith(40801, response);
+  });
+});
+
+describe('the connection of a client that never closes it is closed after the response to', () => {
+  test.each([
+    ['half a head', 408, 'GET /plants HTTP/1.1\r\nHost: pla'],
+    ['half a body', 408, 'POST /plants HTTP/1.1\r\nHost: plants\r\nContent-Length: 9\r\n\r\n{'],
+    ['what is not HTTP', 400, 'nonsense\r\n\r\n'],
+    ['large header fields', 431, `GET /plants HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`],
+    ['a malformed pipelined request', 400, 'GET /plants HTTP/1.1\r\nHost: plants\r\n\r\nnonsense\r\n\r\n'],
+  ])('%s', async (_, status, bytes) => {
+    const { url, app } = await appOver({});
+    app.server.requestTimeout = app.server.headersTimeout = 500;
+    app.server.timeout = 0; // a connection without traffic is not closed for that
+    const { hostname: host, port } = new URL(url);
+    const socket = connect({ host, port: Number(port), allowHalfOpen: true }).on('error', () => {});
+    onTestFinished(() => void socket.destroy());
+    socket.write(bytes);
+    let received = '';
+    socket.on('data', (piece) => {
+      received += piece;
+    });
+    await once(socket, 'end');
+    expect(received).toContain(`HTTP/1.1 ${status} `);
+    const connections = promisify(app.server.getConnections.bind(app.server));
+    await expect.poll(() => connections()).toBe(0);
   });
 });

@@ -80,7 +80,7 @@ describe.skipIf(!HAS_BROWSER)('the API reference', () => {
       { id: '9223372036854775807', user: 'carol', name: '<b>Fern' },
     ]);
 
-    expect(requests).toEqual(expect.arrayContaining([`${url}/docs/json`, `${url}/events?limit=100`]));
+    expect(requests).toEqual(expect.arrayContaining([`${url}/openapi.json`, `${url}/events?limit=100`]));
     expect(problems).toEqual([]);
   });
 });
