@@ -45,10 +45,10 @@ export type Dependencies = {
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;
-  /** For metrics: what happens, the lists in flight, and the open event streams. */
+  /** For metrics: what happens, and the lists and event streams in flight. */
   observer?: ApiObserver | undefined;
   listsInFlight?: InFlight;
-  eventStreams?: Set<object>;
+  eventStreams?: InFlight;
 };
 
 /** Gets what happens in the API. It must not throw. */
@@ -74,7 +74,7 @@ export async function buildApp(deps: Dependencies) {
     now,
     observer,
   } = deps;
-  const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
+  const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
   const log = store.exact ?? store;
   const checkpoints =
     transparency &&
