@@ -10,6 +10,7 @@ import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
+import type { Turns } from '../time/turns.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -50,12 +51,13 @@ type Dependencies = {
   source: string;
   now: () => Date;
   eventStreams: InFlight;
+  turns: Turns;
 };
 
 /** The events of the whole log, for auditors. */
 export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   app,
-  { log, checkpoints, source, now, eventStreams },
+  { log, checkpoints, source, now, eventStreams, turns },
 ) => {
   const replays = new InFlight('replays');
   const pages = new InFlight('pages of events');
@@ -125,7 +127,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const live = type === EVENT_STREAM;
       const inFlight = descending ? pages : live ? eventStreams : replays;
       if (!inFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
-      if (descending) return sendNewest(query, reply);
+      if (descending) return sendNewest(request, reply);
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
       const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>
@@ -138,7 +140,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         : [disconnected.signal];
       const head = live ? undefined : await checkpoints?.currentHead();
       const end = head?.position;
-      const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
+      const signal = AbortSignal.any(signals);
+      const batches = inTurns(replay(log, filter, { signal, live, after, end }), user);
       const disconnect = (): void => {
         disconnected.abort();
         void batches.return(undefined);
@@ -164,21 +167,35 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   );
 
   /** A page is read before it is sent, so an error has its status. A client that disconnects ends the reading. */
-  async function sendNewest(query: OrderedEventQuery, reply: FastifyReply): Promise<unknown> {
+  async function sendNewest({ user, query }: PageRequest, reply: FastifyReply): Promise<unknown> {
     const disconnected = new AbortController();
     reply.raw.once('close', () => disconnected.abort());
     if (reply.raw.closed) disconnected.abort();
-    const page = await newestEvents(log, query, { toJson, signal: disconnected.signal });
+    const page = await newestEvents(log, query, {
+      toJson,
+      turn: () => turns.next(user),
+      signal: disconnected.signal,
+    });
     return reply
       .type(NDJSON)
       .headers(page?.headers ?? {})
       .send(page?.body ?? '');
   }
 
+  type PageRequest = Pick<FastifyRequest, 'user'> & { query: OrderedEventQuery };
   type Batches = AsyncGenerator<Batch>;
   type FirstBatch = IteratorResult<Batch>;
   const toJson = (event: RecordedEvent): string => cloudEventJson(event, source);
   const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
+
+  /** The batches, each read in one turn of the user and sent in the next. */
+  async function* inTurns(batches: Batches, user: string): Batches {
+    await turns.next(user);
+    for await (const batch of batches) {
+      await turns.next(user);
+      yield batch;
+    }
+  }
 
   /** Newline-delimited JSON. */
   async function* lines(first: FirstBatch, batches: Batches, keepOpen: () => void): AsyncGenerator<string> {

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { preValidationHookHandler } from 'fastify';
 import { Type } from 'typebox';
@@ -13,6 +12,7 @@ import { jsonResponse } from '../http/openapi.ts';
 import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
+import type { Turns } from '../time/turns.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
 import type { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
@@ -73,11 +73,12 @@ type Dependencies = {
   now: () => Date;
   newEventId: (now: Date) => string;
   listsInFlight: InFlight;
+  turns: Turns;
 };
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId, listsInFlight } = deps;
+  const { store, readYourWrites, now, newEventId, listsInFlight, turns } = deps;
   const { plantsByUser } = deps.views;
 
   app.post(
@@ -178,8 +179,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   }
 
   /**
-   * A JSON array of up to `limit` plants, page by page, without holding a transaction; an error ends it
-   * early.
+   * A JSON array of up to `limit` plants, page by page, each in a turn of its own, without holding a transaction;
+   * an error ends it early.
    */
   async function* jsonArray(
     user: string,
@@ -188,7 +189,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   ): AsyncGenerator<string> {
     yield `[${page.plants}`;
     for (let left = limit - page.count; page.hasMore && left > 0; left -= page.count) {
-      await nextTurn();
+      await turns.next(user);
       page = plantsByUser.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE_SIZE) });
       yield `,${page.plants}`;
     }
