@@ -162,7 +162,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
           .header('checkpoint', `${head.size} ${encodeHash(head.root)}`);
       if (method === 'HEAD') return reply.send(Readable.from([]));
       const body = live ? messages(first, batches) : lines(first, batches, keepOpen);
-      return reply.send(Readable.from(body, { highWaterMark: 1 }));
+      return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
     },
   );
 

@@ -14,7 +14,7 @@ export const MAX_IN_FLIGHT = {
   receipts: 8,
   replays: 8,
   'pages of events': 8,
-  'event streams': 100,
+  'event streams': 20,
 } as const;
 export type Kind = keyof typeof MAX_IN_FLIGHT;
 

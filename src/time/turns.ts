@@ -27,3 +27,26 @@ export class Turns {
     resolve?.();
   }
 }
+
+/** Limits what is done in one turn of the event loop by callers that do not wait for a turn of their own. */
+export class TurnBudget {
+  readonly #limit: number;
+  #spent = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Whether the rest has to wait for another turn. */
+  get isSpent(): boolean {
+    return this.#spent >= this.#limit;
+  }
+
+  spend(cost: number): void {
+    if (this.#spent === 0)
+      setImmediate(() => {
+        this.#spent = 0;
+      });
+    this.#spent += cost;
+  }
+}

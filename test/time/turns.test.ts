@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Turns } from '../../src/time/turns.ts';
+import { TurnBudget, Turns } from '../../src/time/turns.ts';
 
 /** Who gets a turn in each turn of the event loop, until these callers have had theirs. */
 async function taken(turns: Turns, callers: readonly [user: string, caller: string][]): Promise<string[]> {
@@ -45,4 +45,16 @@ test('a caller that asks again and again has one turn, and then the other users 
   };
   await Promise.all([repeat('alice', 3), repeat('bob', 3)]);
   expect(order).toEqual(['alice', 'bob', 'alice', 'bob', 'alice', 'bob']);
+});
+
+test('a budget is spent until the next turn', async () => {
+  const budget = new TurnBudget(10);
+  for (const _ of ['this turn', 'the next one']) {
+    budget.spend(9);
+    expect(budget.isSpent).toBe(false);
+    budget.spend(1);
+    expect(budget.isSpent).toBe(true);
+    await nextTurn();
+    expect(budget.isSpent).toBe(false);
+  }
 });
