@@ -4,6 +4,7 @@ import { readEventPage } from '../audit/eventPage.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../eventStore/position.ts';
 import { textSchema } from '../http/textSchema.ts';
+import type { Turn } from '../time/turns.ts';
 import { formatLogPosition, parseLogPosition } from './logPosition.ts';
 
 /** The events of a page without `limit`. */
@@ -31,7 +32,7 @@ export const OrderedEventQuery = Type.Object({
 export type OrderedEventQuery = Static<typeof OrderedEventQuery>;
 type Query = OrderedEventQuery;
 
-type Options = { toJson: (event: RecordedEvent) => string; turn: () => Promise<void>; signal: AbortSignal };
+type Options = { toJson: (event: RecordedEvent) => string; turn: Turn; signal: AbortSignal };
 
 /** Whether a query asks for a page of the newest events. @throws BadFilter */
 export function isDescending({ order, after, before }: Query): boolean {

@@ -10,7 +10,7 @@ import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
-import type { Turns } from '../time/turns.ts';
+import type { Turn, Turns } from '../time/turns.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -141,7 +141,8 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       const head = live ? undefined : await checkpoints?.currentHead();
       const end = head?.position;
       const signal = AbortSignal.any(signals);
-      const batches = inTurns(replay(log, filter, { signal, live, after, end }), user);
+      const turn: Turn = (share) => turns.next(user, share);
+      const batches = replay(log, filter, { signal, live, after, end, turn });
       const disconnect = (): void => {
         disconnected.abort();
         void batches.return(undefined);
@@ -187,15 +188,6 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   type FirstBatch = IteratorResult<Batch>;
   const toJson = (event: RecordedEvent): string => cloudEventJson(event, source);
   const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
-
-  /** The batches, each read in one turn of the user and sent in the next. */
-  async function* inTurns(batches: Batches, user: string): Batches {
-    await turns.next(user);
-    for await (const batch of batches) {
-      await turns.next(user);
-      yield batch;
-    }
-  }
 
   /** Newline-delimited JSON. */
   async function* lines(first: FirstBatch, batches: Batches, keepOpen: () => void): AsyncGenerator<string> {

@@ -1,6 +1,7 @@
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { plantStream } from '../plants/stream.ts';
 import { unlessAborted } from '../time/sleep.ts';
+import type { Turn } from '../time/turns.ts';
 import { type EventFilter, matches } from './eventFilter.ts';
 
 /** Events per read. */
@@ -18,7 +19,7 @@ type Options = {
   limit: number;
   toLine: (event: RecordedEvent) => string;
   /** Awaited before each read. */
-  turn: () => Promise<void>;
+  turn: Turn;
   signal: AbortSignal;
 };
 

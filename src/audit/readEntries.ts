@@ -1,5 +1,6 @@
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '../eventStore/eventStore.ts';
+import type { Turn } from '../time/turns.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
@@ -22,7 +23,7 @@ export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(ev
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
-  { index, width, turn }: { index: number; width: number; turn: () => Promise<void> },
+  { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
   let after = tree.startOf(index);
   for (let missing = width; missing > 0; ) {

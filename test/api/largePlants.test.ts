@@ -4,12 +4,13 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { PAGE_BYTES } from '../../projections/plantsByUser.ts';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { created } from '../projections/created.ts';
 import { appOver } from '../support/appOver.ts';
+import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 import { refusedWith } from '../support/refusal.ts';
 
 /** More than the buffers of a connection hold. */
@@ -92,6 +93,23 @@ describe('a list of large plants', () => {
     }
     expect(most).toBeLessThan(2 * PAGE_BYTES);
   });
+});
+
+test('lists are read in turns: a few pages in each turn of the event loop, however many lists there are', async () => {
+  const { get } = await serve();
+  const reads = new ReadsPerTurn();
+  const plantsOf = vi.spyOn(plantsByUser, 'plantsOf').mockImplementation((...query) => {
+    reads.count();
+    return PlantsByUser.prototype.plantsOf.apply(plantsByUser, query);
+  });
+  onTestFinished(() => plantsOf.mockRestore());
+  const lists = Array.from({ length: 40 }, async () =>
+    expect(await namesIn(await get('alice'))).toEqual(NAMES),
+  );
+  await Promise.all(lists);
+  expect(reads.total).toBeGreaterThan(40 * 50);
+  // Four first pages are 1 MiB; the fifth is that of a turn.
+  expect(reads.most).toBeLessThanOrEqual(5);
 });
 
 test('more lists in flight than a user may have are 42901, until one is closed', async () => {

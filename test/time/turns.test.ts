@@ -47,6 +47,18 @@ test('a caller that asks again and again has one turn, and then the other users 
   expect(order).toEqual(['alice', 'bob', 'alice', 'bob', 'alice', 'bob']);
 });
 
+test('small work shares a turn until it is full', async () => {
+  const turns = new Turns();
+  const inTurn: string[] = [];
+  const shares = { a: 0.25, b: 0.75, c: 0.5, d: 1, e: 0.01, f: 0.01 };
+  for (const [user, share] of Object.entries(shares))
+    void turns.next(user, share).then(() => inTurn.push(user));
+  for (const users of [['a', 'b'], ['c', 'd'], ['e', 'f'], []]) {
+    await nextTurn();
+    expect(inTurn.splice(0)).toEqual(users);
+  }
+});
+
 test('a budget is spent until the next turn', async () => {
   const budget = new TurnBudget(10);
   for (const _ of ['this turn', 'the next one']) {
