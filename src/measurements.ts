@@ -15,7 +15,7 @@ type Sources = {
   store: EventStore;
   followers: readonly Follower[];
   tree: LogTree | undefined;
-  eventStreams: ReadonlySet<object>;
+  eventStreams: InFlight;
   listsInFlight: InFlight;
   now: () => Date;
 };
@@ -56,7 +56,7 @@ export function measurementsOf(sources: Sources): () => Promise<Measurements> {
       storeAvailable: canRead && store.appendsRefused === undefined,
       views: await Promise.all(views(signal)),
       merkleTree: tree && { size: tree.saved?.size ?? 0, failures: tree.failures },
-      eventStreams: eventStreams.size,
+      eventStreams: eventStreams.total,
       listsInFlight: listsInFlight.total,
       files: await fileSizes(dataDir),
       fileSystem: await fileSystemOf(dataDir),

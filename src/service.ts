@@ -79,7 +79,7 @@ export async function startService(
     for (const follower of followers) resources.defer(() => follower.stop());
     const tree = signer && openTree(config, { logger, progressOf, resources });
 
-    const eventStreams = new Set<object>();
+    const eventStreams = new InFlight('event streams');
     const listsInFlight = new InFlight('lists');
     const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
     const metricsUrl =

@@ -13,6 +13,7 @@ import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import type { CheckpointRefusal, TokenRefusal } from '../metrics/metrics.ts';
 import { auditPage } from '../pages/auditPage.ts';
+import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
@@ -45,10 +46,10 @@ export type Dependencies = {
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;
-  /** For metrics: what happens, the lists in flight, and the open event streams. */
+  /** For metrics: what happens, and the lists and event streams in flight. */
   observer?: ApiObserver | undefined;
   listsInFlight?: InFlight;
-  eventStreams?: Set<object>;
+  eventStreams?: InFlight;
 };
 
 /** Gets what happens in the API. It must not throw. */
@@ -74,7 +75,8 @@ export async function buildApp(deps: Dependencies) {
     now,
     observer,
   } = deps;
-  const { listsInFlight = new InFlight('lists'), eventStreams = new Set() } = deps;
+  const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
+  const turns = new Turns();
   const log = store.exact ?? store;
   const checkpoints =
     transparency &&
@@ -107,11 +109,11 @@ export async function buildApp(deps: Dependencies) {
   await app.register(async (secured) => {
     await authenticate(secured, verifyToken);
     if (rateLimit) await limitRate(secured, rateLimit);
-    await secured.register(plantRoutes, { ...deps, listsInFlight });
-    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams });
+    await secured.register(plantRoutes, { ...deps, listsInFlight, turns });
+    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
-    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey });
+    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey, turns });
   });
   return app;
 }

@@ -4,6 +4,7 @@ import { readEventPage } from '../audit/eventPage.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../eventStore/position.ts';
 import { textSchema } from '../http/textSchema.ts';
+import type { Turn } from '../time/turns.ts';
 import { formatLogPosition, parseLogPosition } from './logPosition.ts';
 
 /** The events of a page without `limit`. */
@@ -31,7 +32,7 @@ export const OrderedEventQuery = Type.Object({
 export type OrderedEventQuery = Static<typeof OrderedEventQuery>;
 type Query = OrderedEventQuery;
 
-type Options = { toJson: (event: RecordedEvent) => string; signal: AbortSignal };
+type Options = { toJson: (event: RecordedEvent) => string; turn: Turn; signal: AbortSignal };
 
 /** Whether a query asks for a page of the newest events. @throws BadFilter */
 export function isDescending({ order, after, before }: Query): boolean {
@@ -46,7 +47,7 @@ export function isDescending({ order, after, before }: Query): boolean {
  * A page of events as NDJSON, newest first, with its headers; undefined if the signal aborts.
  * @throws BadFilter, BadPosition, StoreUnavailable
  */
-export async function newestEvents(log: EventLog, query: Query, { toJson, signal }: Options) {
+export async function newestEvents(log: EventLog, query: Query, { toJson, turn, signal }: Options) {
   const filter = parseFilter(query);
   const logId = await log.logId();
   const end = await log.lastPosition();
@@ -57,6 +58,7 @@ export async function newestEvents(log: EventLog, query: Query, { toJson, signal
     end,
     limit,
     toLine: (event) => `${toJson(event)}\n`,
+    turn,
     signal,
   });
   if (!page) return undefined;

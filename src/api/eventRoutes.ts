@@ -10,13 +10,15 @@ import type { Batch, EventLog, RecordedEvent } from '../eventStore/eventStore.ts
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { response } from '../http/openapi.ts';
 import { sleep } from '../time/sleep.ts';
+import type { Turn, Turns } from '../time/turns.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
+import { InFlight } from './inFlight.ts';
 import { formatLogPosition } from './logPosition.ts';
-import { errorsOf, invalidQuery } from './openapi.ts';
+import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';
@@ -35,28 +37,30 @@ const Lines = Type.String({
 const Messages = Type.String({ description: 'The data of each message is a CloudEvent.' });
 const EXAMPLE_DATA = JSON.stringify(EVENT_EXAMPLE);
 
-const ERRORS = errorsOf(
-  [403, 406],
-  invalidQuery(
+const ERRORS = errorsOf([403, 406], {
+  ...invalidQuery(
     'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
     'since must not be later than until.',
   ),
-);
+  ...tooManyInFlight('replays', 'pages of events', 'event streams'),
+});
 
 type Dependencies = {
   log: EventLog;
   checkpoints: Checkpoints | undefined;
   source: string;
   now: () => Date;
-  /** Has each event stream while it is open. */
-  eventStreams: Set<object>;
+  eventStreams: InFlight;
+  turns: Turns;
 };
 
 /** The events of the whole log, for auditors. */
 export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
   app,
-  { log, checkpoints, source, now, eventStreams },
+  { log, checkpoints, source, now, eventStreams, turns },
 ) => {
+  const replays = new InFlight('replays');
+  const pages = new InFlight('pages of events');
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
   await app.register(accepts);
@@ -110,7 +114,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       },
     },
     async (request, reply) => {
-      const { query, headers, method, raw } = request;
+      const { user, query, headers, method, raw } = request;
       const descending = isDescending(query);
       const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
       const type = request.accepts().type(types);
@@ -120,8 +124,10 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
           : `The media types are ${types.join(' and ')}.`;
         throw new HttpError(HTTP_ERRORS.notAcceptable, known);
       }
-      if (descending) return sendNewest(query, reply);
       const live = type === EVENT_STREAM;
+      const inFlight = descending ? pages : live ? eventStreams : replays;
+      if (!inFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+      if (descending) return sendNewest(request, reply);
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';
       const filter = parseFilter(lastEventId ? { ...query, after: lastEventId } : query, (name) =>
@@ -134,13 +140,13 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
         : [disconnected.signal];
       const head = live ? undefined : await checkpoints?.currentHead();
       const end = head?.position;
-      const batches = replay(log, filter, { signal: AbortSignal.any(signals), live, after, end });
+      const signal = AbortSignal.any(signals);
+      const turn: Turn = (share) => turns.next(user, share);
+      const batches = replay(log, filter, { signal, live, after, end, turn });
       const disconnect = (): void => {
-        eventStreams.delete(reply);
         disconnected.abort();
         void batches.return(undefined);
       };
-      if (live) eventStreams.add(reply);
       reply.raw.once('close', disconnect);
       if (reply.raw.closed) disconnect(); // the client disconnected while the token was verified
       // Searching is not stalling.
@@ -157,22 +163,27 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
           .header('checkpoint', `${head.size} ${encodeHash(head.root)}`);
       if (method === 'HEAD') return reply.send(Readable.from([]));
       const body = live ? messages(first, batches) : lines(first, batches, keepOpen);
-      return reply.send(Readable.from(body, { highWaterMark: 1 }));
+      return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
     },
   );
 
   /** A page is read before it is sent, so an error has its status. A client that disconnects ends the reading. */
-  async function sendNewest(query: OrderedEventQuery, reply: FastifyReply): Promise<unknown> {
+  async function sendNewest({ user, query }: PageRequest, reply: FastifyReply): Promise<unknown> {
     const disconnected = new AbortController();
     reply.raw.once('close', () => disconnected.abort());
     if (reply.raw.closed) disconnected.abort();
-    const page = await newestEvents(log, query, { toJson, signal: disconnected.signal });
+    const page = await newestEvents(log, query, {
+      toJson,
+      turn: () => turns.next(user),
+      signal: disconnected.signal,
+    });
     return reply
       .type(NDJSON)
       .headers(page?.headers ?? {})
       .send(page?.body ?? '');
   }
 
+  type PageRequest = Pick<FastifyRequest, 'user'> & { query: OrderedEventQuery };
   type Batches = AsyncGenerator<Batch>;
   type FirstBatch = IteratorResult<Batch>;
   const toJson = (event: RecordedEvent): string => cloudEventJson(event, source);

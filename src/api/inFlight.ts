@@ -3,11 +3,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * How many responses of a kind a user may have in flight. A list or bundle holds about a page in memory until
- * its client has read it; a bundle or receipt occupies the event loop for milliseconds. `monitor` reads four
+ * How many responses of a kind a user may have in flight. All but tiles and receipts hold about a page in memory
+ * until their client has read it; all but tiles occupy the event loop for milliseconds. `monitor` reads four
  * tiles and bundles at once.
  */
-export const MAX_IN_FLIGHT = { lists: 100, tiles: 100, 'bundles of entries': 8, receipts: 8 } as const;
+export const MAX_IN_FLIGHT = {
+  lists: 100,
+  tiles: 100,
+  'bundles of entries': 8,
+  receipts: 8,
+  replays: 8,
+  'pages of events': 8,
+  'event streams': 20,
+} as const;
 export type Kind = keyof typeof MAX_IN_FLIGHT;
 
 /** The user has too many responses of this kind in flight. */

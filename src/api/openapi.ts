@@ -77,11 +77,11 @@ export const invalidQuery = (description: string, message: string) => ({
 });
 
 /** 429 of a route whose responses in flight are limited. */
-export const tooManyInFlight = (kind: Kind) => ({
+export const tooManyInFlight = (...kinds: [Kind, ...Kind[]]) => ({
   429: {
     ...ERRORS[429],
-    description: `${MAX_IN_FLIGHT[kind]} ${kind} of the user are in flight (42901); read them, and retry. ${ERRORS[429].description}`,
-    example: example(API_ERRORS.tooManyInFlight, new TooManyInFlight(kind).message),
+    description: `${kinds.map((kind) => `${MAX_IN_FLIGHT[kind]} ${kind}`).join(', or ')} of the user are in flight (42901); read them, and retry. ${ERRORS[429].description}`,
+    example: example(API_ERRORS.tooManyInFlight, new TooManyInFlight(kinds[0]).message),
   },
 });
 

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { preValidationHookHandler } from 'fastify';
 import { Type } from 'typebox';
@@ -13,6 +12,7 @@ import { jsonResponse } from '../http/openapi.ts';
 import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
+import { TurnBudget, type Turns } from '../time/turns.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
 import type { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
@@ -65,6 +65,8 @@ const LIST_ERRORS = {
  * no more memory than a page.
  */
 const PAGE_SIZE = 500;
+/** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
+const FIRST_PAGES_LENGTH = 1024 * 1024;
 
 type Dependencies = {
   store: EventStore;
@@ -73,12 +75,14 @@ type Dependencies = {
   now: () => Date;
   newEventId: (now: Date) => string;
   listsInFlight: InFlight;
+  turns: Turns;
 };
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId, listsInFlight } = deps;
+  const { store, readYourWrites, now, newEventId, listsInFlight, turns } = deps;
   const { plantsByUser } = deps.views;
+  const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
   app.post(
     '/plants',
@@ -145,7 +149,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
+      if (firstPages.isSpent) await turns.next(user);
       const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
+      firstPages.spend(first.plants.length);
       const next = nextPage(user, first, { after, upTo, limit });
       if (next !== undefined) {
         const cursor = formatLogPosition(logId, next);
@@ -178,8 +184,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   }
 
   /**
-   * A JSON array of up to `limit` plants, page by page, without holding a transaction; an error ends it
-   * early.
+   * A JSON array of up to `limit` plants, page by page, each in a turn of its own, without holding a transaction;
+   * an error ends it early.
    */
   async function* jsonArray(
     user: string,
@@ -188,7 +194,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   ): AsyncGenerator<string> {
     yield `[${page.plants}`;
     for (let left = limit - page.count; page.hasMore && left > 0; left -= page.count) {
-      await nextTurn();
+      await turns.next(user);
       page = plantsByUser.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE_SIZE) });
       yield `,${page.plants}`;
     }

@@ -6,7 +6,7 @@ import { response } from '../http/openapi.ts';
 import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { Turns } from '../time/turns.ts';
+import type { Turns } from '../time/turns.ts';
 import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -34,12 +34,11 @@ const ERRORS = errorsOf([403], {
   ...eventLost,
 });
 
-type Dependencies = TreeAndLog & { checkpoints: Checkpoints };
+type Dependencies = TreeAndLog & { checkpoints: Checkpoints; turns: Turns };
 
 /** Receipts: the evidence that the log has a plant, which its owner can keep (https://c2sp.org/tlog-proof). */
 export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const receiptsInFlight = new InFlight('receipts');
-  const turns = new Turns();
 
   app.get(
     '/proofs/plants',
@@ -64,7 +63,7 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
     },
     async ({ user, query, raw }, reply) => {
       if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
-      await turns.next();
+      await deps.turns.next(user);
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
       const proof = { extra: entry, index, path, checkpoint: await deps.checkpoints.of(head) };
       return reply

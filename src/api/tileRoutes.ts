@@ -9,7 +9,7 @@ import type { TreeEnd } from '../audit/treeEnd.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
 import { type Headers, response } from '../http/openapi.ts';
 import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
-import { Turns } from '../time/turns.ts';
+import type { Turns } from '../time/turns.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, tooManyInFlight } from './openapi.ts';
@@ -29,13 +29,13 @@ const responses = (kind: 'tiles' | 'bundles of entries', description: string, he
   ...errorsOf([403, 404], tooManyInFlight(kind)),
 });
 
-type Dependencies = TreeAndLog & { treeEnd: TreeEnd };
+type Dependencies = TreeAndLog & { treeEnd: TreeEnd; turns: Turns };
 
 /** The tiles of the Merkle tree, and the entries that are hashed: https://c2sp.org/tlog-tiles */
-export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, { tree, log, treeEnd }) => {
+export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const { tree, log, treeEnd, turns } = deps;
   const tilesInFlight = new InFlight('tiles');
   const bundlesInFlight = new InFlight('bundles of entries');
-  const turns = new Turns();
   await app.register(accepts);
   const security = [{ bearer: [AUDIT_SCOPE] }];
 
@@ -81,7 +81,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, {
       if (!bundlesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
         return reply.send();
       await inTree(() => tree.has({ level: 0, index, width }) || undefined);
-      const pages = readEntries({ tree, log }, { index, width, turns });
+      const pages = readEntries({ tree, log }, { index, width, turn: () => turns.next(request.user) });
       const first = await pages.next(); // before the response starts, there may be an error
       const isGzip = request.accepts().encoding(['gzip', 'identity']) === 'gzip';
       reply.type(BYTES).header('cache-control', IMMUTABLE);

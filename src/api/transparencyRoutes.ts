@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { response } from '../http/openapi.ts';
+import type { Turns } from '../time/turns.ts';
 import { formatVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -13,11 +14,17 @@ import { tileRoutes } from './tileRoutes.ts';
 
 const TEXT = 'text/plain; charset=utf-8';
 
-type Dependencies = { tree: LogTree; log: EventLog; checkpoints: Checkpoints; logKey: VerifierKey };
+type Dependencies = {
+  tree: LogTree;
+  log: EventLog;
+  checkpoints: Checkpoints;
+  logKey: VerifierKey;
+  turns: Turns;
+};
 
 /** The log as a transparency log: https://c2sp.org/tlog-tiles */
 export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { tree, log, checkpoints } = deps;
+  const { tree, log, checkpoints, turns } = deps;
   const verifierKey = `${formatVerifierKey(deps.logKey)}\n`;
 
   app.get(
@@ -58,6 +65,6 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
     async (_request, reply) => reply.type(TEXT).send(await checkpoints.latest()),
   );
 
-  await app.register(tileRoutes, { tree, log, treeEnd: checkpoints.treeEnd });
-  await app.register(receiptRoutes, { tree, log, checkpoints });
+  await app.register(tileRoutes, { tree, log, treeEnd: checkpoints.treeEnd, turns });
+  await app.register(receiptRoutes, { tree, log, checkpoints, turns });
 };

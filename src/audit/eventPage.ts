@@ -1,7 +1,7 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
 import { plantStream } from '../plants/stream.ts';
 import { unlessAborted } from '../time/sleep.ts';
+import type { Turn } from '../time/turns.ts';
 import { type EventFilter, matches } from './eventFilter.ts';
 
 /** Events per read. */
@@ -18,6 +18,8 @@ type Options = {
   end: Position;
   limit: number;
   toLine: (event: RecordedEvent) => string;
+  /** Awaited before each read. */
+  turn: Turn;
   signal: AbortSignal;
 };
 
@@ -26,13 +28,13 @@ type EventPage = { lines: string[]; next: Position | undefined };
 
 /**
  * The events that match a filter, newest first, as lines: at most `limit`, and fewer, or none, if few of the
- * events that were read match. Other work gets its turn between reads; undefined if the signal aborts.
+ * events that were read match. Undefined if the signal aborts.
  * @throws StoreUnavailable, LogReplaced
  */
 export async function readEventPage(
   log: EventLog,
   filter: EventFilter,
-  { before, end, limit, toLine, signal }: Options,
+  { before, end, limit, toLine, turn, signal }: Options,
 ): Promise<EventPage | undefined> {
   const lines: string[] = [];
   if (limit === 0 || before === START) return { lines, next: undefined };
@@ -41,6 +43,7 @@ export async function readEventPage(
   let position = before;
   // Without a filter the first read is the page.
   for (let [reads, size] = [0, Math.min(limit, READ_SIZE)]; reads < MAX_READS; reads++, size = READ_SIZE) {
+    await turn();
     const range = { before: position, limit: size, prefix };
     const read = await unlessAborted(log.readBackwards(range), signal);
     if (!read) return undefined;
@@ -55,7 +58,6 @@ export async function readEventPage(
     }
     if (read.isEnd) return { lines, next: undefined };
     position = read.position;
-    await nextTurn();
   }
   return { lines, next: position };
 }

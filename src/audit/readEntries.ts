@@ -1,6 +1,6 @@
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '../eventStore/eventStore.ts';
-import type { Turns } from '../time/turns.ts';
+import type { Turn } from '../time/turns.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
 import { leafText } from './leaf.ts';
 
@@ -18,16 +18,16 @@ export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(ev
 
 /**
  * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles), page by page, each in a turn of its own. They are read from the log, so
+ * (https://c2sp.org/tlog-tiles), page by page, each after a `turn`. They are read from the log, so
  * hashing them compares the log with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
-  { index, width, turns }: { index: number; width: number; turns: Turns },
+  { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
   let after = tree.startOf(index);
   for (let missing = width; missing > 0; ) {
-    await turns.next();
+    await turn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
     if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));

@@ -2,6 +2,7 @@ import { type Batch, type EventLog, type Position, START } from '../eventStore/e
 import { assertInLog, BadPosition } from '../eventStore/position.ts';
 import { readLive, readToEnd } from '../eventStore/readEvents.ts';
 import { parsePlantStream } from '../plants/stream.ts';
+import type { Turn } from '../time/turns.ts';
 import { type EventFilter, matches } from './eventFilter.ts';
 
 /** The log has no event of this user. */
@@ -20,6 +21,8 @@ type Options = {
   end?: Position | undefined;
   /** The name of `after` in messages. */
   after?: string;
+  /** Awaited before each read, and before new events. */
+  turn?: Turn;
 };
 
 /**
@@ -29,7 +32,7 @@ type Options = {
 export async function* replay(
   log: EventLog,
   filter: EventFilter,
-  { signal, live = false, after = 'after', ...options }: Options,
+  { signal, live = false, after = 'after', turn, ...options }: Options,
 ): AsyncGenerator<Batch> {
   const last = await log.lastPosition();
   const end = options.end ?? last;
@@ -42,7 +45,7 @@ export async function* replay(
   let remaining = filter.limit;
   if (remaining === 0) return;
   const read = live ? readLive : readToEnd;
-  for await (const { events, caughtUp } of read(log, { after: filter.after, signal })) {
+  for await (const { events, caughtUp } of read(log, { after: filter.after, signal, turn })) {
     isKnown ||= events.some(({ stream }) => parsePlantStream(stream)?.user === filter.user);
     const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
     if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(filter.user ?? '');

@@ -1,24 +1,36 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { unlessAborted } from '../time/sleep.ts';
+import type { Turn } from '../time/turns.ts';
 import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
 
 /** Events per page. */
 const PAGE_SIZE = 500;
+/** New events of all live readers in one turn of the event loop, if they share turns. */
+const NEW_EVENTS_PER_TURN = 500;
+/** What a batch of new events costs besides them, in events. */
+const BATCH_COST = 16;
 /** A live reader that has not asked for more for so long does not keep its subscription, in milliseconds. */
 export const IDLE_TIMEOUT_MS = 2_000;
 
+const anyTurn: Turn = () => nextTurn();
+
 /**
  * All events after a position, in batches, to the end that the log has at the beginning or later; the last batch
- * has caught up, and may be empty. Other work gets its turn between batches.
+ * has caught up, and may be empty. Each is read after a `turn` of the event loop.
  * @throws StoreUnavailable, also if reading ends before that
  */
 export async function* readToEnd(
   log: EventLog,
-  { after = START, signal }: { after?: Position; signal: AbortSignal },
+  {
+    after = START,
+    signal,
+    turn = anyTurn,
+  }: { after?: Position | undefined; signal: AbortSignal; turn?: Turn | undefined },
 ): AsyncGenerator<Batch> {
   const end = await unlessAborted(log.lastPosition(), signal);
   let position = after;
-  for (let caughtUp = false; !caughtUp && !signal.aborted; await nextTurn()) {
+  for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
+    await turn();
     const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE }), signal);
     if (!page || end === undefined || signal.aborted) return;
     ({ position, isEnd: caughtUp } = page);
@@ -35,14 +47,16 @@ export function assertReached(end: Position, position: Position): void {
 
 /**
  * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed
- * while it is idle, and continues where it was.
+ * while it is idle, and continues where it was. Existing events are read after a `turn` of the event loop, and
+ * each batch is yielded after another one, of which new events take a share.
  * @throws StoreUnavailable when the log is closed
  */
 export async function* readLive(
   log: EventLog,
-  { after, signal }: { after: Position; signal: AbortSignal },
+  { after, signal, turn = anyTurn }: { after: Position; signal: AbortSignal; turn?: Turn | undefined },
 ): AsyncGenerator<Batch> {
   let position = after;
+  let isBehind = true;
   while (!signal.aborted) {
     const idle = new AbortController();
     const subscription = log.subscribe({ after: position, signal: AbortSignal.any([signal, idle.signal]) });
@@ -53,10 +67,13 @@ export async function* readLive(
     };
     try {
       while (!idle.signal.aborted) {
+        if (isBehind) await turn();
         const { value: batch, done } = await batches.next();
         if (signal.aborted) return;
         if (done) throw new StoreUnavailable('the log is closed');
         position = batch.events.at(-1)?.position ?? position;
+        isBehind = !batch.caughtUp;
+        await turn(isBehind ? 1 : (BATCH_COST + batch.events.length) / NEW_EVENTS_PER_TURN);
         const timer = setTimeout(unsubscribe, IDLE_TIMEOUT_MS);
         try {
           yield batch;

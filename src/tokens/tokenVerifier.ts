@@ -1,4 +1,4 @@
-import type { KeyObject } from 'node:crypto';
+import { hash, type KeyObject } from 'node:crypto';
 import {
   createRemoteJWKSet,
   customFetch,
@@ -42,13 +42,20 @@ type Options = {
   issuer?: string | undefined;
   audience?: string | undefined;
   now: () => Date;
-  /** How many verified tokens are cached at most: the least recently used are evicted. */
-  cachedTokens?: number;
+  /** How many bytes the claims of verified tokens may take: the least recently used are evicted. */
+  cacheBytes?: number;
 };
+
+const INVALID = 'The token is not valid.';
 
 /** A verified token is cached for so long at most, in milliseconds: then a withdrawn key takes effect. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
-const CACHED_TOKENS = 20_000;
+/** About 30 000 tokens of usual claims. */
+const CACHE_BYTES = 16 * 1024 * 1024;
+/** Of an entry, besides the text of its claims: keys, objects, and the slots of the cache. */
+const ENTRY_BYTES = 400;
+/** Of a scope, besides its text. */
+const SCOPE_BYTES = 40;
 
 /** The signature algorithms of an identity provider: asymmetric ones only. */
 export const PROVIDER_ALGORITHMS = [
@@ -126,9 +133,9 @@ async function fetchKeySet(url: string, options: RequestInit): Promise<Response>
 
 /** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
 export function tokenVerifier(options: Options): VerifyToken {
-  const { key, algorithms, issuer, audience, now, cachedTokens = CACHED_TOKENS } = options;
+  const { key, algorithms, issuer, audience, now, cacheBytes = CACHE_BYTES } = options;
   // Unlike `max`, a size allocates nothing in advance.
-  const cache = new LRUCache<string, Claims>({ maxSize: cachedTokens, sizeCalculation: () => 1 });
+  const cache = new LRUCache<string, Claims>({ maxSize: cacheBytes, sizeCalculation: bytesOf });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
@@ -140,25 +147,36 @@ export function tokenVerifier(options: Options): VerifyToken {
     }
   };
 
-  async function verify(token: string): Promise<Claims> {
+  async function verify(token: string, key: string): Promise<Claims> {
+    if (!isCanonical(token)) throw new InvalidToken(INVALID);
     const checks: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
     if (issuer !== undefined) checks.issuer = issuer;
     if (audience !== undefined) checks.audience = audience;
     const { payload, protectedHeader } = await jwtVerify(token, getKey, checks).catch(rethrow);
     const { sub, exp, scope } = payload;
-    if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ))
-      throw new InvalidToken('The token is not valid.');
+    if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ)) throw new InvalidToken(INVALID);
     const verifyAgainAt = Math.min((exp as number) * 1000, now().getTime() + CACHE_TTL_MS);
     const claims = { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], verifyAgainAt };
-    cache.set(token, claims);
+    cache.set(key, claims);
     return claims;
   }
 
   return (token) => {
-    const cached = cache.get(token);
-    return cached && now().getTime() < cached.verifyAgainAt ? cached : verify(token);
+    const key = hash('sha256', token, 'base64');
+    const cached = cache.get(key);
+    return cached && now().getTime() < cached.verifyAgainAt ? cached : verify(token, key);
   };
 }
+
+/**
+ * Whether each part is base64url as RFC 7515 (section 2) and RFC 4648 (section 3.5) demand: without padding, blanks
+ * and spare bits. jose decodes other spellings, too, so a valid token would have any number of them.
+ */
+const isCanonical = (token: string): boolean =>
+  token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
+
+const bytesOf = ({ subject, scopes }: Claims): number =>
+  scopes.reduce((bytes, scope) => bytes + 2 * scope.length + SCOPE_BYTES, 2 * subject.length + ENTRY_BYTES);
 
 /** jose's errors that concern the token, also while its key is looked up. */
 const TOKEN_ERRORS = new Set([
@@ -182,6 +200,6 @@ function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
   // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
   // it could quote the token.
-  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken('The token is not valid.');
+  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken(INVALID);
   throw error;
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { type Batch, type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { type Claims, InvalidToken } from '../../src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
@@ -213,7 +214,16 @@ describe('GET /events as text/event-stream', () => {
     const { url, alice, bob, end } = await newUsers();
     await alice.create(1, { name: 'Fern' });
     const query = `?after=${end}`;
-    const streams = await Promise.all(Array.from({ length: 100 }, () => reading(url, { token, query })));
+    const auditors = await Promise.all(
+      Array.from({ length: 100 / MAX_IN_FLIGHT['event streams'] }, (_, i) =>
+        shared.bearer(`carol ${i}`, 'audit'),
+      ),
+    );
+    const streams = await Promise.all(
+      Array.from({ length: 100 }, (_, i) =>
+        reading(url, { token: (auditors[i % auditors.length] ?? '').replace('Bearer ', ''), query }),
+      ),
+    );
     const warned = warnings();
     await bob.create(1, { name: 'Oak' });
     const texts = await Promise.all(streams.map((stream) => stream.received(/plant-bob.*\n\n/)));

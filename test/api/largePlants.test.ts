@@ -4,12 +4,14 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { PAGE_BYTES } from '../../projections/savedPlants.ts';
 import { openViews } from '../../projections/views.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { created } from '../projections/created.ts';
 import { appOver } from '../support/appOver.ts';
+import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 import { refusedWith } from '../support/refusal.ts';
 
 /** More than the buffers of a connection hold. */
@@ -57,7 +59,7 @@ async function serve() {
     app.server.off('request', count);
     return { client, server };
   };
-  return { get, neverRead };
+  return { app, get, neverRead };
 }
 
 const namesIn = async (response: Response): Promise<string[]> =>
@@ -92,6 +94,42 @@ describe('a list of large plants', () => {
     }
     expect(most).toBeLessThan(2 * PAGE_BYTES);
   });
+});
+
+function countReads(): ReadsPerTurn {
+  const reads = new ReadsPerTurn();
+  const plantsOf = vi.spyOn(plantsByUser, 'plantsOf').mockImplementation((...query) => {
+    reads.count();
+    return PlantsByUser.prototype.plantsOf.apply(plantsByUser, query);
+  });
+  onTestFinished(() => plantsOf.mockRestore());
+  return reads;
+}
+
+test('first pages are read in turns, too, if they are large', async () => {
+  const { app } = await serve();
+  const reads = countReads();
+  const list = (user: string) =>
+    app.inject({ url: '/plants?limit=8', headers: { authorization: `Bearer ${user}` } });
+  await Promise.all(Array.from({ length: 40 }, () => list('bob')));
+  expect(reads.most).toBeGreaterThan(6);
+  for (let turn = 0; turn < 2; turn++) await nextTurn();
+  reads.most = 0;
+  const lists = await Promise.all(Array.from({ length: 40 }, () => list('alice')));
+  for (const response of lists) expect(response.json()).toHaveLength(8);
+  // Five are more than 1 MiB; then there is one in each turn.
+  expect(reads.most).toBeLessThanOrEqual(6);
+});
+
+test('lists are read in turns: a few pages in each turn of the event loop, however many lists there are', async () => {
+  const { get } = await serve();
+  const reads = countReads();
+  const lists = Array.from({ length: 40 }, async () =>
+    expect(await namesIn(await get('alice'))).toEqual(NAMES),
+  );
+  await Promise.all(lists);
+  expect(reads.total).toBeGreaterThan(40 * 50);
+  expect(reads.most).toBeLessThanOrEqual(6);
 });
 
 test('more lists in flight than a user may have are 42901, until one is closed', async () => {

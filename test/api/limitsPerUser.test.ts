@@ -6,7 +6,12 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { newEventId } from '../../src/eventStore/eventId.ts';
-import type { EventLog, Page, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import {
+  type EventLog,
+  type Page,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
@@ -84,6 +89,33 @@ test.each([
   for (const response of [...received.slice(20), await ofDave]) await refusedWith(50302, response);
   await expect.poll(async () => (await get('carol', path)).status).toBe(503);
 });
+
+test.each([
+  ['replays', '/events', 'application/x-ndjson'],
+  ['pages of events', '/events?order=descending', 'application/x-ndjson'],
+  ['event streams', '/events', 'text/event-stream'],
+] as const)(
+  'more %s in flight than a user may have are 42901, and no other request',
+  async (kind, path, accept) => {
+    const { promise: read, reject } = Promise.withResolvers<bigint>();
+    read.catch(() => {});
+    const { url } = await appOver({ lastPosition: () => read }, AUDITORS);
+    const get = (user: string, to: string = path) =>
+      fetch(`${url}${to}`, { headers: { authorization: `Bearer ${user}`, accept } });
+    const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol'));
+    const received: Response[] = [];
+    for (const response of responses) void response.then((one) => received.push(one));
+    await expect.poll(() => received.length).toBe(20);
+    for (const response of received)
+      expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
+    const ofDave = get('dave');
+    expect(await (await get('carol', '/plants')).json()).toEqual([]);
+    reject(new StoreUnavailable('closed'));
+    await Promise.all(responses);
+    for (const response of [...received.slice(20), await ofDave]) await refusedWith(50301, response);
+    await expect.poll(async () => (await get('carol')).status).toBe(503);
+  },
+);
 
 test('lists that wait for the view are in flight, too', async () => {
   const { promise: reached, resolve } = Promise.withResolvers<void>();

@@ -1,18 +1,72 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Turns } from '../../src/time/turns.ts';
+import { TurnBudget, Turns } from '../../src/time/turns.ts';
 
-test('each caller gets a turn of its own, in the order of the calls', async () => {
-  const turns = new Turns();
-  const resolved: number[] = [];
-  const all = [1, 2, 3].map((caller) => turns.next().then(() => resolved.push(caller)));
-  const counts: number[] = [];
-  for (let turn = 0; turn < 10; turn++) {
+/** Who gets a turn in each turn of the event loop, until these callers have had theirs. */
+async function taken(turns: Turns, callers: readonly [user: string, caller: string][]): Promise<string[]> {
+  const inTurn: string[] = [];
+  let all: string[] = [];
+  const ended = Promise.all(
+    callers.map(([user, caller]) => turns.next(user).then(() => inTurn.push(caller))),
+  );
+  while (all.length < callers.length) {
     await nextTurn();
-    counts.push(resolved.length);
+    expect(inTurn.length).toBeLessThanOrEqual(1);
+    all = all.concat(inTurn.splice(0));
   }
-  await Promise.all(all);
-  expect(resolved).toEqual([1, 2, 3]);
-  expect(counts).toContain(1);
-  expect(counts).toContain(2);
+  await ended;
+  return all;
+}
+
+test('each caller of a user gets a turn of its own, in the order of the calls', async () => {
+  const callers: [string, string][] = ['a1', 'a2', 'a3'].map((caller) => ['alice', caller]);
+  const turns = new Turns();
+  for (const _ of ['first', 'again']) expect(await taken(turns, callers)).toEqual(['a1', 'a2', 'a3']);
+});
+
+test('users take turns in rotation', async () => {
+  const callers: [string, string][] = [
+    ...['a1', 'a2', 'a3'].map((caller): [string, string] => ['alice', caller]),
+    ['bob', 'b1'],
+    ['carol', 'c1'],
+    ['bob', 'b2'],
+  ];
+  expect(await taken(new Turns(), callers)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+});
+
+test('a caller that asks again and again has one turn, and then the other users have theirs', async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const repeat = async (user: string, times: number): Promise<void> => {
+    for (let i = 0; i < times; i++) {
+      await turns.next(user);
+      order.push(user);
+    }
+  };
+  await Promise.all([repeat('alice', 3), repeat('bob', 3)]);
+  expect(order).toEqual(['alice', 'bob', 'alice', 'bob', 'alice', 'bob']);
+});
+
+test('small work shares a turn until it is full', async () => {
+  const turns = new Turns();
+  const inTurn: string[] = [];
+  const shares = { a: 0.25, b: 0.75, c: 0.5, d: 1, e: 0.01, f: 0.01 };
+  for (const [user, share] of Object.entries(shares))
+    void turns.next(user, share).then(() => inTurn.push(user));
+  for (const users of [['a', 'b'], ['c', 'd'], ['e', 'f'], []]) {
+    await nextTurn();
+    expect(inTurn.splice(0)).toEqual(users);
+  }
+});
+
+test('a budget is spent until the next turn', async () => {
+  const budget = new TurnBudget(10);
+  for (const _ of ['this turn', 'the next one']) {
+    budget.spend(9);
+    expect(budget.isSpent).toBe(false);
+    budget.spend(1);
+    expect(budget.isSpent).toBe(true);
+    await nextTurn();
+    expect(budget.isSpent).toBe(false);
+  }
 });

@@ -112,6 +112,41 @@ test('without a configured issuer and audience, tokens need none', async () => {
   expect((await verify(signedJwt(privateKey, { sub: 'alice', exp: claims.exp }))).subject).toBe('alice');
 });
 
+describe('a token spelt in another way', () => {
+  // A signature of 64 bytes leaves four bits of its last character; this one has both characters of base64url.
+  const token = Array.from({ length: 1_000 }, (_, n) => signed({ n })).find(
+    (one) => one.includes('-') && one.includes('_'),
+  ) as string;
+  const parts = token.split('.');
+  const spare = (part: string): string | undefined => {
+    const bytes = Buffer.from(part, 'base64url');
+    const others = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_']
+      .map((last) => part.slice(0, -1) + last)
+      .filter((other) => other !== part && Buffer.from(other, 'base64url').equals(bytes));
+    return others[0];
+  };
+
+  test.each([
+    ['with a space', (part: string) => `${part.slice(0, 4)} ${part.slice(4)}`],
+    ['with a tab', (part: string) => `${part}\t`],
+    ['with a line break', (part: string) => `\n${part}`],
+    ['with padding', (part: string) => `${part}=`],
+    ['with full padding', (part: string) => part.padEnd(4 * Math.ceil(part.length / 4), '=')],
+    ['in base64', (part: string) => part.replaceAll('-', '+').replaceAll('_', '/')],
+    ['with other spare bits', (part: string) => spare(part) ?? part],
+    ['with a character that base64url does not have', (part: string) => `${part}!`],
+  ])('%s is rejected, in each part', async (_what, respell) => {
+    const { verify } = verifier();
+    const spellings = parts
+      .map((part, i) => parts.with(i, respell(part)).join('.'))
+      .filter((spelling) => spelling !== token);
+    expect(spellings).not.toEqual([]);
+    for (const spelling of spellings)
+      await expect(verify(spelling)).rejects.toThrow(new InvalidToken('The token is not valid.'));
+    expect(await verify(token)).toBe('alice');
+  });
+});
+
 describe('a subject', () => {
   test.each([
     ['of 255 characters', 'a'.repeat(255)],
@@ -210,16 +245,33 @@ describe('a verified token', () => {
     await expect(verify(token)).rejects.toThrow('The token has expired.');
   });
 
-  test('is evicted after many others', async () => {
+  /** A verifier whose cache has space for three tokens without scopes, or for one and another with twelve scopes. */
+  function smallCache() {
     const secret = Buffer.alloc(32, 'cheap');
     const key = vi.fn(async () => secret);
     const now = () => new Date(NOON);
-    const verify = tokenVerifier({ key, algorithms: ['HS256'], now, cachedTokens: 3 });
-    const token = (sub: string): string => hmac(secret, { sub, exp: claims.exp });
+    const verify = tokenVerifier({ key, algorithms: ['HS256'], now, cacheBytes: 1_600 });
+    const token = (sub: string, scope?: string): string => hmac(secret, { sub, exp: claims.exp, scope });
+    return { key, verify, token };
+  }
+
+  test('is evicted after many others', async () => {
+    const { key, verify, token } = smallCache();
     for (const sub of ['alice', 'bob', 'carol', 'alice']) await verify(token(sub));
     expect(key).toHaveBeenCalledTimes(3);
     await verify(token('dave')); // instead of bob
     await verify(token('alice'));
+    expect(key).toHaveBeenCalledTimes(4);
+    await verify(token('bob'));
+    expect(key).toHaveBeenCalledTimes(5);
+  });
+
+  test('with many scopes takes the space of several', async () => {
+    const { key, verify, token } = smallCache();
+    for (const sub of ['alice', 'bob', 'carol']) await verify(token(sub));
+    await verify(token('dave', 'a b c d e f g h i j k l'));
+    expect(key).toHaveBeenCalledTimes(4);
+    await verify(token('carol'));
     expect(key).toHaveBeenCalledTimes(4);
     await verify(token('bob'));
     expect(key).toHaveBeenCalledTimes(5);
