@@ -135,10 +135,13 @@ export class ViewWriter {
   }
 
   #discard(): void {
-    removeViewFile(this.#file);
-    this.#opened?.db.close();
-    this.#opened = undefined;
-    this.#rows = [];
+    try {
+      removeViewFile(this.#file); // before it is closed, which would checkpoint it
+    } finally {
+      this.#opened?.db.close();
+      this.#opened = undefined;
+      this.#rows = [];
+    }
   }
 
   #open(): Opened {

@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { MAX_IN_FLIGHT } from '../src/api/inFlight.ts';
 import { SETTINGS } from '../src/config.ts';
 import { ROOT } from './support/process.ts';
 
@@ -28,6 +29,18 @@ describe('README.md', () => {
       expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
   });
 });
+
+test.each(Object.entries(MAX_IN_FLIGHT))(
+  'README.md and docs/operations.md have the limit of %s in flight',
+  (kind, limit) => {
+    expect(README.split('\n').find((line) => line.startsWith('| 42901 |'))).toContain(`${limit} ${kind}`);
+    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'), OPERATIONS.indexOf('## Logs'));
+    const row = limits
+      .split('\n')
+      .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
+    expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
+  },
+);
 
 test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));

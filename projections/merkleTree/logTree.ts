@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import type { BaseLogger } from 'pino';
-import { hasSqliteCode, SQLITE } from '../../src/disk/sqlite.ts';
+import { hasSqliteCode, isSqliteError, SQLITE } from '../../src/disk/sqlite.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { type Tile, tileWidth } from '../../src/merkle/tiles.ts';
 import type { LogLocation } from '../../src/stores.ts';
@@ -241,8 +241,8 @@ export class LogTree {
     } catch (error) {
       this.#closeReader();
       const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
-      if (!isDamage(error) && !(error instanceof TilesDiffer) && !isGone) throw error;
-      this.rebuild((error as Error).message);
+      if (isDamage(error) || error instanceof TilesDiffer || isGone) this.rebuild((error as Error).message);
+      else if (!isSqliteError(error)) throw error;
       throw new ViewBehind(TREE_NOT_UP_TO_DATE, { cause: error });
     }
   }

@@ -15,6 +15,10 @@ export const SQLITE = {
   IOERR_DIR_FSYNC: 1290,
 } as const;
 
+/** Whether an error, or its cause, is one of SQLite: the file is damaged, or cannot be read for now. */
+export const isSqliteError = (error: unknown): boolean =>
+  error instanceof Error && ('errcode' in error || isSqliteError(error.cause));
+
 /** Whether an error has one of SQLite's result codes; a primary code includes its extended codes. */
 export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
   if (!(error instanceof Error && 'errcode' in error)) return false;

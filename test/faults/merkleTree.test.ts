@@ -1,10 +1,11 @@
-import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { stopClock } from '../support/clock.ts';
 import { changeOnlyTable, damagePage } from '../support/damage.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/logTree.ts';
 import { refusedWith } from '../support/refusal.ts';
@@ -79,6 +80,31 @@ describe('the Merkle tree of a log', () => {
     await ready(tree);
     expect(read()).toHaveLength(8_192);
     expect(existsSync(treeIn(dir))).toBe(true);
+  });
+
+  test.each([
+    ['a directory is in the place of', () => {}],
+    [
+      'a directory is in the place of, beside its write-ahead log,',
+      (file: string) => writeFileSync(`${file}-wal`, 'x'),
+    ],
+  ])('is behind while %s its file, and is rebuilt then', async (_, andThen) => {
+    const dir = logWith({ events: 300 });
+    const { tree } = startTree(dir);
+    await ready(tree);
+    const read = () => tree.readTile({ level: 0, index: 0, width: 256 });
+    for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(dir)}${part}`, { force: true });
+    mkdirSync(treeIn(dir));
+    andThen(treeIn(dir));
+    for (const reading of [read, () => tree.startOf(0), () => tree.tileOf(1n)])
+      expect(reading).toThrow(ViewBehind);
+    logWith({ dir, events: 1, after: 300 });
+    await expect.poll(() => tree.notReady).toBeDefined();
+    expect(read).toThrow(ViewBehind);
+    rmdirSync(treeIn(dir));
+    await saved(tree, 301n);
+    expect(read()).toHaveLength(8_192);
+    expect(tree.current).toMatchObject({ size: 301, root: await rootOf(logIn(dir), 301) });
   });
 
   test('cannot be read while a reset fails, as on a full disk', async () => {
@@ -185,4 +211,19 @@ test('a service creates and lists plants while the tree fails', async () => {
   const checkpoint = await service.as('carol', 'audit').request('/checkpoint');
   expect(checkpoint.headers.get('retry-after')).toBe('1');
   await refusedWith(50302, checkpoint);
+});
+
+test('checkpoints, tiles and receipts are 50302 while a directory is in the place of the file of the tree', async () => {
+  const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 300 }) });
+  const [alice, carol] = [service.as('alice'), service.as('carol', 'audit')];
+  await (await untilAvailable(() => carol.request('/checkpoint'))).text();
+  for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(service.dir)}${part}`, { force: true });
+  mkdirSync(treeIn(service.dir));
+  for (const path of ['/tile/0/000', '/tile/entries/000', '/proofs/plants?id=1&user=alice'])
+    await refusedWith(50302, await carol.request(path));
+  expect((await alice.create(301, { name: 'Fern' })).status).toBe(200);
+  rmdirSync(treeIn(service.dir));
+  const proof = await untilAvailable(() => alice.request('/proofs/plants?id=301'));
+  expect(proof.status, await proof.text()).toBe(200);
+  expect((await carol.request('/tile/0/000')).status).toBe(200);
 });
