@@ -154,6 +154,16 @@ describe('it does not allow', () => {
   });
 });
 
+test('where reads may be stale, they have what the same instance has acknowledged', () => {
+  const short = (instance: number) =>
+    at(9, replay, { replayed: [10n, 20n], head: { size: 2, root: 'root 2' } }, { instance });
+  for (const mayBeStale of [false, true])
+    for (const instance of [0, 1]) {
+      const violation = violationIn([...CREATED, short(instance)], { ...LOG, mayBeStale });
+      expect(violation === undefined).toBe(mayBeStale && instance === 1);
+    }
+});
+
 test('the shortest history is what shows a violation', () => {
   const operations = [
     ...CREATED,

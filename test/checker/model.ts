@@ -9,8 +9,11 @@ export type LoggedPlant = {
   requestedAt: number;
 };
 
-/** The log at the end: since it is append-only, each state that it had is a prefix. `roots[n]` is that of n events. */
-export type Log = { plants: readonly LoggedPlant[]; roots: readonly string[] };
+/**
+ * The log at the end: since it is append-only, each state that it had is a prefix. `roots[n]` is that of n events.
+ * `mayBeStale`: a read may lack what another instance has written, as from a leader of EventStoreDB that was paused.
+ */
+export type Log = { plants: readonly LoggedPlant[]; roots: readonly string[]; mayBeStale?: boolean };
 
 export type Violation = { operation: Operation; why: string };
 
@@ -50,13 +53,15 @@ type Entry = LoggedPlant & { index: number };
 
 class Model {
   readonly #operations: readonly Operation[];
+  readonly #mayBeStale: boolean;
   readonly #roots: readonly string[];
   readonly #entries: readonly Entry[];
   readonly #byPosition: ReadonlyMap<bigint, Entry>;
   readonly #byUser: ReadonlyMap<string, Entry[]>;
 
-  constructor(operations: readonly Operation[], { plants, roots }: Log) {
+  constructor(operations: readonly Operation[], { plants, roots, mayBeStale = false }: Log) {
     this.#operations = operations;
+    this.#mayBeStale = mayBeStale;
     this.#roots = roots;
     this.#entries = plants.map((plant, index) => ({ ...plant, index }));
     this.#byPosition = new Map(this.#entries.map((entry) => [entry.position, entry]));
@@ -137,7 +142,7 @@ class Model {
   }
 
   #judgeError(operation: Operation, error: number | string): string | undefined {
-    const { request, start, end } = operation;
+    const { request, end } = operation;
     const allowed = (): boolean => {
       if (error === 'cut' || error === 'disconnected' || error === STORE_UNAVAILABLE) return true;
       switch (request.kind) {
@@ -146,7 +151,7 @@ class Model {
         case 'list':
           return error === VIEW_BEHIND && !this.#isReadable(operation, request);
         case 'receipt':
-          return error === VIEW_BEHIND || (error === UNKNOWN_PLANT && !this.#isKnown(request, start));
+          return error === VIEW_BEHIND || (error === UNKNOWN_PLANT && !this.#isKnown(operation, request));
         case 'checkpoint':
           return error === VIEW_BEHIND;
         default:
@@ -163,9 +168,14 @@ class Model {
     );
   }
 
-  /** Whether a plant was acknowledged before, by any instance. */
-  #isKnown({ user, plant }: Receipt, before: number): boolean {
-    return this.#acknowledged(before).some((it) => it.user === user && it.plant === plant);
+  /** Whether a plant was acknowledged before. */
+  #isKnown(operation: Operation, { user, plant }: Receipt): boolean {
+    return this.#knownToReads(operation).some((it) => it.user === user && it.plant === plant);
+  }
+
+  /** What was acknowledged before, by any instance, unless reads may be stale. */
+  #knownToReads({ start, instance }: Operation) {
+    return this.#acknowledged(start).filter((it) => !this.#mayBeStale || it.instance === instance);
   }
 
   /** Whether a list of this run of an instance has shown that its view has what the client knows of. */
@@ -218,9 +228,7 @@ class Model {
 
   /** What is read from the log itself has every event that was acknowledged before. */
   #judgeSize(operation: Operation, size: number): string | undefined {
-    const indexes = this.#acknowledged(operation.start).map(
-      (it) => this.#byPosition.get(it.position)?.index ?? -1,
-    );
+    const indexes = this.#knownToReads(operation).map((it) => this.#byPosition.get(it.position)?.index ?? -1);
     return this.#judgeCount(operation, size, { least: Math.max(-1, ...indexes) + 1 });
   }
 

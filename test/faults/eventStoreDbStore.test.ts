@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import {
+  type EventStore,
   NO_STREAM,
   type Position,
   START,
@@ -186,6 +187,44 @@ test('a dropped subscription is resubscribed, with the reason in one log line', 
     }
   }
   expect(drops().length).toBeLessThanOrEqual(server.calls.subscribe - 1);
+});
+
+describe('a node that was the leader before, and does not know yet that it is not,', () => {
+  async function overPausedLeader() {
+    const clock = slowClock();
+    const { first, second, elect, url } = await cluster({ shared: false });
+    const ids = [randomUUID(), randomUUID()];
+    for (const node of [first, second]) {
+      node.write('begun', { id: ids[0] as string });
+      node.write('plant-alice/1', { id: ids[1] as string });
+    }
+    elect(second);
+    const { store } = await open(url);
+    const { position } = await store.append('plant-alice/2', event('Ivy'), NO_STREAM);
+    elect(first);
+    second.notLeader(1, { address: '127.0.0.1', port: first.port });
+    return { clock, first, store, position };
+  }
+
+  test.each([
+    ['the last position', (store: EventStore) => store.lastPosition()],
+    ['an event', (store: EventStore, position: Position) => store.readEvent(position)],
+    ['a stream', (store: EventStore) => store.readStream('plant-alice/2', 1)],
+  ])('is not believed when it does not have %s', async (_, read) => {
+    const { first, store, position } = await overPausedLeader();
+    await expect(read(store, position)).rejects.toThrow(StoreUnavailable);
+    expect(first.calls.read).toBeGreaterThan(0);
+    expect(await store.readStream('plant-alice/1', 1)).toHaveLength(1);
+  });
+
+  test('is believed once it has lasted, since the log may have been restored', async () => {
+    const { clock, store, position } = await overPausedLeader();
+    await expect(store.lastPosition()).rejects.toThrow(StoreUnavailable);
+    clock.pass(5_000);
+    expect(await store.lastPosition()).toBeLessThan(position);
+    expect(await store.readEvent(position)).toBeUndefined();
+    expect(await store.readStream('plant-alice/2', 1)).toEqual([]);
+  });
 });
 
 describe('a dropped subscription continues', () => {

@@ -24,6 +24,7 @@ import { appendRequest } from './appendRequest.ts';
 import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import { DeletedStreams } from './deletedStreams.ts';
+import { KnownEnd } from './knownEnd.ts';
 import type { Operations } from './protocol.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
 import { WriteAccess } from './writeAccess.ts';
@@ -93,6 +94,7 @@ class EventStoreDbStore implements EventStore {
   readonly #logger: Logger;
   readonly #timeoutMs: number;
   readonly #observer: StoreObserver | undefined;
+  readonly #knownEnd = new KnownEnd();
   /** The log ID as read over a connection; the server of the next connection may have another log. */
   #identity: { connection: Connection; logId: string } | undefined;
   /**
@@ -128,17 +130,27 @@ class EventStoreDbStore implements EventStore {
   }
 
   async lastPosition(): Promise<Position> {
-    return (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
+    const last = (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
+    this.#knownEnd.check(last);
+    return last;
   }
 
   async readEvent(position: Position): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
     if (!isPosition(position)) return undefined;
-    return this.#client.call('readAt', position, this.#readTimeoutMs);
+    const read = () => this.#client.call('readAt', position, this.#readTimeoutMs);
+    const event = await read();
+    if (event || position > this.#knownEnd.position) return event;
+    await this.lastPosition(); // or else the node is behind
+    return read();
   }
 
-  readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
-    return this.#readStream(stream, limit, this.#readTimeoutMs);
+  async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+    const read = () => this.#readStream(stream, limit, this.#readTimeoutMs);
+    const events = await read();
+    if (events.length > 0) return events;
+    await this.lastPosition(); // or else the node is behind
+    return read();
   }
 
   async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
@@ -175,6 +187,7 @@ class EventStoreDbStore implements EventStore {
     let outcome: AppendOutcome = 'failed';
     try {
       const appended = await this.#appendTo(stream, event, expectedRevision);
+      this.#knownEnd.advance(appended.position);
       outcome = 'stored';
       return appended;
     } catch (error) {
@@ -202,10 +215,14 @@ class EventStoreDbStore implements EventStore {
       await this.#readStream(stream, 1, deadline - performance.now());
   }
 
-  subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch> {
+  async *subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const logId = this.#identity?.logId ?? NO_LOG_ID;
     const range = { ...options, logId, prefix: this.#prefix };
-    return new CatchUpSubscription(this.#client, this, this.#logger, range, this.#observer).batches();
+    const subscription = new CatchUpSubscription(this.#client, this, this.#logger, range, this.#observer);
+    for await (const batch of subscription.batches()) {
+      this.#knownEnd.advance(batch.readTo?.position ?? batch.events.at(-1)?.position ?? START);
+      yield batch;
+    }
   }
 
   async close(): Promise<void> {
@@ -253,7 +270,8 @@ class EventStoreDbStore implements EventStore {
 
   /** The server refuses another first event of a stream before the first one can be read. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
-    for (let delay = FIRST_READABLE_DELAY_MS; (await this.readStream(stream, 1)).length === 0; delay *= 2) {
+    const isReadable = async () => (await this.#readStream(stream, 1, this.#readTimeoutMs)).length > 0;
+    for (let delay = FIRST_READABLE_DELAY_MS; !(await isReadable()); delay *= 2) {
       if (performance.now() + delay > deadline) return;
       await sleep(delay, this.#client.closed);
     }
