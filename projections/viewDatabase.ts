@@ -61,13 +61,14 @@ export class DamagedView extends Error {
 
 /**
  * Whether a new file is the remedy. For a failing disk or a lock it is not. SQLite calls it an error of SQL if
- * its format or a table is not the one that was written, and a violated constraint if it has a row that was not.
+ * its format or a table is not the one that was written, a violated constraint if it has a row that was not, and a
+ * short read if it ends within a page.
  */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof DamagedView ||
     isDamagedFile(error) ||
-    hasSqliteCode(error, SQLITE.ERROR, SQLITE.CONSTRAINT)
+    hasSqliteCode(error, SQLITE.ERROR, SQLITE.CONSTRAINT, SQLITE.IOERR_SHORT_READ)
   );
 }
 

@@ -11,6 +11,7 @@ export const SQLITE = {
   CANTOPEN: 14,
   CONSTRAINT: 19,
   NOTADB: 26,
+  IOERR_SHORT_READ: 522,
   IOERR_FSYNC: 1034,
   IOERR_DIR_FSYNC: 1290,
 } as const;

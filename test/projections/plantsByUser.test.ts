@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
@@ -211,6 +211,13 @@ describe('a file that', () => {
     await damaged.save();
     expect(listOf(damaged, 'alice', { limit: 2_000 })).toHaveLength(1_000);
   });
+});
+
+test('a file that ends within a large plant is replaced when this is read', async () => {
+  const file = await viewFile([created(1, 'alice', 'x'.repeat(20_000))]);
+  const damaged = await view(file);
+  truncateSync(file, statSync(file).size - 3_000);
+  expect(() => listOf(damaged, 'alice')).toThrow(ViewDamaged);
 });
 
 test('a save that is under way when the file is found damaged is rejected, and leaves nothing', async () => {
