@@ -1,17 +1,24 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { readBody } from './body.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
 
 type Done = (error: Error | null, body?: unknown) => void;
 
 /** Fastify's content type parser for application/json. */
-export function parseJsonBody(request: FastifyRequest, body: string | Buffer, done: Done): void {
-  try {
-    assertUtf8(request);
-    done(null, parseExactJson(body as Buffer));
-  } catch (error) {
-    done(error as Error);
-  }
+export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done): void {
+  readBody(payload, (error, bytes) => {
+    if (error) return done(error);
+    let body: unknown;
+    try {
+      assertUtf8(request);
+      body = parseExactJson(bytes);
+    } catch (invalid) {
+      return done(invalid as Error);
+    }
+    done(null, body);
+  });
 }
 
 function assertUtf8({ headers }: FastifyRequest): void {

@@ -1,4 +1,5 @@
 import { createServer, type Server, type ServerOptions } from 'node:http';
+import { gatherBody } from './body.ts';
 import { type Handle, inTurn } from './inTurn.ts';
 import { Unread } from './unread.ts';
 
@@ -15,10 +16,11 @@ export function boundedServer(options: ServerOptions, handle: Handle, onClosed: 
     handle(request, response);
     unread.onRequest();
   };
-  const server = createServer(
-    options,
-    inTurn(handleNext, () => closed.waiting++),
-  );
+  const listen = inTurn(handleNext, () => closed.waiting++);
+  const server = createServer(options, (request, response) => {
+    gatherBody(request);
+    listen(request, response);
+  });
   server.on('connection', (socket) => unread.add(socket));
   server.once('listening', () => {
     const timer = setInterval(() => {

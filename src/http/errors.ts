@@ -53,15 +53,11 @@ export function toErrorResponse(error: unknown): ErrorResponse {
   if (error instanceof HttpError) return errorResponse(error.number, error.message, error.headers);
   const { code, statusCode } = error as { code?: string; statusCode?: number };
   switch (code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return errorResponse(HTTP_ERRORS.bodyTooLarge, 'The body is larger than 60 KiB.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return errorResponse(
         HTTP_ERRORS.unsupportedMediaType,
         'The body must be application/json in UTF-8, without a content encoding.',
       );
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return errorResponse(HTTP_ERRORS.malformedHttp, 'The length of the body differs from Content-Length.');
     case 'FST_ERR_BAD_URL':
       return errorResponse(HTTP_ERRORS.malformedUrl, 'The URL is malformed.');
   }

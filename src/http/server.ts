@@ -23,8 +23,6 @@ declare module 'fastify' {
   }
 }
 
-/** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the plant. */
-const MAX_BODY_BYTES = 60 * 1024;
 const SERVER_OPTIONS = {
   requestTimeout: 20_000,
   headersTimeout: 10_000,
@@ -64,7 +62,6 @@ export async function httpServer({ logger, corsOrigins, errorTable, onClosed, on
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
-    bodyLimit: MAX_BODY_BYTES,
     serverFactory: (handle) =>
       boundedServer(SERVER_OPTIONS, handle, (closed) =>
         logger.warn(closed, 'closed connections that pipeline, or do not read'),
@@ -125,7 +122,7 @@ export async function httpServer({ logger, corsOrigins, errorTable, onClosed, on
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseJsonBody);
+  app.addContentTypeParser('application/json', parseJsonBody);
 
   if (corsOrigins.length > 0) {
     const options = {

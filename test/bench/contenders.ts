@@ -30,7 +30,7 @@ const app = Fastify({
 app.decorateRequest('user', '');
 app.setValidatorCompiler(validatorCompiler);
 app.removeAllContentTypeParsers();
-app.addContentTypeParser('application/json', { parseAs: 'buffer' }, parseJsonBody);
+app.addContentTypeParser('application/json', parseJsonBody);
 app.addHook('onRequest', (request, reply, done) => {
   logWhenClosed(request, reply);
   done();
