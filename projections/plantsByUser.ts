@@ -56,7 +56,7 @@ export function evolve(
 }
 
 /** A page ends when its plants have so many bytes, however few plants that is. */
-export const PAGE_BYTES = 256 * 1024;
+export const PAGE_BYTES = 64 * 1024;
 /** Bytes of cached pages. */
 const CACHE_BYTES = 64 * 1024 * 1024;
 
