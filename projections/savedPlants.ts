@@ -24,7 +24,7 @@ export type PageQuery = { after: Position; upTo: Position; limit: number };
 export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
 
 /** A page ends when its plants have so many bytes, however few plants that is. */
-export const PAGE_BYTES = 256 * 1024;
+export const PAGE_BYTES = 64 * 1024;
 
 /** The plants in the view's file. What is read is verified: it is as it was saved, or a ViewDamaged is thrown. */
 export class SavedPlants {
