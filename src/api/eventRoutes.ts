@@ -126,7 +126,7 @@ export const eventRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (
       }
       const live = type === EVENT_STREAM;
       const inFlight = descending ? pages : live ? eventStreams : replays;
-      if (!inFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+      if (!inFlight.add(user, reply.raw)) return reply.send();
       if (descending) return sendNewest(request, reply);
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
       const after = lastEventId ? 'Last-Event-ID' : 'after';

@@ -1,6 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import type { ServerResponse } from 'node:http';
 
 /**
  * How many responses of a kind a user may have in flight. All but tiles and receipts hold about a page in memory
@@ -28,18 +27,13 @@ export class TooManyInFlight extends Error {
   }
 }
 
-type Release = () => void;
-type Exchange = {
-  request: Pick<IncomingMessage, 'socket'>;
-  response: Pick<ServerResponse, 'closed'> & Pick<EventEmitter, 'once'>;
-};
+type Countable = Pick<ServerResponse, 'closed'> & Pick<EventEmitter, 'once'>;
 
 /** Counts the responses of a kind that are in flight, by user. */
 export class InFlight {
   readonly #kind: Kind;
   readonly #responses = new Map<string, number>();
   #total = 0;
-  readonly #ofConnection = new WeakMap<Socket, Set<Release>>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
@@ -50,37 +44,15 @@ export class InFlight {
     return this.#total;
   }
 
-  /**
-   * Counts a response until it, or its connection, is closed. Returns false if the client has disconnected.
-   * @throws TooManyInFlight
-   */
-  add(user: string, { request: { socket }, response }: Exchange): boolean {
-    if (response.closed || socket.destroyed) return false;
+  /** Counts a response until it is closed. Returns false if the client has disconnected. @throws TooManyInFlight */
+  add(user: string, response: Countable): boolean {
+    if (response.closed) return false;
     const responses = this.#responses.get(user) ?? 0;
     if (responses >= MAX_IN_FLIGHT[this.#kind]) throw new TooManyInFlight(this.#kind);
     this.#responses.set(user, responses + 1);
     this.#total++;
-    const inFlight = this.#releasesOf(socket);
-    const release: Release = () => {
-      if (inFlight.delete(release)) this.#remove(user);
-    };
-    inFlight.add(release);
-    response.once('close', release);
+    response.once('close', () => this.#remove(user));
     return true;
-  }
-
-  /** With a connection, Node 24 does not close the responses that wait behind another one. */
-  #releasesOf(socket: Socket): Set<Release> {
-    let releases = this.#ofConnection.get(socket);
-    if (!releases) {
-      const all = new Set<Release>();
-      socket.once('close', () => {
-        for (const release of all) release();
-      });
-      this.#ofConnection.set(socket, all);
-      releases = all;
-    }
-    return releases;
   }
 
   #remove(user: string): void {

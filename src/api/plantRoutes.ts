@@ -135,8 +135,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         },
       },
     },
-    async ({ user, query, headers, method, raw }, reply) => {
-      if (!listsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+    async ({ user, query, headers, method }, reply) => {
+      if (!listsInFlight.add(user, reply.raw)) return reply.send();
       await readYourWrites.ready(plantsByUser, user);
       const namesPosition = (query.after ?? headers['log-position']) !== undefined;
       const logId = await logIdOf(plantsByUser, store, namesPosition);

@@ -61,8 +61,8 @@ export const receiptRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         },
       },
     },
-    async ({ user, query, raw }, reply) => {
-      if (!receiptsInFlight.add(user, { request: raw, response: reply.raw })) return reply.send();
+    async ({ user, query }, reply) => {
+      if (!receiptsInFlight.add(user, reply.raw)) return reply.send();
       await deps.turns.next(user);
       const { entry, index, path, head } = await receiptOf({ user, ...query }, deps);
       const proof = { extra: entry, index, path, checkpoint: await deps.checkpoints.of(head) };

