@@ -220,6 +220,7 @@ export class Follower {
     const { logId, position, eventId } = view.applied;
     if (logId !== current) return 'it belongs to another log';
     if (eventId === '') return undefined;
+    store.hadPosition?.(position);
     if ((await store.readEvent(position))?.id !== eventId)
       return 'the log has lost events, as after a restore';
     return view.mismatch?.(store);

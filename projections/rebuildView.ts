@@ -44,7 +44,7 @@ export async function rebuildView({
   try {
     await view.reset(await log.logId());
     const end = await log.lastPosition();
-    for await (const batch of readToEnd(log, { signal })) {
+    for await (const batch of readToEnd(log, { end, signal })) {
       view.apply(batch.events, skip);
       events += batch.events.length;
       await saves.next();

@@ -20,12 +20,18 @@ type Opened = {
   saveReadTo: StatementSync;
   /** Verifies the rows that the file had when it was opened; undefined once it has, or they are gone. */
   checking: Iterator<void> | undefined;
+  /** What the file had when it was opened. */
+  found: { checkpoint: ViewCheckpoint; readTo: ReadTo | undefined };
 };
 
 /** The only writer of a view's file. Rows are kept in memory until they are saved with a checkpoint. */
 export class ViewWriter {
   /** Why the file was replaced by an empty one when it was opened; undefined if it was not. */
   readonly replaced: string | undefined;
+  /** As the file had it when it was opened. */
+  readonly checkpoint: ViewCheckpoint;
+  /** How far the log had been read at this checkpoint, if that is known. */
+  readonly readTo: ReadTo | undefined;
   readonly #file: string;
   readonly #format: ViewFormat;
   /** Undefined once the file was damaged, until the view is reset. */
@@ -45,15 +51,7 @@ export class ViewWriter {
       removeViewFile(file);
       this.#opened = this.#open();
     }
-  }
-
-  get checkpoint(): ViewCheckpoint {
-    return this.#opened ? readCheckpoint(this.#opened.db) : NO_CHECKPOINT;
-  }
-
-  /** How far the log had been read at the checkpoint, if that is known. */
-  get readTo(): ReadTo | undefined {
-    return this.#opened && readReadTo(this.#opened.db);
+    ({ checkpoint: this.checkpoint, readTo: this.readTo } = this.#opened.found);
   }
 
   /** Keeps rows until they are saved. Those of a file that is gone are dropped. */
@@ -154,6 +152,7 @@ export class ViewWriter {
         moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
         saveReadTo: db.prepare(SAVE_READ_TO),
         checking: check?.(db),
+        found: { checkpoint: readCheckpoint(db), readTo: readReadTo(db) },
       };
     } catch (error) {
       db.close();

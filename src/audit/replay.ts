@@ -44,8 +44,8 @@ export async function* replay(
   let isKnown = filter.user === undefined || filter.after > START;
   let remaining = filter.limit;
   if (remaining === 0) return;
-  const read = live ? readLive : readToEnd;
-  for await (const { events, caughtUp } of read(log, { after: filter.after, signal, turn })) {
+  const range = { after: filter.after, signal, turn };
+  for await (const { events, caughtUp } of live ? readLive(log, range) : readToEnd(log, { ...range, end })) {
     isKnown ||= events.some(({ stream }) => parsePlantStream(stream)?.user === filter.user);
     const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
     if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(filter.user ?? '');

@@ -1,6 +1,7 @@
 import { type LogTree, TREE_NOT_UP_TO_DATE } from '../../projections/merkleTree/logTree.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/waiting.ts';
 import { type EventLog, LogReplaced, type Position, START } from '../eventStore/eventStore.ts';
+import { assertReached } from '../eventStore/readEvents.ts';
 import { unlessAborted } from '../time/sleep.ts';
 
 /** Events per page. */
@@ -55,7 +56,7 @@ export class TreeEnd {
       if (signal.aborted) throw new LogNotRead();
       if (!this.#reading) {
         const { readTo } = this.#progress;
-        if (readTo === previous) return; // what was there is gone
+        if (readTo === previous) assertReached(end, readTo);
         previous = readTo;
         this.#reading = this.#readPage().finally(() => {
           this.#reading = undefined;

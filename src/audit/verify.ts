@@ -112,7 +112,7 @@ export async function verifyLog({
     check(lowest);
     await checkStream(lowest);
   }
-  for await (const { events } of readToEnd(log, { after: gapless ? LOWEST_POSITION : START, signal })) {
+  for await (const { events } of readToEnd(log, { after: gapless ? LOWEST_POSITION : START, end, signal })) {
     for (const event of events) {
       if (event.position > end) break;
       check(event);

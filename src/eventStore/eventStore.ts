@@ -72,6 +72,9 @@ export type EventLog = {
   /** The position of the last event; START if there is none. */
   lastPosition(): Promise<Position>;
 
+  /** The log has had this position: a server that does not have it may have been left behind. */
+  hadPosition?(position: Position): void;
+
   /** The number of events after a position, if the store knows it without reading them. */
   countAfter?(position: Position): number;
 

@@ -14,6 +14,14 @@ export const IDLE_TIMEOUT_MS = 2_000;
 
 const anyTurn: Turn = () => nextTurn();
 
+type ReadToEnd = {
+  after?: Position | undefined;
+  /** The end that the log has; it is read if it is not known. */
+  end?: Position | undefined;
+  signal: AbortSignal;
+  turn?: Turn | undefined;
+};
+
 /**
  * All events after a position, in batches, to the end that the log has at the beginning or later; the last batch
  * has caught up, and may be empty. Each is read after a `turn` of the event loop.
@@ -21,13 +29,9 @@ const anyTurn: Turn = () => nextTurn();
  */
 export async function* readToEnd(
   log: EventLog,
-  {
-    after = START,
-    signal,
-    turn = anyTurn,
-  }: { after?: Position | undefined; signal: AbortSignal; turn?: Turn | undefined },
+  { after = START, signal, turn = anyTurn, ...options }: ReadToEnd,
 ): AsyncGenerator<Batch> {
-  const end = await unlessAborted(log.lastPosition(), signal);
+  const end = options.end ?? (await unlessAborted(log.lastPosition(), signal));
   let position = after;
   for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
     await turn();

@@ -14,12 +14,15 @@ import fc from 'fast-check';
 import pino from 'pino';
 import { describe, expect, test } from 'vitest';
 import { Follower } from '../../projections/follow.ts';
+import { MerkleTreeView } from '../../projections/merkleTree/treeView.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import type { View } from '../../projections/view.ts';
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { type EventStore, START } from '../../src/eventStore/eventStore.ts';
 import { created } from '../projections/created.ts';
 import { runCli, succeeded } from '../support/cli.ts';
+import { damagePage } from '../support/damage.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { type Plant, startService } from '../support/service.ts';
 import { openIn } from '../support/stores.ts';
@@ -245,4 +248,39 @@ describe('a service with a damaged view', () => {
     expect(sizeAndRoot).toMatch(/^size {6}600\n.*\nroot {6}[\da-f]{64}\n/);
     expect(damaged.stdout).toContain(`${sizeAndRoot}\nview      not compared\n`);
   });
+});
+
+describe('each table of a view', () => {
+  const event = created(1, 'alice', 'Fern');
+  /** A closed view, which knows how far the log was read. */
+  async function savedIn(file: string, open: (file: string) => Promise<View>): Promise<View> {
+    const view = await open(file);
+    await view.reset('m');
+    view.apply([event], NONE);
+    view.readTo = { position: 9n, eventId: event.id };
+    await view.save();
+    await view.close();
+    return open(file);
+  }
+
+  test.each([
+    ['plantsByUser', PlantsByUser.open, ['checkpoint', 'read_to', 'plants', 'users']],
+    ['merkleTree', MerkleTreeView.open, ['checkpoint', 'read_to', 'tiles']],
+  ] as const)(
+    'of %s may be damaged: an empty view replaces it',
+    async (_, open, tables) => {
+      for (const table of tables) {
+        const file = join(tempDir(), 'view.db');
+        const saved = await savedIn(file, open);
+        expect([saved.readTo?.position, saved.applied.position]).toEqual([9n, 1n]);
+        await saved.close();
+        damagePage(file, table);
+        const damaged = await open(file);
+        await expect
+          .poll(() => [damaged.replaced, damaged.applied.position])
+          .toEqual([expect.any(String), START]);
+        await damaged.close().catch(() => {});
+      }
+    },
+  );
 });

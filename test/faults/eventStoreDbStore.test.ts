@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import {
   type EventStore,
@@ -203,23 +203,52 @@ describe('a node that was the leader before, and does not know yet that it is no
     const { position } = await store.append('plant-alice/2', event('Ivy'), NO_STREAM);
     elect(first);
     second.notLeader(1, { address: '127.0.0.1', port: first.port });
-    return { clock, first, store, position };
+    return { clock, first, second, elect, store, position };
+  }
+
+  type Paused = Awaited<ReturnType<typeof overPausedLeader>>;
+
+  /** The outcome of a read, whose time passes once the node has responded. */
+  async function timedOut({ clock, first }: Paused, reading: Promise<unknown>): Promise<unknown> {
+    let isOver = false;
+    const over = (): void => {
+      isOver = true;
+    };
+    reading.then(over, over);
+    await expect.poll(() => first.calls.read).toBeGreaterThan(0);
+    for (; !isOver; clock.pass(100)) await pause(20);
+    return reading;
   }
 
   test.each([
     ['the last position', (store: EventStore) => store.lastPosition()],
     ['an event', (store: EventStore, position: Position) => store.readEvent(position)],
     ['a stream', (store: EventStore) => store.readStream('plant-alice/2', 1)],
+    ['the page after an event', (store: EventStore, after: Position) => store.readAll({ after, limit: 5 })],
+    [
+      'the page before one',
+      (store: EventStore, before: Position) => store.readBackwards({ before, limit: 5 }),
+    ],
+    ['the end of a page', (store: EventStore) => store.readAll({ after: START, limit: 5 })],
   ])('is not believed when it does not have %s', async (_, read) => {
-    const { first, store, position } = await overPausedLeader();
-    await expect(read(store, position)).rejects.toThrow(StoreUnavailable);
-    expect(first.calls.read).toBeGreaterThan(0);
+    const paused = await overPausedLeader();
+    const { store, position } = paused;
+    await expect(timedOut(paused, read(store, position))).rejects.toThrow(StoreUnavailable);
     expect(await store.readStream('plant-alice/1', 1)).toHaveLength(1);
   });
 
+  test('is left as soon as it knows better', async () => {
+    const { first, second, elect, store, position } = await overPausedLeader();
+    const reading = store.lastPosition();
+    await expect.poll(() => first.calls.read).toBeGreaterThan(0);
+    elect(second);
+    expect(await reading).toBe(position);
+  });
+
   test('is believed once it has lasted, since the log may have been restored', async () => {
-    const { clock, store, position } = await overPausedLeader();
-    await expect(store.lastPosition()).rejects.toThrow(StoreUnavailable);
+    const paused = await overPausedLeader();
+    const { clock, store, position } = paused;
+    await expect(timedOut(paused, store.lastPosition())).rejects.toThrow(StoreUnavailable);
     clock.pass(5_000);
     expect(await store.lastPosition()).toBeLessThan(position);
     expect(await store.readEvent(position)).toBeUndefined();
@@ -289,3 +318,17 @@ const failure = (error: Error): Failure => ({ error, at: performance.now() });
 
 /** Resolves after a time in which a server without backpressure sends more. */
 const later = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+test('an append that is acknowledged while the end is read does not make its node look left behind', async () => {
+  const server = await startFakeServer();
+  const { store } = await open(server.url);
+  let id = 0;
+  const writing = async () => {
+    for (let i = 0; i < 50; i++) await store.append(`plant-alice/${id++}`, event('Fern'), NO_STREAM);
+  };
+  const reading = async () => {
+    for (let i = 0; i < 50; i++) await store.lastPosition();
+  };
+  await Promise.all([writing(), writing(), writing(), reading(), reading()]);
+  expect(await store.lastPosition()).toBe(server.log.all.at(-1)?.position);
+});

@@ -1,4 +1,4 @@
-import { type Position, START, StoreUnavailable } from '../eventStore.ts';
+import { type Position, START } from '../eventStore.ts';
 
 /** A node that is behind for so long has another log, as after a restore, in milliseconds. */
 const BEHIND_TIMEOUT_MS = 5_000;
@@ -16,18 +16,23 @@ export class KnownEnd {
   }
 
   advance(position: Position): void {
-    if (position > this.#position) this.#position = position;
+    if (position <= this.#position) return;
+    this.#position = position;
+    this.#behindSince = undefined;
   }
 
-  /** Takes the last position of a node. @throws StoreUnavailable if it is behind, until that has lasted */
-  check(last: Position): void {
+  /** Whether a node may have this last position, if `known` was known when it was asked; or it has lasted. */
+  accepts(last: Position, known: Position): boolean {
     const now = performance.now();
-    if (last < this.#position) {
-      this.#behindSince ??= now;
-      if (now - this.#behindSince < BEHIND_TIMEOUT_MS)
-        throw new StoreUnavailable('the node does not have the last events: it was the leader before');
+    if (last >= known) {
+      this.#behindSince = undefined;
+      this.advance(last);
+      return true;
     }
+    this.#behindSince ??= now;
+    if (now - this.#behindSince < BEHIND_TIMEOUT_MS) return false;
     this.#behindSince = undefined;
     this.#position = last;
+    return true;
   }
 }

@@ -1,6 +1,6 @@
 import { backOff, finishedWithin, sleep } from '../../time/sleep.ts';
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
-import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
+import { type CallFailed, Connection } from './connection.ts';
 import type { Operations, WorkerOptions } from './protocol.ts';
 
 /**
@@ -63,6 +63,11 @@ export class RetryingClient {
     return this.#closing.signal;
   }
 
+  /** The address of the node that has responded to the last read. */
+  get node(): string | undefined {
+    return this.#node;
+  }
+
   /** A number for another subscription. */
   newSubscription(): number {
     return ++this.#subscriptions;
@@ -96,9 +101,9 @@ export class RetryingClient {
     return this.#connection;
   }
 
-  /** Short at first, since a cluster may lead to a leader that is frozen until it has another one; it doubles. */
+  /** Short, since a cluster may lead to a leader that is frozen until it has another one. */
   get #firstReplyTimeoutMs(): number {
-    return Math.min(ATTEMPT_TIMEOUT_MS * 2 ** this.#silentConnections, FIRST_REPLY_TIMEOUT_MS);
+    return ATTEMPT_TIMEOUT_MS * (this.#silentConnections === 0 ? 1 : 2);
   }
 
   /**

@@ -49,6 +49,8 @@ type Options = {
 const IDENTITY_STREAM = 'plantstore';
 /** An append with less time left does not start another attempt. */
 const MIN_ATTEMPT_MS = 100;
+/** The wait between reads from a node that does not have the last events, in milliseconds. */
+const BEHIND_DELAY_MS = 100;
 /** The first wait between reads of a stream whose first event cannot be read yet, in milliseconds; it doubles. */
 const FIRST_READABLE_DELAY_MS = 10;
 
@@ -130,27 +132,41 @@ class EventStoreDbStore implements EventStore {
   }
 
   async lastPosition(): Promise<Position> {
-    const last = (await this.#client.call('readEdge', 'last', this.#readTimeoutMs))?.position ?? START;
-    this.#knownEnd.check(last);
-    return last;
+    const deadline = performance.now() + this.#readTimeoutMs;
+    for (;;) {
+      const known = this.#knownEnd.position;
+      const last = await this.#client.call('readEdge', 'last', deadline - performance.now());
+      const position = last?.position ?? START;
+      if (this.#knownEnd.accepts(position, known)) return position;
+      if (performance.now() + BEHIND_DELAY_MS > deadline)
+        throw new StoreUnavailable('the node does not have the last events: it was the leader before');
+      await sleep(BEHIND_DELAY_MS, this.#client.closed);
+    }
+  }
+
+  hadPosition(position: Position): void {
+    this.#knownEnd.advance(position);
   }
 
   async readEvent(position: Position): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
     if (!isPosition(position)) return undefined;
     const read = () => this.#client.call('readAt', position, this.#readTimeoutMs);
-    const event = await read();
-    if (event || position > this.#knownEnd.position) return event;
-    await this.lastPosition(); // or else the node is behind
-    return read();
+    return this.#confirmed(read, (event) => !event && position <= this.#knownEnd.position);
   }
 
   async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
     const read = () => this.#readStream(stream, limit, this.#readTimeoutMs);
-    const events = await read();
-    if (events.length > 0) return events;
-    await this.lastPosition(); // or else the node is behind
-    return read();
+    return this.#confirmed(read, (events) => events.length === 0);
+  }
+
+  /** A result that a node may only have since it is behind is read again, if the node was. */
+  async #confirmed<T>(read: () => Promise<T>, isDoubtful: (result: T) => boolean): Promise<T> {
+    const result = await read();
+    if (!isDoubtful(result)) return result;
+    const { node } = this.#client;
+    await this.lastPosition();
+    return this.#client.node === node ? result : read();
   }
 
   async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
@@ -162,7 +178,9 @@ class EventStoreDbStore implements EventStore {
   }
 
   readAll(range: { after: Position; limit: number }): Promise<Page> {
-    return this.#readPage('readPage', range, range.after);
+    const known = this.#knownEnd.position;
+    const read = () => this.#readPage('readPage', range, range.after);
+    return this.#confirmed(read, ({ isEnd, position }) => isEnd && position < known);
   }
 
   readBackwards(range: BackwardRange): Promise<Page> {
@@ -174,13 +192,18 @@ class EventStoreDbStore implements EventStore {
     range: Parameters<Operations[O]>[0],
     position: Position = START,
   ): Promise<Page> {
-    if (!isPosition(position)) throw new LogReplaced(`there is no event at position ${position}`);
-    try {
-      return await this.#client.call(operation, range, this.#timeoutMs);
-    } catch (error) {
-      if (error instanceof CallFailed) throw new LogReplaced(error.message, { cause: error });
-      throw error;
-    }
+    const read = async () => {
+      if (!isPosition(position)) return undefined;
+      try {
+        return await this.#client.call(operation, range, this.#timeoutMs);
+      } catch (error) {
+        if (error instanceof CallFailed) return undefined;
+        throw error;
+      }
+    };
+    const page = await this.#confirmed(read, (one) => !one && position <= this.#knownEnd.position);
+    if (!page) throw new LogReplaced(`there is no event at position ${position}`);
+    return page;
   }
 
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {

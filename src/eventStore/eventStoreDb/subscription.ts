@@ -22,8 +22,8 @@ const BATCH_INTERVAL_MS = 5;
 const SEARCH_WINDOW = 500;
 /** Windows after which it reports its position although none of them had a match. */
 const CHECKPOINT_INTERVAL = 2;
-/** How often a subscription reports how far it has read, in milliseconds. */
-const READ_TO_INTERVAL_MS = 1_000;
+/** How often both are looked at, and the subscription reports how far it has read, in milliseconds. */
+const WATCH_INTERVAL_MS = 1_000;
 /** A subscription that is silent for so long is compared with the log, in milliseconds. */
 const SILENCE_TIMEOUT_MS = 2_000;
 /** Events of $all that a comparison reads at once, and how often at most. */
@@ -62,11 +62,12 @@ export class Subscription {
   /** The last comparison found an event that has not arrived. */
   #isBehind = false;
   #isComparing = false;
+  #comparedAt = Number.NEGATIVE_INFINITY;
   #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
-  readonly #watches = [
-    setInterval(() => void this.#compareIfSilent(), SILENCE_TIMEOUT_MS),
-    setInterval(() => void this.#findReadTo(), READ_TO_INTERVAL_MS),
-  ];
+  readonly #watch = setInterval(
+    () => void this.#compareIfSilent().then(() => this.#findReadTo()),
+    WATCH_INTERVAL_MS,
+  );
 
   constructor(client: EventStoreDBClient, reader: Reader, prefix: string, after: Position) {
     this.#reader = reader;
@@ -116,7 +117,7 @@ export class Subscription {
   end(failure: Failure): void {
     if (this.#failure) return;
     this.#failure = failure;
-    for (const watch of this.#watches) clearInterval(watch);
+    clearInterval(this.#watch);
     this.#scheduleDelivery();
     void this.#stream.unsubscribe().catch(() => {});
   }
@@ -199,9 +200,10 @@ export class Subscription {
    * not arrived.
    */
   async #compareIfSilent(): Promise<void> {
-    const silentMs = performance.now() - this.#lastHeardAt;
+    const silentMs = performance.now() - Math.max(this.#lastHeardAt, this.#comparedAt);
     if (!this.#waiting || this.#isComparing || silentMs < SILENCE_TIMEOUT_MS) return;
     this.#isComparing = true;
+    this.#comparedAt = performance.now();
     try {
       const isBehind = !this.#caughtUp || (await this.#missesEvents());
       if (isBehind && this.#isBehind) this.end(this.#caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP);
