@@ -256,3 +256,16 @@ describe('an idle live reader', () => {
     );
   });
 });
+
+test('a read to a known end fails if the log ends before it', async () => {
+  const { log } = logOf([1n, 2n, 3n]);
+  const { signal } = new AbortController();
+  const read = async (end: Position): Promise<Position[]> => {
+    const positions: Position[] = [];
+    for await (const { events } of readToEnd(log, { end, signal }))
+      positions.push(...events.map(({ position }) => position));
+    return positions;
+  };
+  expect(await read(3n)).toEqual([1n, 2n, 3n]);
+  await expect(read(4n)).rejects.toThrow(StoreUnavailable);
+});
