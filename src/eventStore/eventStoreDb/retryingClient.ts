@@ -101,9 +101,12 @@ export class RetryingClient {
     return this.#connection;
   }
 
-  /** Short, since a cluster may lead to a leader that is frozen until it has another one. */
+  /**
+   * Short, since a cluster may lead to a leader that is frozen until it has another one; longer now and then, since
+   * looking for the leader takes longer if several nodes do not respond.
+   */
   get #firstReplyTimeoutMs(): number {
-    return ATTEMPT_TIMEOUT_MS * (this.#silentConnections === 0 ? 1 : 2);
+    return ATTEMPT_TIMEOUT_MS * (this.#silentConnections % 3 === 2 ? 2 : 1);
   }
 
   /**
