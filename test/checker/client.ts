@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 import type { History, Request, Response as Result, TreeHead } from './history.ts';
 import type { Random } from './random.ts';
@@ -53,19 +54,19 @@ export class RandomClient {
 
   async send(requests: number): Promise<void> {
     const { random, instances } = this.#options;
-    for (let i = 0; i < requests; i++) await this.#record(random.pick(instances), this.#randomRequest());
+    for (let i = 0; i < requests; i++) await this.record(random.pick(instances), this.#randomRequest());
   }
 
   /** Sends lists until the signal aborts. */
   async list(signal: AbortSignal): Promise<void> {
     const { random, instances, users } = this.#options;
     while (!signal.aborted) {
-      await this.#record(random.pick(instances), { kind: 'list', user: random.pick(users) });
+      await this.record(random.pick(instances), { kind: 'list', user: random.pick(users) });
       await pause(LIST_INTERVAL_MS);
     }
   }
 
-  /** Sends each kind of read to each instance, until it succeeds. */
+  /** Sends each kind of read to each instance, until it is available. */
   async sendAll(last: { text: string; position: bigint }): Promise<void> {
     const { instances, users, after } = this.#options;
     this.#known = last;
@@ -77,7 +78,12 @@ export class RandomClient {
         { kind: 'checkpoint' },
       ] as const;
       for (const request of [...lists, ...reads])
-        while (isUnavailable(await this.#record(instance, request))) await pause(LIST_INTERVAL_MS);
+        await expect
+          .poll(() => this.record(instance, request), {
+            interval: LIST_INTERVAL_MS,
+            message: `${request.kind} of instance ${instance.number}`,
+          })
+          .not.toSatisfy(isUnavailable);
     }
   }
 
@@ -103,7 +109,8 @@ export class RandomClient {
     ]);
   }
 
-  #record(instance: Instance, request: Request): Promise<Result> {
+  /** Sends a request, and records it with its response. */
+  record(instance: Instance, request: Request): Promise<Result> {
     return this.#options.history.record(instance, request, () => this.#send(instance, request));
   }
 
@@ -127,7 +134,7 @@ export class RandomClient {
       if (error instanceof Refused) return { error: error.number };
       if (error instanceof Disconnected) return { error: 'disconnected' };
       if (error instanceof TypeError && error.message === 'terminated') return { error: 'cut' };
-      throw error;
+      return { error: 'malformed', why: String(error) };
     }
   }
 

@@ -10,7 +10,7 @@ import type { System } from './run.ts';
 
 const DROPS: Drop[] = ['end', 'slow', 'cancelled', 'unavailable', 'reset', 'internal', 'notLeader'];
 /** Two instances of the service over a cluster of two fake servers with one log, until the end of the test. */
-export async function fakeCluster(): Promise<System> {
+export async function fakeCluster(): Promise<System & { nodes: readonly FakeEventStoreDb[] }> {
   const { first, second, elect, url } = await cluster({ shared: true });
   const nodes = [first, second] as const;
   const service = await startInstances(2, { EVENTSTOREDB_URL: url, EVENTSTOREDB_TIMEOUT: '3' });
@@ -99,6 +99,7 @@ export async function fakeCluster(): Promise<System> {
 
   return {
     ...service,
+    nodes,
     faults,
     async heal() {
       for (const node of nodes) node.clearFailures();

@@ -15,6 +15,8 @@ export type TreeHead = { size: number; root: string };
 /** What the client got. `cut`: the response broke off. Positions are those of events. */
 export type Response =
   | { error: number | 'cut' | 'disconnected' }
+  /** A response that ended, and cannot be parsed or verified. */
+  | { error: 'malformed'; why: string }
   | { created: bigint }
   | { names: string[]; position: bigint }
   | { replayed: bigint[]; head: TreeHead | undefined }

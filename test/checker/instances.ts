@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { expect } from 'vitest';
 import type { EventStore, Position } from '../../src/eventStore/eventStore.ts';
 import { everything } from '../eventStore/contract.ts';
 import { client, startService } from '../support/service.ts';
@@ -48,9 +49,14 @@ export async function startInstances(count: number, env: Record<string, string>)
     vkey,
     /** Resolves when every instance responds to each kind of read, and no earlier checkpoint is served. */
     async upToDate(): Promise<void> {
-      for (const { request } of instances)
+      for (const { number, request } of instances)
         for (const path of ['/plants', '/checkpoint', '/events'])
-          while ((await request('reader', path, { scope: 'audit' })).status !== 200) await pause(50);
+          await expect
+            .poll(async () => (await request('reader', path, { scope: 'audit' })).status, {
+              interval: 50,
+              message: `${path} of instance ${number}`,
+            })
+            .toBe(200);
       await pause(CHECKPOINT_CACHE_MS);
     },
     unexpectedLines: () =>

@@ -123,6 +123,58 @@ describe('it does not allow', () => {
     expect(violation).toEqual({ operation, why: expect.stringMatching(why) });
   });
 
+  const shown: [string, Operation][] = [
+    ['created', IVY],
+    ['listed', at(7, list('alice'), { names: ['Fern', 'Ivy'], position: 30n })],
+    ['listed for another user', at(7, list('bob'), { names: ['Oak'], position: 30n })],
+    ['replayed', at(7, replay, { replayed: [10n, 20n, 30n], head: undefined })],
+    [
+      'replayed from a later position',
+      at(7, { kind: 'replay', after: 20n }, { replayed: [30n], head: undefined }),
+    ],
+    ['on the newest page', at(7, newest, { newest: [30n], isEnd: false })],
+    ['in a receipt', at(7, receipt, receiptOf(1, 3))],
+    ['in a checkpoint', at(7, { kind: 'checkpoint' }, signed(3))],
+    [
+      'refused, since its ID was taken',
+      at(7, { kind: 'create', user: 'alice', plant: 2, name: 'Moss' }, { error: 40003 }),
+    ],
+  ];
+  const gone: [string, Request, Response, RegExp][] = [
+    ['a replay', replay, { replayed: [10n, 20n], head: undefined }, /has 2 events, and 3 are known/],
+    ['an empty replay', replay, { replayed: [], head: undefined }, /has 0 events, and 3 are known/],
+    ['an empty newest page', newest, { newest: [], isEnd: true }, /has 0 events, and 3 are known/],
+    ['no receipt', { kind: 'receipt', user: 'alice', plant: 2 }, { error: 40402 }, /40402/],
+  ];
+  describe.each(shown)('once a plant was %s', (_, earlier) => {
+    test.each(gone)(
+      '%s without it, unless reads of another instance may be stale',
+      (_, request, response, why) => {
+        const without = (instance: number) => at(9, request, response, { instance });
+        const judge = (operation: Operation, mayBeStale: boolean) =>
+          violationIn([earlier, operation], { ...LOG, mayBeStale })?.why;
+        for (const instance of [0, 1]) expect(judge(without(instance), false)).toMatch(why);
+        expect(judge(without(0), true)).toMatch(why);
+        expect(judge(without(1), true)).toBeUndefined();
+        expect(judge({ ...without(1), start: earlier.end - 0.1 }, false)).toBeUndefined();
+      },
+    );
+  });
+
+  test('a list that lacks what the instance has listed up to its position for another user', () => {
+    const ofBob = at(7, list('bob'), { names: ['Oak'], position: 30n });
+    const ofAlice = at(9, list('alice'), { names: ['Fern'], position: 10n });
+    expect(violationIn([ofBob, ofAlice], LOG)?.why).toMatch(/2 are known/);
+    expect(violationIn([ofBob, { ...ofAlice, instance: 1 }], LOG)).toBeUndefined();
+  });
+
+  test('a malformed response', () => {
+    for (const { request } of [...CREATED, ...shown.map(([, operation]) => operation)]) {
+      const malformed = at(9, request, { error: 'malformed', why: 'it is no JSON' });
+      expect(violationIn([malformed], LOG)?.why).toMatch(/malformed/);
+    }
+  });
+
   test('a plant twice', () => {
     const twice = { ...LOG, plants: [...PLANTS, { ...PLANTS[0], position: 40n } as (typeof PLANTS)[0]] };
     expect(violationIn([FERN], twice)?.why).toMatch(/more than once/);

@@ -58,6 +58,8 @@ class Model {
   readonly #entries: readonly Entry[];
   readonly #byPosition: ReadonlyMap<bigint, Entry>;
   readonly #byUser: ReadonlyMap<string, Entry[]>;
+  /** How many events each response shows that the log had. */
+  readonly #shown: ReadonlyMap<Operation, number>;
 
   constructor(operations: readonly Operation[], { plants, roots, mayBeStale = false }: Log) {
     this.#operations = operations;
@@ -66,6 +68,7 @@ class Model {
     this.#entries = plants.map((plant, index) => ({ ...plant, index }));
     this.#byPosition = new Map(this.#entries.map((entry) => [entry.position, entry]));
     this.#byUser = Map.groupBy(this.#entries, ({ user }) => user);
+    this.#shown = new Map(operations.map((operation) => [operation, this.#shownBy(operation)]));
   }
 
   /** Why the response of an operation is not allowed; undefined if it is. */
@@ -93,11 +96,14 @@ class Model {
     if (names.some((name, i) => name !== plants[i]?.name)) return 'it is not the beginning of the plants';
     if (limit === undefined && names.length !== upTo(plants, position).length)
       return `it does not have the plants up to its position ${position}`;
-    const earlier = this.#listsBefore(operation).filter((list) => list.request.user === user);
-    const known = [...this.#positionsKnown(operation, user), named ?? 0n].map(
-      (at) => upTo(plants, at).length,
-    );
-    const least = Math.max(...known, ...earlier.map((list) => list.response.names.length));
+    const earlier = this.#listsBefore(operation);
+    const reached = earlier.map(({ response }) => response.position);
+    const known = [...this.#positionsKnown(operation, user), named ?? 0n, ...reached];
+    // The last of several pages may have plants after the position, which is that of the first.
+    const listed = earlier
+      .filter((it) => it.request.user === user)
+      .map(({ response }) => response.names.length);
+    const least = Math.max(...known.map((at) => upTo(plants, at).length), ...listed);
     return this.#judgeCount(operation, names.length, { least, of: plants });
   }
 
@@ -168,14 +174,38 @@ class Model {
     );
   }
 
-  /** Whether a plant was acknowledged before. */
-  #isKnown(operation: Operation, { user, plant }: Receipt): boolean {
-    return this.#knownToReads(operation).some((it) => it.user === user && it.plant === plant);
+  /** Whether earlier responses show that the log has a plant. */
+  #isKnown(operation: Operation, plant: Receipt): boolean {
+    const size = this.#sizeWith(plant);
+    return size > 0 && size <= this.#sizeKnown(operation);
   }
 
-  /** What was acknowledged before, by any instance, unless reads may be stale. */
-  #knownToReads({ start, instance }: Operation) {
-    return this.#acknowledged(start).filter((it) => !this.#mayBeStale || it.instance === instance);
+  /** How many events earlier responses show that the log has: those of any instance, unless reads may be stale. */
+  #sizeKnown(operation: Operation): number {
+    const { instance } = operation;
+    const known = this.#before(operation).filter((it) => !this.#mayBeStale || it.instance === instance);
+    return Math.max(0, ...known.map((it) => this.#shown.get(it) ?? 0));
+  }
+
+  #shownBy({ request, response }: Operation): number {
+    if ('created' in response) return this.#sizeAt(response.created);
+    if ('names' in response) return upTo(this.#entries, response.position).length;
+    if ('replayed' in response)
+      return upTo(this.#entries, (request as Replay).after).length + response.replayed.length;
+    if ('newest' in response) return this.#sizeAt(response.newest[0]);
+    if ('receipt' in response) return response.receipt.head.size;
+    if ('signed' in response) return response.signed.size;
+    return response.error === PLANT_ID_TAKEN ? this.#sizeWith(request as Create) : 0;
+  }
+
+  /** The size of the log with the event at a position; 0 if it has none there. */
+  #sizeAt(position: bigint | undefined): number {
+    return position === undefined ? 0 : (this.#byPosition.get(position)?.index ?? -1) + 1;
+  }
+
+  /** The size of the log with a plant; 0 if it does not have it. */
+  #sizeWith({ user, plant }: { user: string; plant: number }): number {
+    return (this.#plantsOf(user).find((it) => it.plant === plant)?.index ?? -1) + 1;
   }
 
   /** Whether a list of this run of an instance has shown that its view has what the client knows of. */
@@ -189,17 +219,10 @@ class Model {
   }
 
   /** The positions that the instance of an operation acknowledged to a user before. */
-  #positionsKnown({ start, instance }: Operation, user: string): bigint[] {
-    return this.#acknowledged(start)
-      .filter((it) => it.user === user && it.instance === instance)
-      .map(({ position }) => position);
-  }
-
-  /** What was acknowledged before a place in the history. */
-  #acknowledged(before: number) {
-    return this.#operations.flatMap(({ end, instance, request, response }) =>
-      end < before && 'created' in response
-        ? [{ ...(request as Create), instance, position: response.created }]
+  #positionsKnown(operation: Operation, user: string): bigint[] {
+    return this.#before(operation).flatMap(({ instance, request, response }) =>
+      instance === operation.instance && 'created' in response && (request as Create).user === user
+        ? [response.created]
         : [],
     );
   }
@@ -226,10 +249,9 @@ class Model {
       : `the first ${head.size} events of the log have another root`;
   }
 
-  /** What is read from the log itself has every event that was acknowledged before. */
+  /** What is read from the log itself has every event that an earlier response shows. */
   #judgeSize(operation: Operation, size: number): string | undefined {
-    const indexes = this.#knownToReads(operation).map((it) => this.#byPosition.get(it.position)?.index ?? -1);
-    return this.#judgeCount(operation, size, { least: Math.max(-1, ...indexes) + 1 });
+    return this.#judgeCount(operation, size, { least: this.#sizeKnown(operation) });
   }
 
   /** The first `count` of these entries: at the end all, and none that was requested only afterwards. */

@@ -19,6 +19,11 @@ export class Random {
     return Math.floor(this.next() * end);
   }
 
+  /** Random numbers of their own, by the next one of these. */
+  fork(): Random {
+    return new Random(this.below(2 ** 31));
+  }
+
   pick<T>(values: readonly T[]): T {
     return values[this.below(values.length)] as T;
   }

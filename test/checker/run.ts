@@ -29,42 +29,79 @@ const REQUESTS_PER_CLIENT = 30;
 /** The nemesis waits this long between two faults at most, in milliseconds. */
 const MAX_PAUSE_MS = 200;
 
+/** What the clients of a history have in common. */
+type Session = {
+  random: Random;
+  history: History;
+  /** The users, of which the last never creates a plant. */
+  users: readonly [string, string, string];
+  /** Another client, with random numbers of its own. */
+  newClient(): RandomClient;
+};
+
 /**
  * Lets random clients and a nemesis loose on a system, both by a seed, and judges the history of all requests.
  * Returns a report of the shortest history that violates what the log allows; undefined if there is none.
  */
-export async function check(system: System, seed: number): Promise<string | undefined> {
+export const check = (system: System, seed: number): Promise<string | undefined> =>
+  judged(system, seed, async ({ random, history, newClient }) => {
+    const over = new AbortController();
+    const nemesis = async (own: Random): Promise<void> => {
+      while (!over.signal.aborted) {
+        const [what, inject] = own.pick(Object.entries(system.faults));
+        history.fault(what);
+        await inject(own);
+        history.fault(`${what} is over`);
+        await pause(own.below(MAX_PAUSE_MS));
+      }
+    };
+    const clients = Array.from({ length: CLIENTS }, newClient);
+    const sent = Promise.all(clients.map((client) => client.send(REQUESTS_PER_CLIENT)));
+    const all = [sent.finally(() => over.abort()), newClient().list(over.signal), nemesis(random.fork())];
+    try {
+      await Promise.all(all);
+    } finally {
+      over.abort();
+      await Promise.allSettled(all);
+    }
+  });
+
+/**
+ * Judges the history of what is sent to a system, and of reads after it is healed. Returns a report as `check` does.
+ * @throws Error that names the seed
+ */
+export async function judged(
+  system: System,
+  seed: number,
+  send: (session: Session) => Promise<void>,
+): Promise<string | undefined> {
+  try {
+    return await judge(system, seed, send);
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+async function judge(
+  system: System,
+  seed: number,
+  send: (session: Session) => Promise<void>,
+): Promise<string | undefined> {
   const random = new Random(seed);
   const history = new History();
-  const users = ['alice', 'bob', 'reader'].map((name) => `${name}-${seed}`);
+  const users = [`alice-${seed}`, `bob-${seed}`, `reader-${seed}`] as const;
   const before = await system.events();
   const after = before.at(-1)?.position ?? 0n;
   const { instances, vkey } = system;
-  const clientOf = (of: Random) => new RandomClient({ instances, history, vkey, users, after, random: of });
+  const newClient = () => new RandomClient({ instances, history, vkey, users, after, random: random.fork() });
 
-  const over = new AbortController();
-  const nemesis = async (): Promise<void> => {
-    const own = new Random(random.below(2 ** 31));
-    while (!over.signal.aborted) {
-      const [what, inject] = own.pick(Object.entries(system.faults));
-      history.fault(what);
-      await inject(own);
-      history.fault(`${what} is over`);
-      await pause(own.below(MAX_PAUSE_MS));
-    }
-  };
-  const clients = Array.from({ length: CLIENTS }, () => clientOf(new Random(random.below(2 ** 31))));
-  const reader = clientOf(new Random(random.below(2 ** 31)));
-  const others = [nemesis(), reader.list(over.signal)];
-  await Promise.all(clients.map((client) => client.send(REQUESTS_PER_CLIENT)));
-  over.abort();
-  await Promise.all(others);
+  await send({ random, history, users, newClient });
   await system.heal();
 
   history.isFinal = true;
   const events = await system.events();
   const position = events.at(-1)?.position ?? 0n;
-  await clientOf(random).sendAll({ position, text: await system.logPosition(position) });
+  await newClient().sendAll({ position, text: await system.logPosition(position) });
 
   const log = {
     ...logOf(events, before.length, history.operations),
