@@ -14,8 +14,11 @@ const EMPTY = Buffer.alloc(0);
  * nobody reads, is kept in the pieces in which it came; each may be a byte, and takes two hundred.
  */
 export function gatherBody(request: IncomingMessage): void {
-  const { headers } = request;
-  if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) bodyOf(request);
+  if (hasBody(request)) bodyOf(request);
+}
+
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 /** Calls `done` with the whole body. It fails with HttpError. */

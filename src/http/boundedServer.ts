@@ -16,11 +16,8 @@ export function boundedServer(options: ServerOptions, handle: Handle, onClosed: 
     handle(request, response);
     unread.onRequest();
   };
-  const listen = inTurn(handleNext, () => closed.waiting++);
-  const server = createServer(options, (request, response) => {
-    gatherBody(request);
-    listen(request, response);
-  });
+  const server = createServer(options, gatherBody);
+  inTurn(server, handleNext, () => closed.waiting++);
   server.on('connection', (socket) => unread.add(socket));
   server.once('listening', () => {
     const timer = setInterval(() => {

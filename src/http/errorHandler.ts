@@ -3,10 +3,8 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorResponse, toErrorResponse, toParserErrorResponse } from './errors.ts';
+import { linger } from './linger.ts';
 import { refusalLog } from './refusalLog.ts';
-
-/** After the response to what is not a request, so that the client gets it. */
-const LINGER_MS = 1_000;
 
 /** Maps the errors of the application to responses; undefined for others. */
 export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
@@ -64,8 +62,6 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
     connection: 'close',
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
-  // Closed at once, the client might not get it; never closed, it would keep its descriptor as long as it likes.
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once('close', () => clearTimeout(timer));
+  socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
+  linger(socket);
 }
