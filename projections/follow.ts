@@ -193,11 +193,8 @@ export class Follower {
       logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
     }
     if (this.#stopping.signal.aborted) return;
-    if (logId !== NO_LOG_ID) {
-      // An empty view of an empty log can be read, also when the log gets its first event.
-      this.#state = { name: 'catching up' };
-      this.resets++;
-    }
+    this.#state = { name: 'catching up' };
+    if (logId !== NO_LOG_ID) this.resets++;
     await view.reset(current);
   }
 
