@@ -208,11 +208,15 @@ class Model {
     return (this.#plantsOf(user).find((it) => it.plant === plant)?.index ?? -1) + 1;
   }
 
-  /** Whether a list of this run of an instance has shown that its view has what the client knows of. */
+  /**
+   * Whether a list of this run of an instance has shown that its view has what the client knows of. A list of an empty
+   * log has not: with its first event, the view catches up again.
+   */
   #isReadable(operation: Operation, { user, named }: List): boolean {
     const reached = this.#listsBefore(operation)
       .filter(({ run }) => run === operation.run)
-      .map(({ response }) => response.position);
+      .map(({ response }) => response.position)
+      .filter((position) => position > 0n);
     // Also what was acknowledged meanwhile.
     const known = [...this.#positionsKnown({ ...operation, start: operation.end }, user), named ?? 0n];
     return reached.length > 0 && known.every((position) => reached.some((at) => at >= position));
