@@ -166,6 +166,7 @@ export class Follower {
     for await (const { events, caughtUp, readTo } of store.subscribe({ after, signal })) {
       if (signal.aborted) return; // the events belong to a view that is gone
       if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
+      if (signal.aborted) return; // the view is not bound to the log
       this.#apply(events);
       if (readTo) this.#advance(readTo);
       applied += events.length;

@@ -272,6 +272,20 @@ test('a view of a log without events that gets many is not read before it has ca
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Fern']);
 });
 
+test('a follower that is stopped while it learns the ID of its log applies no event', async () => {
+  const { store, give } = givenStore();
+  const identified = Promise.withResolvers<string>();
+  const { follower, view } = await followIn(tempDir(), store);
+  await follower.reached(START);
+  const asked = vi.spyOn(store, 'logId').mockReturnValue(identified.promise);
+  give({ events: [created(1, 'alice', 'Fern')], caughtUp: true });
+  await expect.poll(() => asked.mock.calls.length).toBe(1);
+  const stopped = follower.stop();
+  identified.resolve('log');
+  await stopped;
+  expect(view.applied).toEqual({ logId: '', position: START, eventId: '' });
+});
+
 test('the first events of a log do not count as a reset: acknowledged writes are waited for', async () => {
   const { store, give } = givenStore();
   const { follower } = await followIn(tempDir(), store);
