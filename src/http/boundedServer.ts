@@ -21,7 +21,7 @@ export function boundedServer(options: ServerOptions, handle: Handle, onClosed: 
   server.on('connection', (socket) => unread.add(socket));
   server.once('listening', () => {
     const timer = setInterval(() => {
-      unread.check();
+      unread.onSecond();
       if (closed.waiting + closed.unread === 0) return;
       onClosed(closed);
       closed = { waiting: 0, unread: 0 };

@@ -41,6 +41,8 @@ function reasonOf(error: Error): string {
 export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
   if (current?.req.complete && error.code !== 'ECONNRESET') {
+    // It may have been sent in time, and waits, unread. If not, a connection without traffic is closed later.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return;
     socket.pause(); // nothing that follows can be understood
     // Before the response to the previous request, this one would be taken for it.
     current.once('close', () => handleClientError.call(this, error, socket));

@@ -11,11 +11,12 @@ const REQUEST_BYTES = 2 * 2 ** 10;
 const STRING_BYTES = 32;
 
 /** What Node's parser calls when it has the head of a request. */
-type OnIncoming = (request: IncomingMessage & { upgrade?: boolean }, keepAlive: boolean) => number;
+type OnIncoming = (request: IncomingMessage, keepAlive: boolean) => number;
 /** It skips a body, and stops behind the request, as for an upgrade. What was read with it is dropped. */
 const STOP = 2;
 
-type ServerSocket = Socket & { parser?: { onIncoming?: OnIncoming }; _httpMessage?: ServerResponse | null };
+type Parser = { onIncoming?: OnIncoming; incoming?: IncomingMessage | null };
+type ServerSocket = Socket & { parser?: Parser; _httpMessage?: ServerResponse | null };
 
 /**
  * Handles the requests of a connection one at a time. HTTP/1.1 answers in order, so a request that is pipelined behind
@@ -51,7 +52,7 @@ class Pipeline {
     if (!onIncoming) return; // a test notices if another version of Node does without it
     parser.onIncoming = (request, keepAlive) => {
       if (this.#accepts(request)) return onIncoming(request, keepAlive);
-      request.upgrade = false; // it is not one for Node either
+      parser.incoming = null; // neither kept, nor an upgrade for Node
       return STOP;
     };
   }

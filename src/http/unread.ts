@@ -5,15 +5,30 @@ const MAX_UNREAD_BYTES = 64 * 2 ** 20;
 /** Connections are looked at after so many requests, or a quarter of their number. */
 const MIN_REQUESTS = 64;
 
+/** Of libuv; a socket counts a piece of a response as unread until all of it was read. */
+type Handle = { bytesWritten: number; writeQueueSize: number };
+
+/** A connection with unread bytes. */
+type Reader = {
+  /** What it had read when they were seen first. */
+  before: number;
+  /** What it has read since. */
+  read: number;
+  /** In which second they were seen first. */
+  since: number;
+};
+
 /**
- * Bounds the bytes that are queued for the clients of all connections. If there are too many, connections are
- * closed, first those that have not read anything for longest.
+ * Bounds the bytes that are queued for the clients of all connections. If there are too many, connections are closed:
+ * first those that have read least since their bytes were first seen unread; of those that have read nothing, first
+ * those for which that is not new, and then the newest, so that who opens a connection again and again gains nothing.
  */
 export class Unread {
   readonly #sockets = new Set<Socket>();
-  /** How much each connection with unread bytes has read, as seen last; first those that read it longest ago. */
-  readonly #read = new Map<Socket, number>();
+  /** First the one that was seen first. */
+  readonly #readers = new Map<Socket, Reader>();
   #requests = 0;
+  #second = 0;
   readonly #maxBytes: number;
   readonly #onClose: () => void;
 
@@ -26,23 +41,30 @@ export class Unread {
     this.#sockets.add(socket);
     socket.once('close', () => {
       this.#sockets.delete(socket);
-      this.#read.delete(socket);
+      this.#readers.delete(socket);
     });
   }
 
   /** A request is handled, whose response may be unread. */
   onRequest(): void {
-    if (++this.#requests >= Math.max(MIN_REQUESTS, this.#sockets.size / 4)) this.check();
+    if (++this.#requests >= Math.max(MIN_REQUESTS, this.#sockets.size / 4)) this.#check();
   }
 
-  check(): void {
+  /** Is called each second. */
+  onSecond(): void {
+    this.#second++;
+    this.#check();
+  }
+
+  #check(): void {
     this.#requests = 0;
     let total = 0;
     for (const socket of this.#sockets) total += this.#unreadOf(socket);
-    for (const socket of this.#read.keys()) {
+    if (total <= this.#maxBytes) return;
+    for (const socket of this.#inOrder()) {
       if (total <= this.#maxBytes) return;
       total -= socket.writableLength;
-      this.#read.delete(socket);
+      this.#readers.delete(socket);
       socket.destroy();
       this.#onClose();
     }
@@ -51,14 +73,28 @@ export class Unread {
   #unreadOf(socket: Socket): number {
     const unread = socket.writableLength;
     if (unread === 0) {
-      this.#read.delete(socket);
+      this.#readers.delete(socket);
       return 0;
     }
-    const read = socket.bytesWritten - unread;
-    if (this.#read.get(socket) !== read) {
-      this.#read.delete(socket);
-      this.#read.set(socket, read);
-    }
+    const read = readBytes(socket);
+    const reader = this.#readers.get(socket);
+    if (reader) reader.read = read - reader.before;
+    else this.#readers.set(socket, { before: read, read: 0, since: this.#second });
     return unread;
   }
+
+  /** The connections with unread bytes, in the order in which they are closed. */
+  #inOrder(): Socket[] {
+    const isNew = ({ since }: Reader): number => (this.#second - since < 2 ? 1 : 0);
+    return [...this.#readers]
+      .reverse()
+      .sort(([, a], [, b]) => a.read - b.read || isNew(a) - isNew(b))
+      .map(([socket]) => socket);
+  }
+}
+
+/** What the kernel has taken for a client. */
+function readBytes(socket: Socket & { _handle?: Handle | null }): number {
+  const { _handle: handle } = socket;
+  return handle ? handle.bytesWritten - handle.writeQueueSize : socket.bytesWritten - socket.writableLength;
 }

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { httpServer } from '../../src/http/server.ts';
@@ -48,4 +51,43 @@ test('a parameter may be long, and is decoded', async () => {
   const bed = `a/b ${'ü'.repeat(1_000)}`;
   const answer = await fetch(`${url}/beds/${encodeURIComponent(bed)}`);
   expect([answer.status, await answer.json()]).toEqual([200, { bed }]);
+});
+
+const GET_SLOW = 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n';
+const POST = 'POST /beds HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n';
+
+test.each([
+  ['a body', `${POST}{"bed`, '":12}'],
+  ['a head', POST.slice(0, 20), `${POST.slice(20)}{"bed":12}`],
+])('the time in which a request waits, with half of %s, is no fault of its client', async (_, half, rest) => {
+  const app = await httpServer({
+    logger: pino({ level: 'silent' }),
+    corsOrigins: [],
+    errorTable: () => undefined,
+  });
+  onTestFinished(() => app.close());
+  const called = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<string>();
+  app.get('/slow', () => {
+    called.resolve();
+    return answered.promise;
+  });
+  app.post('/beds', async ({ body }) => body);
+  const { hostname: host, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
+  app.server.requestTimeout = app.server.headersTimeout = 1;
+  const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+  socket.write(GET_SLOW + half);
+  const received = text(socket);
+  await called.promise;
+  const [error] = await once(app.server, 'clientError');
+  expect(error.code).toBe('ERR_HTTP_REQUEST_TIMEOUT');
+  app.server.requestTimeout = app.server.headersTimeout = 0; // not of what follows
+  socket.write(`${rest}${POST.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')}{"bed":34}`);
+  answered.resolve('slow');
+  const responses = (await received).split('HTTP/1.1 ').slice(1);
+  expect(responses.map((one) => [one.slice(0, 3), one.split('\r\n\r\n')[1]])).toEqual([
+    ['200', 'slow'],
+    ['200', '{"bed":12}'],
+    ['200', '{"bed":34}'],
+  ]);
 });

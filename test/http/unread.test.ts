@@ -32,7 +32,7 @@ function open(count: number) {
   /** The connections that were closed, by index, when as many bytes were written to each. */
   const afterWriting = (...bytes: number[]): number[] => {
     bytes.forEach((length, i) => void connections[i]?.write(length));
-    unread.check();
+    unread.onSecond();
     const indices = connections.flatMap(({ destroyed }, i) => (destroyed ? [i] : []));
     expect(closed).toBe(indices.length);
     return indices;
@@ -47,14 +47,14 @@ test('no connection is closed while the unread bytes of all are within the bound
   expect(afterWriting(0, 400, 500)).toEqual([]);
 });
 
-test('over it, those are closed that have not read for longest, and no more than needed', () => {
+test('over it, those are closed that have read least since then, and no more than needed', () => {
   const { connections, afterWriting } = open(4);
-  expect(afterWriting(300, 300, 0, 300)).toEqual([]);
-  connections[0]?.read(10);
-  expect(afterWriting(0, 0, 200)).toEqual([1]);
-  connections[0]?.read(10);
-  connections[2]?.read(200);
-  expect(afterWriting(0, 0, 800)).toEqual([0, 1, 3]);
+  expect(afterWriting(400, 200, 200, 200)).toEqual([]);
+  [30, 10, 40, 20].forEach((bytes, i) => void connections[i]?.read(bytes));
+  expect(afterWriting(0, 0, 0, 100)).toEqual([]);
+  expect(afterWriting(1)).toEqual([1]);
+  connections[0]?.read(15);
+  expect(afterWriting(205)).toEqual([1, 3]);
 });
 
 test('a connection that has read everything begins anew', () => {
@@ -62,8 +62,39 @@ test('a connection that has read everything begins anew', () => {
   expect(afterWriting(500)).toEqual([]);
   expect(afterWriting(0, 500)).toEqual([]);
   connections[0]?.read(500);
+  connections[1]?.read(1);
   expect(afterWriting()).toEqual([]);
-  expect(afterWriting(501)).toEqual([1]);
+  expect(afterWriting(502)).toEqual([0]);
+});
+
+test('of those that have read nothing, those are closed that had two seconds for it; then the newest', () => {
+  const { afterWriting } = open(5);
+  expect(afterWriting(300)).toEqual([]);
+  expect(afterWriting(0, 300)).toEqual([]);
+  expect(afterWriting()).toEqual([]);
+  expect(afterWriting(0, 0, 300)).toEqual([]);
+  expect(afterWriting(0, 0, 0, 300)).toEqual([1]);
+  expect(afterWriting(0, 0, 0, 200, 0)).toEqual([1, 2]);
+  expect(afterWriting(0, 0, 0, 0, 1_000)).toEqual([0, 1, 2, 3]);
+});
+
+test('a client that reads little, but steadily, stays beside those that open connections again and again', () => {
+  const { connections, unread, afterWriting } = open(1);
+  const [slow] = connections;
+  afterWriting(400);
+  let reopened = 0;
+  for (let second = 0; second < 20; second++) {
+    for (let i = 0; i < 4; i++) {
+      const other = new Connection();
+      unread.add(other as unknown as Socket);
+      other.write(300);
+      other.once('close', () => reopened++);
+    }
+    slow?.read(1);
+    unread.onSecond();
+  }
+  expect(reopened).toBeGreaterThan(70);
+  expect(slow?.destroyed).toBe(false);
 });
 
 test('connections are looked at after 64 requests, or a quarter of their number', () => {

@@ -1,6 +1,8 @@
 /** How a connection misbehaves: what it sends, and never reads the responses to. */
 export type Attack = {
   name: string;
+  /** All connections are open before any of them sends. */
+  atOnce?: boolean;
   /** The bytes; `token` is an Authorization field of one user, who has many plants. */
   bytes: (token: string) => string;
 };
@@ -22,6 +24,9 @@ const halfPost = (fields: string) =>
 const slowPost = (fields: string) =>
   `POST /plants HTTP/1.1\r\n${HOST}${JSON_TYPE}${fields}${CHUNKED}${ONE_BYTE_CHUNKS}`;
 
+/** The most requests that a read of 64 KiB can have. */
+const SMALLEST = 'GET / HTTP/1.1\r\nHost:x\r\n\r\n'.repeat(8_000);
+
 export const ATTACKS: readonly Attack[] = [
   // Of nobody.
   { name: 'nothing', bytes: () => '' },
@@ -38,6 +43,12 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'unread responses, then a body in chunks of a byte',
     bytes: () => get('/openapi.json').repeat(100) + slowPost(''),
+  },
+  { name: 'the smallest requests, at once', atOnce: true, bytes: () => SMALLEST },
+  {
+    name: 'a bundle, smallest requests, at once',
+    atOnce: true,
+    bytes: () => get('/docs/static/swagger-ui-bundle.js') + SMALLEST,
   },
   // Of one user.
   { name: 'half a body of a user', bytes: halfPost },
