@@ -266,21 +266,18 @@ describe('each table of a view', () => {
   test.each([
     ['plantsByUser', PlantsByUser.open, ['checkpoint', 'read_to', 'plants', 'users']],
     ['merkleTree', MerkleTreeView.open, ['checkpoint', 'read_to', 'tiles']],
-  ] as const)(
-    'of %s may be damaged: an empty view replaces it',
-    async (_, open, tables) => {
-      for (const table of tables) {
-        const file = join(tempDir(), 'view.db');
-        const saved = await savedIn(file, open);
-        expect([saved.readTo?.position, saved.applied.position]).toEqual([9n, 1n]);
-        await saved.close();
-        damagePage(file, table);
-        const damaged = await open(file);
-        await expect
-          .poll(() => [damaged.replaced, damaged.applied.position])
-          .toEqual([expect.any(String), START]);
-        await damaged.close().catch(() => {});
-      }
-    },
-  );
+  ] as const)('of %s may be damaged: an empty view replaces it', async (_, open, tables) => {
+    for (const table of tables) {
+      const file = join(tempDir(), 'view.db');
+      const saved = await savedIn(file, open);
+      expect([saved.readTo?.position, saved.applied.position]).toEqual([9n, 1n]);
+      await saved.close();
+      damagePage(file, table);
+      const damaged = await open(file);
+      await expect
+        .poll(() => [damaged.replaced, damaged.applied.position])
+        .toEqual([expect.any(String), START]);
+      await damaged.close().catch(() => {});
+    }
+  });
 });
