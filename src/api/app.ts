@@ -6,20 +6,21 @@ import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
 import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
+import { authenticate, type TokenRejection, tokenRejection } from '../http/auth.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
-import type { CheckpointRefusal, TokenRefusal } from '../metrics/metrics.ts';
+import type { CheckpointRefusal } from '../metrics/metrics.ts';
 import { auditPage } from '../pages/auditPage.ts';
+import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
 import { apiReference } from './apiReference.ts';
-import { authenticate } from './auth.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { errorTable, tokenRefusal } from './errorTable.ts';
+import { API_ERRORS } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
@@ -55,7 +56,7 @@ export type Dependencies = {
 /** Gets what happens in the API. It must not throw. */
 export type ApiObserver = {
   onRequest(request: ClosedRequest): void;
-  onTokenRefused(reason: TokenRefusal): void;
+  onTokenRefused(reason: TokenRejection): void;
   /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
   onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
@@ -90,7 +91,7 @@ export async function buildApp(deps: Dependencies) {
   const app = await httpServer({
     logger,
     corsOrigins,
-    errorTable,
+    errors: API_ERRORS,
     onClosed: observer && ((request) => observer.onRequest(request)),
     onError: observer && ((error) => observeRefusal(observer, error)),
   });
@@ -107,7 +108,7 @@ export async function buildApp(deps: Dependencies) {
     await app.register(auditPage);
   }
   await app.register(async (secured) => {
-    await authenticate(secured, verifyToken);
+    await authenticate(secured, { verifyToken, isUser });
     if (rateLimit) await limitRate(secured, rateLimit);
     await secured.register(plantRoutes, { ...deps, listsInFlight, turns });
     await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
@@ -119,6 +120,6 @@ export async function buildApp(deps: Dependencies) {
 }
 
 function observeRefusal(observer: ApiObserver, error: unknown): void {
-  const reason = tokenRefusal(error);
+  const reason = tokenRejection(error);
   if (reason !== undefined) observer.onTokenRefused(reason);
 }

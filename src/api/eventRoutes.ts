@@ -14,11 +14,12 @@ import type { Turn, Turns } from '../time/turns.ts';
 import { encodeHash } from '../transparency/encoding.ts';
 import { AUDIT_SCOPE, assertScope, requireAuditScope } from './auth.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { API_ERRORS } from './errorTable.ts';
 import { isDescending, newestEvents, OrderedEventQuery } from './eventPages.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
 import { formatLogPosition } from './logPosition.ts';
-import { errorsOf, invalidQuery, tooManyInFlight } from './openapi.ts';
+import { errorsOf, tooManyInFlight } from './openapi.ts';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';
@@ -37,13 +38,20 @@ const Lines = Type.String({
 const Messages = Type.String({ description: 'The data of each message is a CloudEvent.' });
 const EXAMPLE_DATA = JSON.stringify(EVENT_EXAMPLE);
 
-const ERRORS = errorsOf([403, 406], {
-  ...invalidQuery(
-    'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',
-    'since must not be later than until.',
-  ),
-  ...tooManyInFlight('replays', 'pages of events', 'event streams'),
-});
+const ERRORS = errorsOf([
+  {
+    ...HTTP_ERRORS.invalidQuery,
+    description: 'the query is invalid, since is later than until, or the log has no event of the user',
+    example: 'since must not be later than until.',
+  },
+  {
+    ...API_ERRORS.badPosition,
+    description: 'after, before or Last-Event-ID is not the position of an event',
+  },
+  'insufficientScope',
+  'notAcceptable',
+  tooManyInFlight('replays', 'pages of events', 'event streams'),
+]);
 
 type Dependencies = {
   log: EventLog;

@@ -21,7 +21,8 @@ export function healthRoutes(app: FastifyInstance, { store, followers }: Depende
     );
     if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
-    const error = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
+    const { code: error } =
+      appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
     return { error, message: [...new Set(reasons)].join('; ') };
   });
 }

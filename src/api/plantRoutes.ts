@@ -16,7 +16,7 @@ import { TurnBudget, type Turns } from '../time/turns.ts';
 import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
 import type { InFlight } from './inFlight.ts';
 import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
-import { errorsOf, eventLost, invalidQuery, tooManyInFlight } from './openapi.ts';
+import { errorsOf, tooManyInFlight } from './openapi.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
@@ -54,11 +54,6 @@ const Traceparent = Type.String({
   description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
 });
 const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
-
-const LIST_ERRORS = {
-  ...invalidQuery('The query is invalid (40004), or a position is (40005).', 'limit must be given once.'),
-  ...tooManyInFlight('lists'),
-};
 
 /**
  * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
@@ -100,7 +95,10 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             { schema: Plant, example: PLANT_EXAMPLE },
             { 'Log-Position': LogPosition },
           ),
-          ...errorsOf([413, 415], eventLost, { 'Log-Position': LogPosition }),
+          ...errorsOf(
+            ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
+            { 'Log-Position': LogPosition },
+          ),
         },
       },
     },
@@ -131,7 +129,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             { schema: Type.Array(Plant), example: [PLANT_EXAMPLE, { name: 'Moss' }] },
             { 'Log-Position': LogPosition, Link },
           ),
-          ...errorsOf([], LIST_ERRORS, { 'Log-Position': LogPosition }),
+          ...errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], {
+            'Log-Position': LogPosition,
+          }),
         },
       },
     },

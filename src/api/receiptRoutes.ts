@@ -13,7 +13,7 @@ import type { Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
 import { RECEIPT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
-import { errorsOf, eventLost, invalidQuery, tooManyInFlight } from './openapi.ts';
+import { errorsOf, tooManyInFlight } from './openapi.ts';
 
 const PlantQuery = Type.Object({
   id: textSchema(isInt64Text, INT64_RULE, { description: 'The ID of the plant.', examples: ['1'] }),
@@ -24,15 +24,15 @@ const PlantQuery = Type.Object({
   ),
 });
 
-const ERRORS = errorsOf([403], {
-  ...invalidQuery('The query is invalid (40004).', `id must be ${INT64_RULE}.`),
-  404: {
-    description: 'The user has no plant with this ID (40402).',
-    example: { error: API_ERRORS.unknownPlant, message: 'There is no plant with this ID.' },
-  },
-  ...tooManyInFlight('receipts'),
-  ...eventLost,
-});
+const ERRORS = errorsOf([
+  { ...API_ERRORS.invalidQuery, example: `id must be ${INT64_RULE}.` },
+  'insufficientScope',
+  'unknownPlant',
+  tooManyInFlight('receipts'),
+  'eventLost',
+  'logContradictsCheckpoint',
+  'checkpointFileUnusable',
+]);
 
 type Dependencies = TreeAndLog & { checkpoints: Checkpoints; turns: Turns };
 

@@ -26,7 +26,14 @@ const responses = (kind: 'tiles' | 'bundles of entries', description: string, he
     { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
     { 'Cache-Control': Type.String({ description: `Always ${IMMUTABLE}.` }), ...headers },
   ),
-  ...errorsOf([403, 404], tooManyInFlight(kind)),
+  ...errorsOf([
+    'insufficientScope',
+    {
+      ...HTTP_ERRORS.notFound,
+      description: 'the path is not that of a tile, or the tree does not have the tile',
+    },
+    tooManyInFlight(kind),
+  ]),
 });
 
 type Dependencies = TreeAndLog & { treeEnd: TreeEnd; turns: Turns };

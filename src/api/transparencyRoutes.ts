@@ -57,7 +57,7 @@ export const transparencyRoutes: FastifyPluginAsyncTypebox<Dependencies> = async
           200: response('A checkpoint (C2SP tlog-checkpoint).', {
             'text/plain': { schema: Type.String(), example: CHECKPOINT_EXAMPLE },
           }),
-          ...errorsOf([403]),
+          ...errorsOf(['insufficientScope', 'logContradictsCheckpoint', 'checkpointFileUnusable']),
         },
         security: [{ bearer: [AUDIT_SCOPE] }],
       },

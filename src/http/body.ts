@@ -88,4 +88,4 @@ class Body {
   }
 }
 
-const tooLarge = (): HttpError => new HttpError(HTTP_ERRORS.bodyTooLarge, 'The body is larger than 60 KiB.');
+const tooLarge = (): HttpError => new HttpError(HTTP_ERRORS.bodyTooLarge);

@@ -2,12 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type ErrorResponse, toErrorResponse, toParserErrorResponse } from './errors.ts';
+import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
 import { refusalLog } from './refusalLog.ts';
-
-/** Maps the errors of the application to responses; undefined for others. */
-export type ErrorTable = (error: unknown) => ErrorResponse | undefined;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
@@ -15,11 +12,11 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
  * The error handler of the server, which calls `onError` first. Server errors are logged; those that a full disk would
  * repeat, together.
  */
-export function errorHandler(errorTable: ErrorTable, onError?: (error: unknown) => void): ErrorHandler {
+export function errorHandler(errors: ErrorEntries, onError?: (error: unknown) => void): ErrorHandler {
   const logRefusal = refusalLog();
   return (error, request, reply) => {
     onError?.(error);
-    const { status, body, headers } = errorTable(error) ?? toErrorResponse(error);
+    const { status, body, headers } = errorResponse(errors, error);
     if (status === 503)
       logRefusal({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
     else if (status >= 500) request.log.error({ err: error }, 'request failed');
@@ -53,7 +50,7 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
     return;
   }
   const requestId = randomUUID();
-  const { status, body } = toParserErrorResponse(error);
+  const { status, body } = errorResponse(HTTP_ERRORS, error, HTTP_ERRORS.malformedHttp);
   this.log.info({ requestId, status, code: error.code }, 'malformed request');
   const text = JSON.stringify(body);
   const headers = {

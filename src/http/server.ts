@@ -10,8 +10,8 @@ import Fastify, {
 } from 'fastify';
 import { parseJsonBody } from './bodyParser.ts';
 import { boundedServer } from './boundedServer.ts';
-import { type ErrorTable, errorHandler, handleClientError } from './errorHandler.ts';
-import { HTTP_ERRORS, HttpError } from './errors.ts';
+import { errorHandler, handleClientError } from './errorHandler.ts';
+import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
 import { type ClosedRequest, logWhenClosed, pathOf } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
@@ -50,14 +50,15 @@ const MAX_PARAM_LENGTH = 16 * 1024;
 type Options = {
   logger: FastifyBaseLogger;
   corsOrigins: readonly string[];
-  errorTable: ErrorTable;
+  /** Every error that has a response of its own. */
+  errors: ErrorEntries;
   onClosed?: ((request: ClosedRequest) => void) | undefined;
   onError?: ((error: unknown) => void) | undefined;
 };
 
 /** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
-export async function httpServer({ logger, corsOrigins, errorTable, onClosed, onError }: Options) {
-  const handleError = errorHandler(errorTable, onError);
+export async function httpServer({ logger, corsOrigins, errors, onClosed, onError }: Options) {
+  const handleError = errorHandler(errors, onError);
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -96,8 +97,7 @@ export async function httpServer({ logger, corsOrigins, errorTable, onClosed, on
   };
   const throwNotFound = (request: FastifyRequest): never => {
     const methods = methodsOf(request);
-    if (methods.length === 0 || methods.includes(request.method))
-      throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
+    if (methods.length === 0 || methods.includes(request.method)) throw new HttpError(HTTP_ERRORS.notFound);
     const allow = methods.join(', ');
     throw new HttpError(HTTP_ERRORS.methodNotAllowed, `Method not allowed; use ${allow}.`, { allow });
   };
@@ -143,7 +143,7 @@ export async function httpServer({ logger, corsOrigins, errorTable, onClosed, on
     if (!hasOneHost(request.raw))
       throw new HttpError(HTTP_ERRORS.malformedHttp, 'The request must have one Host field.');
     if (expect !== undefined && expect.toLowerCase() !== '100-continue')
-      throw new HttpError(HTTP_ERRORS.expectationFailed, 'The only supported Expect is 100-continue.');
+      throw new HttpError(HTTP_ERRORS.expectationFailed);
     if (request.is404) throwNotFound(request); // before the body is parsed
     done();
   });

@@ -28,7 +28,7 @@ export function sendFile(
   reply: FastifyReply,
   file: StaticFile | undefined,
 ): FastifyReply {
-  if (!file) throw new HttpError(HTTP_ERRORS.notFound, 'Not found.');
+  if (!file) throw new HttpError(HTTP_ERRORS.notFound);
   reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
   if (headers['if-none-match'] === file.etag) return reply.code(304).send();
   reply.header('content-length', file.content.length);

@@ -10,9 +10,9 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   return (value: unknown) => {
     if (compiled.Check(value)) return { value };
     const [error] = compiled.Errors(value);
-    const number = httpPart === 'body' ? HTTP_ERRORS.invalidBody : HTTP_ERRORS.invalidQuery;
+    const entry = httpPart === 'body' ? HTTP_ERRORS.invalidBody : HTTP_ERRORS.invalidQuery;
     const message = error ? messageOf(error, httpPart === 'querystring') : 'The request is invalid';
-    return { error: new HttpError(number, `${message}.`) };
+    return { error: new HttpError(entry, `${message}.`) };
   };
 };
 

@@ -1,7 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-
-export const TOKEN_REFUSALS = ['missing', 'invalid', 'expired', 'insufficient_scope'] as const;
-export type TokenRefusal = (typeof TOKEN_REFUSALS)[number];
+import { TOKEN_REJECTIONS, type TokenRejection } from '../http/auth.ts';
 
 export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
 export type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
@@ -115,7 +113,7 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
-    for (const reason of TOKEN_REFUSALS) this.#tokensRefused.inc({ reason }, 0);
+    for (const reason of TOKEN_REJECTIONS) this.#tokensRefused.inc({ reason }, 0);
     for (const outcome of Object.values(APPEND_OUTCOMES)) this.#appends.inc({ outcome }, 0);
     this.onCheckpoints(undefined);
   }
@@ -154,7 +152,7 @@ export class Metrics {
     this.#requests.observe(labels, seconds);
   }
 
-  onTokenRefused(reason: TokenRefusal): void {
+  onTokenRefused(reason: TokenRejection): void {
     this.#tokensRefused.inc({ reason });
   }
 

@@ -30,10 +30,10 @@ test('a body is what its pieces are together, however it was cut', async () => {
 test('a body of 60 KiB in pieces of a byte is read, one of a byte more is 41301', async () => {
   const bytes = Array.from({ length: MAX_BODY_BYTES }, (_, i) => Buffer.of(i % 256));
   expect(await read(requestOf(bytes, complete))).toEqual(Buffer.concat(bytes));
-  await expect(read(requestOf([...bytes, Buffer.of(0)], complete))).rejects.toMatchObject({ number: 41301 });
+  await expect(read(requestOf([...bytes, Buffer.of(0)], complete))).rejects.toMatchObject({ code: 41301 });
 });
 
 test('a body that breaks off is 40006', async () => {
   const request = requestOf([Buffer.from('{')], (broken) => void broken.destroy(new Error('aborted')));
-  await expect(read(request)).rejects.toMatchObject({ number: 40006 });
+  await expect(read(request)).rejects.toMatchObject({ code: 40006 });
 });

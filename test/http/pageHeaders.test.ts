@@ -1,5 +1,6 @@
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
+import { HTTP_ERRORS } from '../../src/http/errors.ts';
 import { pageHeaders } from '../../src/http/pageHeaders.ts';
 import { httpServer } from '../../src/http/server.ts';
 
@@ -8,7 +9,7 @@ async function server() {
   const app = await httpServer({
     logger: pino({ level: 'silent' }),
     corsOrigins: [],
-    errorTable: () => undefined,
+    errors: HTTP_ERRORS,
   });
   await app.register(async (pages) => {
     await pageHeaders(pages);

@@ -1,5 +1,6 @@
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
+import { HTTP_ERRORS } from '../../src/http/errors.ts';
 import { limitRate } from '../../src/http/rateLimit.ts';
 import { httpServer } from '../../src/http/server.ts';
 
@@ -7,7 +8,7 @@ test('of more users than are counted, the one with the oldest request is forgott
   const app = await httpServer({
     logger: pino({ level: 'silent' }),
     corsOrigins: [],
-    errorTable: (error) => ({ status: 429, headers: {}, body: { error: 42902, message: String(error) } }),
+    errors: HTTP_ERRORS,
   });
   app.addHook('onRequest', async (request) => {
     request.user = String(request.headers.user);

@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
+import { HTTP_ERRORS } from '../../src/http/errors.ts';
 import { httpServer } from '../../src/http/server.ts';
 
 const APP = 'https://app.example';
@@ -12,7 +13,7 @@ async function serve(): Promise<string> {
   const app = await httpServer({
     logger: pino({ level: 'silent' }),
     corsOrigins: [APP],
-    errorTable: () => undefined,
+    errors: HTTP_ERRORS,
   });
   app.get('/beds/:bed', async ({ params }) => params);
   app.put('/beds/:bed/plants/:plant', async ({ params }) => params);
@@ -63,7 +64,7 @@ test.each([
   const app = await httpServer({
     logger: pino({ level: 'silent' }),
     corsOrigins: [],
-    errorTable: () => undefined,
+    errors: HTTP_ERRORS,
   });
   onTestFinished(() => app.close());
   const called = Promise.withResolvers<void>();
