@@ -91,6 +91,10 @@ export async function buildApp(deps: Dependencies) {
   const app = await httpServer({
     logger,
     corsOrigins,
+    corsFields: {
+      allowed: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
+      exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
+    },
     errors: API_ERRORS,
     onClosed: observer && ((request) => observer.onRequest(request)),
     onError: observer && ((error) => observeRefusal(observer, error)),
@@ -109,7 +113,7 @@ export async function buildApp(deps: Dependencies) {
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });
-    if (rateLimit) await limitRate(secured, rateLimit);
+    if (rateLimit) limitRate(secured, rateLimit);
     await secured.register(plantRoutes, { ...deps, listsInFlight, turns });
     await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;

@@ -1,91 +1,90 @@
 import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
+import { parseExactJson } from './exactJson.ts';
 
-/** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the plant. */
+/** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the body. */
 export const MAX_BODY_BYTES = 60 * 1024;
 
-type Done = (error: Error | null, bytes: Buffer) => void;
+type Done<Result> = (error: Error | null, result?: Result) => void;
 
-const BODY = Symbol('body');
+type Body = { bytes: Buffer; length: number; isComplete: boolean; error?: Error; onEnd: () => void };
+
+const BODIES = new WeakMap<IncomingMessage, Body>();
 const EMPTY = Buffer.alloc(0);
-
-/**
- * Gathers the body of a request, if it has one, as soon as its head was read. Left to Node, a body that waits, or that
- * nobody reads, is kept in the pieces in which it came; each may be a byte, and takes two hundred.
- */
-export function gatherBody(request: IncomingMessage): void {
-  if (hasBody(request)) bodyOf(request);
-}
 
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
+/**
+ * Gathers the body of a request, called as soon as its head was read. Left to Node, a body that waits, or that
+ * nobody reads, is kept in the pieces in which it came; each may be a byte, and takes two hundred.
+ */
+export function gatherBody(request: IncomingMessage): Body {
+  const body: Body = { bytes: EMPTY, length: 0, isComplete: false, onEnd: () => {} };
+  BODIES.set(request, body);
+  const end = (error?: Error): void => {
+    if (body.isComplete) return;
+    body.isComplete = true;
+    if (error) Object.assign(body, { error, bytes: EMPTY, length: 0 });
+    body.onEnd();
+  };
+  if (Number(request.headers['content-length']) > MAX_BODY_BYTES)
+    end(new HttpError(HTTP_ERRORS.bodyTooLarge));
+  request.on('data', (piece: Buffer) => {
+    if (body.isComplete) return;
+    if (body.length + piece.length > MAX_BODY_BYTES) end(new HttpError(HTTP_ERRORS.bodyTooLarge));
+    else append(body, piece);
+  });
+  request.once('end', () => end());
+  request.once('error', () => end(new HttpError(HTTP_ERRORS.malformedHttp, 'The body is incomplete.')));
+  return body;
+}
+
+function append(body: Body, piece: Buffer): void {
+  const length = body.length + piece.length;
+  if (body.length === 0)
+    body.bytes = piece; // most bodies are one piece
+  else {
+    if (length > body.bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * length, MAX_BODY_BYTES));
+      body.bytes.copy(larger, 0, 0, body.length);
+      body.bytes = larger;
+    }
+    piece.copy(body.bytes, body.length);
+  }
+  body.length = length;
+}
+
 /** Calls `done` with the whole body. It fails with HttpError. */
-export function readBody(request: IncomingMessage, done: Done): void {
-  bodyOf(request).read(done);
+export function readBody(request: IncomingMessage, done: Done<Buffer>): void {
+  const body = BODIES.get(request) ?? gatherBody(request);
+  body.onEnd = () => done(body.error ?? null, body.bytes.subarray(0, body.length));
+  if (body.isComplete) body.onEnd();
 }
 
-function bodyOf(request: IncomingMessage & { [BODY]?: Body }): Body {
-  request[BODY] ??= new Body(request);
-  return request[BODY];
+/** Fastify's content type parser for application/json. */
+export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
+  readBody(payload, (error, bytes) => {
+    let body: unknown;
+    try {
+      if (error) throw error;
+      assertUtf8(request.headers);
+      body = parseExactJson(bytes as Buffer);
+    } catch (invalid) {
+      return done(invalid as Error);
+    }
+    done(null, body);
+  });
 }
 
-class Body {
-  #bytes: Buffer = EMPTY;
-  #length = 0;
-  #isComplete = false;
-  #error: Error | null = null;
-  #done: Done | undefined;
-
-  constructor(request: IncomingMessage) {
-    if (Number(request.headers['content-length']) > MAX_BODY_BYTES) this.#fail(tooLarge());
-    request.on('data', (piece: Buffer) => this.#add(piece));
-    request.once('end', () => this.#end());
-    request.once('error', () =>
-      this.#fail(new HttpError(HTTP_ERRORS.malformedHttp, 'The body is incomplete.')),
+function assertUtf8(headers: FastifyRequest['headers']): void {
+  const charset = /;\s*charset\s*=\s*("?)([^;"\s]*)\1/i.exec(headers['content-type'] ?? '')?.[2] ?? 'utf-8';
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (charset.toLowerCase() !== 'utf-8' || encoding.toLowerCase() !== 'identity')
+    throw new HttpError(
+      HTTP_ERRORS.unsupportedMediaType,
+      'The body must be in UTF-8, without a content encoding.',
     );
-  }
-
-  read(done: Done): void {
-    if (this.#isComplete) done(this.#error, this.#bytes.subarray(0, this.#length));
-    else this.#done = done;
-  }
-
-  /** After an error, pieces are dropped. */
-  #add(piece: Buffer): void {
-    if (this.#isComplete) return;
-    const length = this.#length + piece.length;
-    if (length > MAX_BODY_BYTES) {
-      this.#fail(tooLarge());
-      return;
-    }
-    if (this.#length === 0)
-      this.#bytes = piece; // most bodies are one piece
-    else {
-      if (length > this.#bytes.length) {
-        const larger = Buffer.allocUnsafe(Math.min(2 * length, MAX_BODY_BYTES));
-        this.#bytes.copy(larger, 0, 0, this.#length);
-        this.#bytes = larger;
-      }
-      piece.copy(this.#bytes, this.#length);
-    }
-    this.#length = length;
-  }
-
-  #fail(error: Error): void {
-    if (this.#isComplete) return;
-    this.#error = error;
-    this.#bytes = EMPTY;
-    this.#length = 0;
-    this.#end();
-  }
-
-  #end(): void {
-    if (this.#isComplete) return;
-    this.#isComplete = true;
-    if (this.#done) this.read(this.#done);
-  }
 }
-
-const tooLarge = (): HttpError => new HttpError(HTTP_ERRORS.bodyTooLarge);

@@ -1,5 +1,5 @@
 import { createServer, type Server, type ServerOptions } from 'node:http';
-import { gatherBody } from './body.ts';
+import { gatherBody, hasBody } from './body.ts';
 import { type Handle, inTurn } from './inTurn.ts';
 import { Unread } from './unread.ts';
 
@@ -16,7 +16,9 @@ export function boundedServer(options: ServerOptions, handle: Handle, onClosed: 
     handle(request, response);
     unread.onRequest();
   };
-  const server = createServer(options, gatherBody);
+  const server = createServer(options, (request) => {
+    if (hasBody(request)) gatherBody(request);
+  });
   inTurn(server, handleNext, () => closed.waiting++);
   server.on('connection', (socket) => unread.add(socket));
   server.once('listening', () => {

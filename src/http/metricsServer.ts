@@ -1,8 +1,7 @@
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { boundedServer } from './boundedServer.ts';
-import { FewConnections } from './fewConnections.ts';
 
 type Metrics = { text: string; contentType: string };
 
@@ -16,6 +15,7 @@ type Options = {
 };
 
 const SERVER_OPTIONS = { requestTimeout: 10_000, connectionsCheckingInterval: 1_000 };
+const MAX_CONNECTIONS = 40;
 
 /**
  * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL. Requests that come while the metrics
@@ -23,35 +23,46 @@ const SERVER_OPTIONS = { requestTimeout: 10_000, connectionsCheckingInterval: 1_
  * @throws Error with a message for the operator
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
-  let reading: Promise<Metrics | undefined> | undefined;
-  const readOnce = (): Promise<Metrics | undefined> => {
-    reading ??= read()
-      .catch((error) => void onError(error))
-      .finally(() => {
-        reading = undefined;
-      });
-    return reading;
-  };
-  const respond = async ({ method, url = '' }: IncomingMessage, response: ServerResponse): Promise<void> => {
+  /** First the connections that were answered longest ago. */
+  const open = new Set<Socket>();
+  /** Those for which metrics are being read. */
+  const reading = new Set<Socket>();
+  let metrics: Promise<Metrics | undefined> | undefined;
+
+  const respond = async (url: string, method: string, response: ServerResponse): Promise<void> => {
     if (url.replace(/\?.*$/s, '') !== '/metrics') return end(response, 404, 'Not found; see /metrics.');
     if (method !== 'GET' && method !== 'HEAD') return end(response.setHeader('allow', 'GET, HEAD'), 405, '');
-    const metrics = await readOnce();
-    if (!metrics) return end(response, 500, 'Internal server error.');
-    response.setHeader('content-type', metrics.contentType).end(metrics.text);
+    metrics ??= read()
+      .catch((error) => void onError(error))
+      .finally(() => {
+        metrics = undefined;
+      });
+    const shared = await metrics;
+    if (!shared) return end(response, 500, 'Internal server error.');
+    response.setHeader('content-type', shared.contentType).end(shared.text);
   };
-  const connections = new FewConnections();
   const server = boundedServer(
     SERVER_OPTIONS,
-    (request, response) => {
-      const { socket } = request;
-      connections.busy(socket);
-      response.once('finish', () => connections.answered(socket));
+    ({ socket, url = '', method = '' }, response) => {
+      reading.add(socket);
+      response.once('finish', () => open.delete(socket) && open.add(socket));
       response.setHeader('cache-control', 'no-store');
-      void respond(request, response).then(() => connections.idle(socket));
+      void respond(url, method, response).then(() => reading.delete(socket));
     },
     () => {},
   );
-  server.on('connection', (socket) => connections.add(socket));
+  server.on('connection', (socket) => {
+    if (open.size >= MAX_CONNECTIONS) {
+      const first = open.values().find((one) => !reading.has(one)) ?? ([...open][0] as Socket);
+      open.delete(first);
+      first.destroy();
+    }
+    open.add(socket);
+    socket.once('close', () => {
+      open.delete(socket);
+      reading.delete(socket);
+    });
+  });
   server.listen(port, host);
   await once(server, 'listening').catch((error) => {
     throw new Error(`cannot serve metrics: ${error.message}`, { cause: error });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { METHODS } from 'node:http';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
@@ -8,12 +8,13 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import { parseJsonBody } from './bodyParser.ts';
+import findMyWay, { type HTTPMethod } from 'find-my-way';
+import { parseJsonBody } from './body.ts';
 import { boundedServer } from './boundedServer.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
-import { type ClosedRequest, logWhenClosed, pathOf } from './requestLog.ts';
+import { type ClosedRequest, logWhenClosed } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
@@ -30,26 +31,17 @@ const SERVER_OPTIONS = {
   connectionsCheckingInterval: 1_000,
   requireHostHeader: false,
 };
-/**
- * A connection without any traffic, as when a client does not read its response, is closed after one to two
- * of these.
- */
+/** A connection without any traffic, as when a client does not read its response, is closed after one to two of these. */
 const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
-const EXPOSED_HEADERS = [
-  'Checkpoint',
-  'Content-Disposition',
-  'Link',
-  'Log-Position',
-  'Request-Id',
-  'Retry-After',
-];
 /** Parameters in paths are limited by the size of a request's head only. */
-const MAX_PARAM_LENGTH = 16 * 1024;
+const ROUTER_OPTIONS = { maxParamLength: 16 * 1024 };
 
 type Options = {
   logger: FastifyBaseLogger;
   corsOrigins: readonly string[];
+  /** The header fields of requests that browsers may send from other origins, and those of responses that they show. */
+  corsFields?: { allowed: string[]; exposed: string[] };
   /** Every error that has a response of its own. */
   errors: ErrorEntries;
   onClosed?: ((request: ClosedRequest) => void) | undefined;
@@ -57,8 +49,17 @@ type Options = {
 };
 
 /** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
-export async function httpServer({ logger, corsOrigins, errors, onClosed, onError }: Options) {
+export async function httpServer(options: Options) {
+  const {
+    logger,
+    corsOrigins,
+    corsFields = { allowed: [], exposed: [] },
+    errors,
+    onClosed,
+    onError,
+  } = options;
   const handleError = errorHandler(errors, onError);
+  const exposed = ['Request-Id', 'Retry-After', ...corsFields.exposed].sort();
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -69,32 +70,26 @@ export async function httpServer({ logger, corsOrigins, errors, onClosed, onErro
       ).setTimeout(STALLED_TIMEOUT_MS),
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
-    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+    routerOptions: ROUTER_OPTIONS,
     frameworkErrors: (error, request, reply) => {
       prepareReply(request, reply, onClosed);
-      addCorsHeaders(request, reply, corsOrigins); // no hook runs
+      const { origin } = request.headers; // no hook runs, not that of the CORS plugin either
+      if (corsOrigins.length > 0)
+        reply.header('vary', 'Origin').header('access-control-expose-headers', exposed.join(', '));
+      if (origin !== undefined && corsOrigins.includes(origin))
+        reply.header('access-control-allow-origin', origin);
       handleError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
-  let closing = false;
-  app.addHook('preClose', async () => {
-    closing = true;
-  });
-
-  const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>();
+  // The routes once more, since Fastify tells nobody which methods a path has.
+  const router = findMyWay(ROUTER_OPTIONS);
   app.addHook('onRoute', ({ url, method }) => {
-    if (url === '*') return; // the one of CORS preflight requests
-    const route = routes.get(url) ?? { pattern: routePattern(url), methods: new Set() };
-    routes.set(url, route);
-    for (const one of [method].flat()) route.methods.add(one);
+    if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // not that of CORS preflight requests
   });
   /** The methods of a path; none if it has no route. */
-  const methodsOf = ({ url }: FastifyRequest): string[] => {
-    const path = routePath(url);
-    const matching = [...routes.values()].filter(({ pattern }) => pattern.test(path));
-    return [...new Set(matching.flatMap(({ methods }) => [...methods]))].sort();
-  };
+  const methodsOf = ({ url }: FastifyRequest): string[] =>
+    url === '*' ? [] : METHODS.filter((method) => router.find(method as HTTPMethod, url));
   const throwNotFound = (request: FastifyRequest): never => {
     const methods = methodsOf(request);
     if (methods.length === 0 || methods.includes(request.method)) throw new HttpError(HTTP_ERRORS.notFound);
@@ -103,6 +98,10 @@ export async function httpServer({ logger, corsOrigins, errors, onClosed, onErro
   };
   app.setNotFoundHandler(throwNotFound);
 
+  let closing = false;
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
   app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
     prepareReply(request, reply, onClosed);
@@ -124,23 +123,23 @@ export async function httpServer({ logger, corsOrigins, errors, onClosed, onErro
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', parseJsonBody);
 
-  if (corsOrigins.length > 0) {
-    const options = {
-      origin: [...corsOrigins],
-      allowedHeaders: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
-      exposedHeaders: EXPOSED_HEADERS,
-      strictPreflight: false,
-      maxAge: CORS_MAX_AGE_S,
-    };
+  if (corsOrigins.length > 0)
     await app.register(cors, {
       delegator: (request, callback) =>
-        callback(null, isPreflight(request) ? { ...options, methods: methodsOf(request) } : options),
+        callback(null, {
+          origin: [...corsOrigins],
+          allowedHeaders: corsFields.allowed,
+          exposedHeaders: exposed,
+          strictPreflight: false,
+          maxAge: CORS_MAX_AGE_S,
+          ...(isPreflight(request) && { methods: methodsOf(request) }),
+        }),
     });
-  }
 
   app.addHook('onRequest', (request, _reply, done) => {
     const { expect } = request.headers;
-    if (!hasOneHost(request.raw))
+    const hosts = fieldCount(request.raw, 'host'); // RFC 9112 section 3.2; HTTP/1.0 has none
+    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion !== '1.0'))
       throw new HttpError(HTTP_ERRORS.malformedHttp, 'The request must have one Host field.');
     if (expect !== undefined && expect.toLowerCase() !== '100-continue')
       throw new HttpError(HTTP_ERRORS.expectationFailed);
@@ -157,42 +156,9 @@ function prepareReply(request: FastifyRequest, reply: FastifyReply, onClosed: Op
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 
-/** What the CORS plugin adds in its hook, for responses to requests without one. */
-function addCorsHeaders({ headers }: FastifyRequest, reply: FastifyReply, origins: readonly string[]): void {
-  if (origins.length === 0) return;
-  reply.header('vary', 'Origin').header('access-control-expose-headers', EXPOSED_HEADERS.join(', '));
-  if (headers.origin !== undefined && origins.includes(headers.origin))
-    reply.header('access-control-allow-origin', headers.origin);
-}
-
-/** The path as the router decodes it: an encoded slash separates nothing. */
-function routePath(url: string): string {
-  const path = pathOf(url);
-  try {
-    return decodeURI(path);
-  } catch {
-    return path;
-  }
-}
-
-/** The paths of a route such as /plants/:id or /tile/*. */
-function routePattern(route: string): RegExp {
-  const parts = route.split(/(:\w+|\*)/).map((part) => {
-    if (part === '*') return '.*';
-    return part.startsWith(':') ? '[^/]*' : RegExp.escape(part);
-  });
-  return new RegExp(`^${parts.join('')}$`);
-}
-
 /** https://fetch.spec.whatwg.org/#cors-preflight-request */
 function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers.origin !== undefined && 'access-control-request-method' in headers;
-}
-
-/** RFC 9112 section 3.2; HTTP/1.0 has no Host. */
-function hasOneHost(request: IncomingMessage): boolean {
-  const hosts = fieldCount(request, 'host');
-  return hosts === 1 || (hosts === 0 && request.httpVersion === '1.0');
 }
 
 /** Fastify's own log lines: only errors that abort a response, unless the client has disconnected. */

@@ -5,7 +5,7 @@ import Fastify, { LogController } from 'fastify';
 import pino from 'pino';
 import { NewPlant } from '../../src/api/plantRoutes.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
-import { parseJsonBody } from '../../src/http/bodyParser.ts';
+import { parseJsonBody } from '../../src/http/body.ts';
 import { logWhenClosed } from '../../src/http/requestLog.ts';
 import { validatorCompiler } from '../../src/http/validation.ts';
 import { tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
