@@ -6,19 +6,20 @@ import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
 import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
+import { apiReference } from '../http/apiReference.ts';
 import { authenticate, type TokenRejection, tokenRejection } from '../http/auth.ts';
 import { ErrorBody } from '../http/errors.ts';
 import { publish } from '../http/openapi.ts';
+import { servePage } from '../http/pages.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import type { CheckpointRefusal } from '../metrics/metrics.ts';
-import { auditPage } from '../pages/auditPage.ts';
+import { auditPageFiles } from '../pages/auditPage.ts';
 import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
-import { apiReference } from './apiReference.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
@@ -108,8 +109,8 @@ export async function buildApp(deps: Dependencies) {
     return reply.type('application/json; charset=utf-8').send(document);
   });
   if (pages) {
-    await app.register(apiReference);
-    await app.register(auditPage);
+    await apiReference(app, { title: 'Plant store' });
+    await servePage(app, { path: '/audit', readFiles: auditPageFiles });
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });

@@ -89,7 +89,7 @@ test.each([
   }
 });
 
-test.each(['/docs/static', '/docs/json', '/plants/', '/openapi.json/', '/health', '/events/'])(
+test.each(['/plants/', '/openapi.json/', '/health', '/events/'])(
   '%s is 404 with any method',
   async (path) => {
     const url = await serve();

@@ -1,0 +1,47 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import accepts from '@fastify/accepts';
+import type { FastifyInstance } from 'fastify';
+import { type PageFile, servePage } from './pages.ts';
+
+const HTML = 'text/html';
+const HERE = join(import.meta.dirname, 'reference');
+const SWAGGER_UI = join(dirname(fileURLToPath(import.meta.resolve('@fastify/swagger-ui'))), 'static');
+
+/**
+ * The API reference at /docs: Swagger UI, on which a developer with a token tries the operations of /openapi.json. `/`
+ * leads browsers there.
+ */
+export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {
+  const schema = { hide: true };
+  await app.register(accepts);
+  app.get('/', { schema }, async (request, reply) => {
+    // The first of equals is taken: a client that accepts everything is no browser.
+    if (request.accepts().type(['application/json', HTML]) !== HTML) return reply.callNotFound();
+    return reply.redirect('/docs');
+  });
+  await servePage(app, {
+    path: '/docs',
+    sources: { imgSrc: ["'self'", 'data:'] }, // for the icons in the style sheet
+    readFiles: () => filesOf(title),
+  });
+}
+
+function filesOf(title: string): PageFile[] {
+  const html = readFileSync(join(HERE, 'index.html'), 'utf8').replace('{title}', title);
+  const inStatic = (dir: string, name: string, type: string): PageFile => ({
+    path: `static/${name}`,
+    type,
+    body: readFileSync(join(dir, name)),
+  });
+  return [
+    { path: '', type: 'text/html; charset=utf-8', body: html },
+    inStatic(HERE, 'start.js', 'text/javascript; charset=utf-8'),
+    inStatic(SWAGGER_UI, 'swagger-ui-bundle.js', 'text/javascript; charset=utf-8'),
+    inStatic(SWAGGER_UI, 'swagger-ui.css', 'text/css; charset=utf-8'),
+    inStatic(SWAGGER_UI, 'index.css', 'text/css; charset=utf-8'),
+    inStatic(SWAGGER_UI, 'favicon-16x16.png', 'image/png'),
+    inStatic(SWAGGER_UI, 'favicon-32x32.png', 'image/png'),
+  ];
+}
