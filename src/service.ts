@@ -12,8 +12,7 @@ import { lockDataDir } from './disk/dataDir.ts';
 import { loadOrCreateKey } from './disk/keyFile.ts';
 import { newEventId } from './eventStore/eventId.ts';
 import { START } from './eventStore/eventStore.ts';
-import { measurementsOf } from './measurements.ts';
-import type { Metrics } from './metrics/metrics.ts';
+import type { ServiceMetrics } from './serviceMetrics.ts';
 import { openStore } from './stores.ts';
 import {
   PROVIDER_ALGORITHMS,
@@ -60,7 +59,7 @@ export async function startService(
     const verifyToken = createVerifier(config, now);
     const signer = config.merkleTree ? openSigner(config, logger) : undefined;
     // Loaded only if they are on: the modules take part of the time of a start.
-    const metrics = config.metrics && new (await import('./metrics/metrics.ts')).Metrics();
+    const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
     const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
     resources.defer(() => store.close());
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
@@ -169,25 +168,20 @@ function openTree(config: Config, { logger, progressOf, resources }: TreeContext
 }
 
 type MetricsContext = {
-  sources: Parameters<typeof measurementsOf>[0];
+  sources: Parameters<ServiceMetrics['reader']>[0];
   logger: FastifyBaseLogger;
   resources: AsyncDisposableStack;
 };
 
 /** Serves metrics until `resources` are disposed of; returns their URL. */
 async function startMetrics(
-  metrics: Metrics,
-  { host, port }: NonNullable<Config['metrics']>,
+  metrics: ServiceMetrics,
+  at: NonNullable<Config['metrics']>,
   { sources, logger, resources }: MetricsContext,
 ): Promise<string> {
   const { serveMetrics } = await import('./http/metricsServer.ts');
-  const measure = measurementsOf(sources);
-  const { url, close } = await serveMetrics({
-    host,
-    port,
-    read: async () => ({ text: await metrics.text(await measure()), contentType: metrics.contentType }),
-    onError: (err) => logger.error({ err }, 'metrics failed'),
-  });
+  const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
+  const { url, close } = await serveMetrics({ ...at, read: metrics.reader(sources), onError });
   resources.defer(close);
   logger.info(`metrics at ${url}`);
   return url;

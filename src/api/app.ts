@@ -14,13 +14,12 @@ import { servePage } from '../http/pages.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
-import type { CheckpointRefusal } from '../metrics/metrics.ts';
 import { auditPageFiles } from '../pages/auditPage.ts';
 import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
-import { Checkpoints } from './checkpoints.ts';
+import { type CheckpointRefusal, Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
@@ -57,7 +56,7 @@ export type Dependencies = {
 /** Gets what happens in the API. It must not throw. */
 export type ApiObserver = {
   onRequest(request: ClosedRequest): void;
-  onTokenRefused(reason: TokenRejection): void;
+  onTokenRejected(reason: TokenRejection): void;
   /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
   onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
@@ -98,7 +97,7 @@ export async function buildApp(deps: Dependencies) {
     },
     errors: API_ERRORS,
     onClosed: observer && ((request) => observer.onRequest(request)),
-    onError: observer && ((error) => observeRefusal(observer, error)),
+    onError: observer && ((error) => observeRejection(observer, error)),
   });
   await app.register(swagger, openapi);
   for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
@@ -124,7 +123,7 @@ export async function buildApp(deps: Dependencies) {
   return app;
 }
 
-function observeRefusal(observer: ApiObserver, error: unknown): void {
+function observeRejection(observer: ApiObserver, error: unknown): void {
   const reason = tokenRejection(error);
-  if (reason !== undefined) observer.onTokenRefused(reason);
+  if (reason !== undefined) observer.onTokenRejected(reason);
 }

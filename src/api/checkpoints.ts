@@ -5,7 +5,6 @@ import { LogNotRead, TreeEnd } from '../audit/treeEnd.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import type { CheckpointRefusal } from '../metrics/metrics.ts';
 import {
   CheckpointFileUnusable,
   type CheckpointSigner,
@@ -20,6 +19,9 @@ const CHECK_RETRY_INTERVAL_MS = 1_000;
 const REPLAY_TIMEOUT_MS = 2_000;
 
 const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
+
+/** Why no checkpoint is signed. */
+export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
 
 type Head = LogTree['current'];
 

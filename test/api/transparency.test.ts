@@ -620,7 +620,7 @@ async function overEmptyTree(store: Partial<EventStore> = {}) {
       ...AUDITORS,
       transparency: { tree: tree as never, signer },
       now: () => new Date(state.now),
-      observer: { onRequest: () => {}, onTokenRefused: () => {}, onCheckpoints },
+      observer: { onRequest: () => {}, onTokenRejected: () => {}, onCheckpoints },
     },
   );
   const get = (path: string) => fetch(`${url}${path}`, { headers: { authorization: 'Bearer carol' } });

@@ -1,0 +1,185 @@
+import { stat, statfs } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { Follower } from '../projections/follow.ts';
+import { ViewLag } from '../projections/viewLag.ts';
+import { merkleTreeFile, VIEWS } from '../projections/views.ts';
+import type { CheckpointRefusal } from './api/checkpoints.ts';
+import { logFile } from './disk/dataDir.ts';
+import type { AppendOutcome, EventStore, Position, StoreObserver } from './eventStore/eventStore.ts';
+import { Metrics } from './metrics/metrics.ts';
+import { unlessAborted } from './time/sleep.ts';
+
+type Following = { notReady: string | undefined; readTo: Position | undefined; rebuilds: number };
+
+/** What the metrics are read from. */
+type Sources = {
+  dataDir: string;
+  store: EventStore;
+  followers: readonly Follower[];
+  tree: (Following & { saved: { size: number } | undefined; failures: number }) | undefined;
+  eventStreams: { total: number };
+  listsInFlight: { total: number };
+  now: () => Date;
+};
+
+/** Less than the 10 000 for which Prometheus waits by default. */
+const STORE_TIMEOUT_MS = 2_000;
+
+const APPEND_OUTCOMES = { stored: 'stored', wrongRevision: 'wrong_revision', failed: 'failed' };
+const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
+const COMMIT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+/** The metrics of the service. The methods `on…` count what happens; the rest is measured at each scrape. */
+export class ServiceMetrics extends Metrics implements StoreObserver {
+  readonly #appends = this.counter('appends_total', 'Appends to the log, by how they ended.', ['outcome']);
+  readonly #commitSeconds = this.histogram(
+    'commit_duration_seconds',
+    'Transactions of the embedded log, including their fsync.',
+    COMMIT_SECONDS,
+  );
+  readonly #commitAppends = this.histogram(
+    'commit_batch_size',
+    'Appends that share a transaction of the embedded log.',
+    COMMIT_APPENDS,
+  );
+  readonly #uncleanStop = this.gauge(
+    'started_after_unclean_stop',
+    '1 if the embedded log had not been closed: after a kill, a power cut, or a failed fsync.',
+  );
+  readonly #available = this.gauge(
+    'event_store_available',
+    '1 if the log can be read, and is not known to refuse appends.',
+  );
+  readonly #reconnections = this.counter(
+    'event_store_reconnections_total',
+    'Connections to EventStoreDB that replaced another one.',
+  );
+  readonly #leaderChanges = this.counter(
+    'event_store_leader_changes_total',
+    'Changes of the leader of an EventStoreDB cluster that the service noticed.',
+  );
+  readonly #subscriptionDrops = this.counter(
+    'event_store_subscription_drops_total',
+    'Subscriptions to EventStoreDB that were dropped.',
+  );
+  readonly #viewReady = this.gauge('view_ready', '1 if the view can be read.', ['view']);
+  readonly #lagEvents = this.gauge('view_lag_events', 'Events of the log that the view lacks.', ['view']);
+  readonly #lagSeconds = this.gauge(
+    'view_lag_seconds',
+    'Time since the first event occurred that the view lacks; 0 if it lacks none.',
+    ['view'],
+  );
+  readonly #rebuilds = this.counter('view_rebuilds_total', 'Rebuilds of the view.', ['view']);
+  readonly #saveFailures = this.counter('view_save_failures_total', 'Failures to save the view.', ['view']);
+  readonly #treeSize = this.gauge('merkle_tree_size', 'Leaves of the Merkle tree, as last saved.');
+  readonly #treeFailures = this.counter('merkle_tree_failures_total', 'Failures of the thread of the tree.');
+  readonly #checkpointsRefused = this.gauge(
+    'checkpoints_refused',
+    '1 if the last checkpoint could not be signed, for this reason.',
+    ['reason'],
+  );
+  readonly #eventStreams = this.gauge('event_streams', 'Open event streams: live readers of /events.');
+  readonly #listsInFlight = this.gauge(
+    'lists_in_flight',
+    'Lists of plants that wait for the view, or are being sent.',
+  );
+  readonly #fileBytes = this.gauge('file_size_bytes', 'Files of the log and of the views.', ['file']);
+  readonly #fileSystemSize = this.gauge('filesystem_size_bytes', 'The file system of the data directory.');
+  readonly #fileSystemFree = this.gauge('filesystem_avail_bytes', 'What is free in this file system.');
+
+  constructor() {
+    super('plant_store_');
+    for (const outcome of Object.values(APPEND_OUTCOMES)) this.#appends.inc({ outcome }, 0);
+    this.onCheckpoints(undefined);
+  }
+
+  onCheckpoints(refusal: CheckpointRefusal | undefined): void {
+    for (const reason of CHECKPOINT_REFUSALS)
+      this.#checkpointsRefused.set({ reason }, Number(reason === refusal));
+  }
+
+  onAppends(outcome: AppendOutcome, count: number): void {
+    this.#appends.inc({ outcome: APPEND_OUTCOMES[outcome] }, count);
+  }
+
+  onCommit(appends: number, seconds: number): void {
+    this.#commitSeconds.observe(seconds);
+    this.#commitAppends.observe(appends);
+  }
+
+  onUncleanStop = () => this.#uncleanStop.set(1);
+  onReconnect = () => this.#reconnections.inc();
+  onLeaderChange = () => this.#leaderChanges.inc();
+  onSubscriptionDropped = () => this.#subscriptionDrops.inc();
+
+  /** What reads all metrics, with those that are measured then. What is unknown has no value. */
+  reader({ dataDir, store, followers, tree, eventStreams, listsInFlight, now }: Sources): Metrics['read'] {
+    const views = [
+      ...followers.map((follower) => ({ name: follower.view.name, follower: follower as Following })),
+      ...(tree ? [{ name: 'merkleTree', follower: tree }] : []),
+    ].map((view) => ({ ...view, lag: new ViewLag(store, now) }));
+
+    return async () => {
+      const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+      const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
+      const lags = await Promise.all(
+        views.map(async ({ follower: { readTo }, lag }) =>
+          readTo === undefined ? undefined : respondsIn(signal, lag.at(readTo, signal)),
+        ),
+      );
+      const files = await fileSizes(dataDir);
+      const fileSystem = await statfs(dataDir).catch(() => undefined);
+
+      this.#available.set(Number(canRead && store.appendsRefused === undefined));
+      for (const metric of [this.#lagEvents, this.#lagSeconds, this.#fileBytes]) metric.reset();
+      for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
+      views.forEach(({ name: view, follower }, i) => {
+        const lag = lags[i];
+        this.#viewReady.set({ view }, Number(follower.notReady === undefined));
+        this.#rebuilds.inc({ view }, follower.rebuilds);
+        if (lag) this.#lagEvents.set({ view }, lag.events);
+        if (lag?.seconds !== undefined) this.#lagSeconds.set({ view }, lag.seconds);
+      });
+      for (const { view, saveFailures } of followers)
+        this.#saveFailures.inc({ view: view.name }, saveFailures);
+      if (tree) {
+        this.#treeSize.set(tree.saved?.size ?? 0);
+        this.#treeFailures.inc(tree.failures);
+      } else {
+        this.#treeSize.remove();
+        this.#treeFailures.remove();
+      }
+      this.#eventStreams.set(eventStreams.total);
+      this.#listsInFlight.set(listsInFlight.total);
+      for (const [file, bytes] of files) this.#fileBytes.set({ file }, bytes);
+      if (fileSystem) {
+        this.#fileSystemSize.set(fileSystem.blocks * fileSystem.bsize);
+        this.#fileSystemFree.set(fileSystem.bavail * fileSystem.bsize);
+      } else {
+        this.#fileSystemSize.remove();
+        this.#fileSystemFree.remove();
+      }
+      return this.read();
+    };
+  }
+}
+
+/** What a promise resolves to before the signal aborts; undefined also if it rejects. */
+function respondsIn<T>(signal: AbortSignal, promise: Promise<T>): Promise<T | undefined> {
+  return unlessAborted(promise, signal).catch(() => undefined);
+}
+
+/** The bytes of the database files in a data directory, and of their write-ahead logs, by name. */
+async function fileSizes(dataDir: string): Promise<[string, number][]> {
+  const views = Object.values(VIEWS).map(({ file }) => file(dataDir));
+  const files = [logFile(dataDir), ...views, merkleTreeFile(dataDir)].flatMap((file) => [
+    file,
+    `${file}-wal`,
+  ]);
+  const sizes = files.map(async (file): Promise<[string, number][]> => {
+    const found = await stat(file).catch(() => undefined);
+    return found ? [[basename(file), found.size]] : [];
+  });
+  return (await Promise.all(sizes)).flat();
+}
