@@ -3,67 +3,53 @@ import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
-import type { EventStoreDbLocation } from './stores.ts';
 import { isKeyName, KEY_NAME_RULE } from './transparency/signedNote.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
-
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Every setting; its description completes the sentence "NAME must be …". */
+type Rule = { pattern?: string; format?: string; default?: string };
+/** A setting; its description completes the sentence "NAME must be …". */
+const text = (description: string, rule: Rule = {}) => Type.String({ minLength: 1, description, ...rule });
+const optional = (description: string, rule?: Rule) => Type.Optional(text(description, rule));
+const onOrOff = Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' });
+
+/** Every setting. */
 const Settings = Type.Object(
   {
-    HOST: Type.String({ default: '127.0.0.1', pattern: '^\\S+$', description: 'a host name or address' }),
-    PORT: Type.String({ default: '3000', pattern: PORTS, description: 'a port, or 0 for a free one' }),
-    DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
-    EVENTSTOREDB_URL: Type.Optional(
-      Type.String({ format: 'connection-string', description: 'an EventStoreDB connection string' }),
-    ),
-    EVENTSTOREDB_TIMEOUT: Type.String({
-      default: '10',
+    HOST: text('a host name or address', { pattern: '^\\S+$', default: '127.0.0.1' }),
+    PORT: text('a port, or 0 for a free one', { pattern: PORTS, default: '3000' }),
+    DATA_DIR: text('a directory', { default: './data' }),
+    EVENTSTOREDB_URL: optional('an EventStoreDB connection string', { format: 'connection-string' }),
+    EVENTSTOREDB_TIMEOUT: text('a number of seconds from 1 to 60', {
       pattern: '^([1-9]|[1-5]\\d|60)$',
-      description: 'a number of seconds from 1 to 60',
+      default: '10',
     }),
-    KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
-    LOG_KEY_FILE: Type.Optional(Type.String({ minLength: 1, description: 'a file' })),
-    LOG_ORIGIN: Type.Optional(
-      Type.String({ format: 'key-name', description: `a name such as plants.example/log, ${KEY_NAME_RULE}` }),
-    ),
-    JWKS_URL: Type.Optional(
-      Type.String({
-        pattern: HTTPS_OR_LOOPBACK,
-        format: 'https-or-loopback',
-        description: 'an https URL, or http on the loopback interface',
-      }),
-    ),
-    JWT_ISSUER: Type.Optional(Type.String({ minLength: 1, description: 'the iss of every token' })),
-    JWT_AUDIENCE: Type.Optional(Type.String({ minLength: 1, description: 'the aud of every token' })),
-    CORS_ORIGINS: Type.Optional(
-      Type.String({
-        pattern: ORIGINS,
-        description: 'origins such as https://app.example, separated by commas',
-      }),
-    ),
-    RATE_LIMIT: Type.Optional(
-      Type.String({
-        pattern: '^[1-9]\\d{0,5}/(s|min)$',
-        description: 'a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min',
-      }),
-    ),
-    EVENT_SOURCE: Type.String({
-      default: 'urn:plant-store',
+    KEY_FILE: optional('a file'),
+    LOG_KEY_FILE: optional('a file'),
+    LOG_ORIGIN: optional(`a name such as plants.example/log, ${KEY_NAME_RULE}`, { format: 'key-name' }),
+    JWKS_URL: optional('an https URL, or http on the loopback interface', {
+      pattern: HTTPS_OR_LOOPBACK,
+      format: 'https-or-loopback',
+    }),
+    JWT_ISSUER: optional('the iss of every token'),
+    JWT_AUDIENCE: optional('the aud of every token'),
+    CORS_ORIGINS: optional('origins such as https://app.example, separated by commas', { pattern: ORIGINS }),
+    RATE_LIMIT: optional('a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min', {
+      pattern: '^[1-9]\\d{0,5}/(s|min)$',
+    }),
+    EVENT_SOURCE: text('a URI such as https://plants.example/log', {
       format: 'uri',
-      description: 'a URI such as https://plants.example/log',
+      default: 'urn:plant-store',
     }),
-    SKIP_EVENTS: Type.Optional(
-      Type.String({ pattern: '^[^\\s,]+(,[^\\s,]+)*$', description: 'ids of events, separated by commas' }),
-    ),
-    DOCS: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
-    MERKLE_TREE: Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' }),
-    METRICS_HOST: Type.Optional(Type.String({ pattern: '^\\S+$', description: 'a host name or address' })),
-    METRICS_PORT: Type.Optional(Type.String({ pattern: PORTS, description: 'a port, or 0 for a free one' })),
-    LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    SKIP_EVENTS: optional('ids of events, separated by commas', { pattern: '^[^\\s,]+(,[^\\s,]+)*$' }),
+    DOCS: onOrOff,
+    MERKLE_TREE: onOrOff,
+    METRICS_HOST: optional('a host name or address', { pattern: '^\\S+$' }),
+    METRICS_PORT: optional('a port, or 0 for a free one', { pattern: PORTS }),
+    LOG_LEVEL: Type.Enum([...LEVELS], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
     }),
@@ -75,35 +61,6 @@ type Settings = Static<typeof Settings>;
 /** The names of all settings. */
 export const SETTINGS = Object.keys(Settings.properties);
 
-export type Config = Readonly<{
-  host: string;
-  port: number;
-  dataDir: string;
-  /** Where the log is; without it, it is embedded. */
-  eventStoreDb?: EventStoreDbLocation;
-  keyFile: string;
-  jwksUrl?: URL;
-  issuer?: string;
-  audience?: string;
-  corsOrigins: readonly string[];
-  /** Whether there are pages for browsers. */
-  pages: boolean;
-  /** How many requests a user may send; without it, any number. */
-  rateLimit?: { maxRequests: number; windowMs: number };
-  /** The URI of this store, `source` of its CloudEvents. */
-  source: string;
-  /** The key that signs checkpoints of the log. */
-  logKeyFile: string;
-  /** The name of the log in its checkpoints, and of its key. */
-  logOrigin: string;
-  skipEvents: ReadonlySet<string>;
-  /** Whether the Merkle tree of the log is maintained. */
-  merkleTree: boolean;
-  /** Where Prometheus reads metrics; undefined if they are off. */
-  metrics?: Readonly<{ host: string; port: number }>;
-  logLevel: Settings['LOG_LEVEL'];
-}>;
-
 /** The configuration is invalid. The message names every problem and quotes no value. */
 export class BadConfig extends Error {
   override readonly name = 'BadConfig';
@@ -112,54 +69,64 @@ export class BadConfig extends Error {
   }
 }
 
+export type Config = ReturnType<typeof readConfig>;
+
 /**
  * The configuration: environment variables, which take precedence over the file `.env`.
  * @throws BadConfig with all problems at once
  */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
+export function readConfig(env: NodeJS.ProcessEnv) {
   const settings = read(env);
-  const { EVENTSTOREDB_URL: url, JWKS_URL, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = settings;
-  const keyFile = settings.KEY_FILE ?? `${settings.DATA_DIR}/key.json`;
-  const logKeyFile = settings.LOG_KEY_FILE ?? `${settings.DATA_DIR}/log-key.json`;
+  const { DATA_DIR, EVENTSTOREDB_URL, JWKS_URL, METRICS_HOST = '127.0.0.1', METRICS_PORT } = settings;
+  const keyFile = settings.KEY_FILE ?? `${DATA_DIR}/key.json`;
+  /** The key that signs checkpoints of the log. */
+  const logKeyFile = settings.LOG_KEY_FILE ?? `${DATA_DIR}/log-key.json`;
+  /** The name of the log in its checkpoints, and of its key. */
   const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
   if (resolve(keyFile) === resolve(logKeyFile))
     throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
-  const { METRICS_HOST = '127.0.0.1', METRICS_PORT } = settings;
   if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
     throw new BadConfig(['METRICS_PORT must be another port than PORT']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
+  const eventStoreDb = ifSet(EVENTSTOREDB_URL, (url) => ({
+    url: withEsdbScheme(url),
+    timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
+    setting: 'EVENTSTOREDB_URL',
+  }));
   return Object.freeze({
     host: settings.HOST,
     port: Number(settings.PORT),
-    dataDir: settings.DATA_DIR,
-    ...(url === undefined
-      ? {}
-      : {
-          eventStoreDb: {
-            url: withEsdbScheme(url),
-            timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
-            setting: 'EVENTSTOREDB_URL',
-          },
-        }),
+    dataDir: DATA_DIR,
+    /** Where the log is; without it, it is embedded. */
+    ...(eventStoreDb && { eventStoreDb }),
     keyFile,
-    ...(JWKS_URL === undefined ? {} : { jwksUrl: new URL(JWKS_URL) }),
-    ...(issuer === undefined ? {} : { issuer }),
-    ...(audience === undefined ? {} : { audience }),
+    jwksUrl: ifSet(JWKS_URL, (url) => new URL(url)),
+    issuer: settings.JWT_ISSUER,
+    audience: settings.JWT_AUDIENCE,
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    /** Whether there are pages for browsers. */
     pages: settings.DOCS === 'on',
-    ...(settings.RATE_LIMIT === undefined ? {} : { rateLimit: parseRateLimit(settings.RATE_LIMIT) }),
+    /** How many requests a user may send; without it, any number. */
+    rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
+    /** The URI of this store, `source` of its CloudEvents. */
     source: settings.EVENT_SOURCE,
     logKeyFile,
     logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
+    /** Whether the Merkle tree of the log is maintained. */
     merkleTree: settings.MERKLE_TREE === 'on',
-    ...(METRICS_PORT === undefined ? {} : { metrics: { host: METRICS_HOST, port: Number(METRICS_PORT) } }),
+    /** Where Prometheus reads metrics; undefined if they are off. */
+    metrics: ifSet(METRICS_PORT, (port) => ({ host: METRICS_HOST, port: Number(port) })),
     logLevel: settings.LOG_LEVEL,
   });
 }
 
+function ifSet<T>(text: string | undefined, parse: (text: string) => T): T | undefined {
+  return text === undefined ? undefined : parse(text);
+}
+
 /** Parses a valid RATE_LIMIT. */
-function parseRateLimit(text: string): NonNullable<Config['rateLimit']> {
+function parseRateLimit(text: string): { maxRequests: number; windowMs: number } {
   const [maxRequests, unit] = text.split('/');
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
 }
