@@ -14,6 +14,7 @@ import { servePage } from '../http/pages.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
+import { traceparentOf } from '../http/traceparent.ts';
 import { auditPageFiles } from '../pages/auditPage.ts';
 import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
@@ -24,8 +25,8 @@ import { API_ERRORS } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
-import { openapi } from './openapi.ts';
-import { NewPlant, Plant, plantRoutes } from './plantRoutes.ts';
+import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
+import { NewPlant, PLANT_HEADERS, Plant, plantRoutes } from './plantRoutes.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
 
 export type Dependencies = {
@@ -65,6 +66,7 @@ export type ApiObserver = {
 export async function buildApp(deps: Dependencies) {
   const {
     store,
+    views,
     followers,
     transparency,
     verifyToken,
@@ -114,7 +116,20 @@ export async function buildApp(deps: Dependencies) {
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });
     if (rateLimit) limitRate(secured, rateLimit);
-    await secured.register(plantRoutes, { ...deps, listsInFlight, turns });
+    await secured.register(plantRoutes, {
+      ...deps,
+      plantsByUser: views.plantsByUser,
+      listsInFlight,
+      traceparentOf,
+      turns,
+      errors: {
+        createPlant: errorsOf(
+          ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
+          PLANT_HEADERS,
+        ),
+        listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
+      },
+    });
     await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;

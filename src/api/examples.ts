@@ -3,9 +3,6 @@ import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 
 // What the OpenAPI document shows: a log of one event, with its key, its checkpoint and its receipt.
 
-export const NEW_PLANT_EXAMPLE = { id: 1, name: 'Fern', tag: 'indoor' };
-export const PLANT_EXAMPLE = { name: 'Fern', tag: 'indoor' };
-
 export const EVENT_EXAMPLE: CloudEvent = {
   specversion: '1.0',
   id: '01a20510-4a95-78d4-b1fd-84f0027bcf9f',

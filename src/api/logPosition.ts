@@ -1,5 +1,4 @@
-import type { View } from '../../projections/view.ts';
-import { type EventStore, NO_LOG_ID, type Position, START } from '../eventStore/eventStore.ts';
+import { NO_LOG_ID, type Position, START } from '../eventStore/eventStore.ts';
 import { BadPosition, parsePosition } from '../eventStore/position.ts';
 
 // Positions as clients know them, in `Log-Position` and `after`: opaque, and with the ID of their log.
@@ -9,14 +8,6 @@ const START_OF_ANY_LOG = '0';
 
 export function formatLogPosition(logId: string, position: Position): string {
   return logId === NO_LOG_ID ? START_OF_ANY_LOG : `${logId}.${position}`;
-}
-
-/**
- * The log that a view belongs to. While the view has no event it belongs to none, but a client that names a
- * position may have it from another instance: then it is the log of the store.
- */
-export async function logIdOf(view: View, store: EventStore, namesPosition: boolean): Promise<string> {
-  return view.applied.logId || (namesPosition ? await store.logId() : NO_LOG_ID);
 }
 
 /** `name` names the input in messages. @throws BadPosition if it is malformed, or of another log */

@@ -1,27 +1,21 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { preValidationHookHandler } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
-import type { PageQuery, PlantPage } from '../../projections/savedPlants.ts';
-import type { Views } from '../../projections/views.ts';
-import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
-import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
+import type { View } from '../../projections/view.ts';
+import { type EventStore, NO_LOG_ID, type Position, START } from '../eventStore/eventStore.ts';
 import { limitSchema } from '../http/limit.ts';
-import { jsonResponse } from '../http/openapi.ts';
-import { traceparentOf } from '../http/traceparent.ts';
 import { createPlant, PlantIdTaken } from '../plants/createPlant.ts';
 import { isInt64 } from '../plants/stream.ts';
 import { TurnBudget, type Turns } from '../time/turns.ts';
-import { NEW_PLANT_EXAMPLE, PLANT_EXAMPLE } from './examples.ts';
-import type { InFlight } from './inFlight.ts';
-import { formatLogPosition, logIdOf, parseLogPosition } from './logPosition.ts';
-import { errorsOf, tooManyInFlight } from './openapi.ts';
+import { formatLogPosition, parseLogPosition } from './logPosition.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
   { $id: 'Plant', description: 'A plant, as its owner named it.' },
 );
+const FERN = { name: 'Fern', tag: 'indoor' };
 
 /** JSON has no 64-bit integers in TypeScript: a small ID is a `number`, a large one a `bigint`. */
 const Int64 = Type.Refine(
@@ -34,11 +28,11 @@ const Int64 = Type.Refine(
 );
 
 export const NewPlant = Type.Object(
-  { id: Int64, name: Type.String(), tag: Type.Optional(Type.String()) },
+  { id: Int64, ...Plant.properties },
   {
     $id: 'NewPlant',
     description: 'A plant to create. Unknown fields are ignored and not stored.',
-    examples: [NEW_PLANT_EXAMPLE],
+    examples: [{ id: 1, ...FERN }],
   },
 );
 
@@ -50,11 +44,20 @@ const ListQuery = Type.Object({
 const LogPosition = Type.String({
   description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
 });
+/** The headers of every response to an authenticated caller. */
+export const PLANT_HEADERS = { 'Log-Position': LogPosition };
 const Traceparent = Type.String({
   description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
 });
 const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
 
+const json = (description: string, media: object, headers: object): object => ({
+  description,
+  headers,
+  content: { 'application/json': media },
+});
+
+const JSON_TYPE = 'application/json; charset=utf-8';
 /**
  * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
  * no more memory than a page.
@@ -63,26 +66,36 @@ const PAGE_SIZE = 500;
 /** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
 const FIRST_PAGES_LENGTH = 1024 * 1024;
 
+type PageQuery = { after: Position; upTo: Position; limit: number };
+type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
+type PlantsByUser = View & {
+  plantsOf(user: string, query: PageQuery): PlantPage;
+  nextPage(user: string, query: PageQuery): Position | undefined;
+};
+
 type Dependencies = {
   store: EventStore;
-  views: Views;
+  plantsByUser: PlantsByUser;
   readYourWrites: ReadYourWrites;
   now: () => Date;
   newEventId: (now: Date) => string;
-  listsInFlight: InFlight;
+  /** The valid W3C Trace Context of a request. */
+  traceparentOf: (headers: FastifyRequest['headers']) => string | undefined;
+  /** Limits the lists of a user; `add` returns false if the client has disconnected. */
+  listsInFlight: { add(user: string, response: FastifyReply['raw']): boolean };
   turns: Turns;
+  /** The error responses of each operation, by status. */
+  errors: Record<'createPlant' | 'listPlants', Record<number, object>>;
 };
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId, listsInFlight, turns } = deps;
-  const { plantsByUser } = deps.views;
+  const { store, plantsByUser, readYourWrites, now, newEventId, traceparentOf, turns, errors } = deps;
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
   app.post(
     '/plants',
     {
-      preValidation: requireBody,
       schema: {
         operationId: 'createPlant',
         tags: ['plants'],
@@ -90,23 +103,15 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
         body: NewPlant,
         response: {
-          200: jsonResponse(
-            'The plant.',
-            { schema: Plant, example: PLANT_EXAMPLE },
-            { 'Log-Position': LogPosition },
-          ),
-          ...errorsOf(
-            ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
-            { 'Log-Position': LogPosition },
-          ),
+          200: json('The plant.', { schema: Plant, example: FERN }, PLANT_HEADERS),
+          ...errors.createPlant,
         },
       },
     },
     async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
-      const command = { user, id: BigInt(id), ...plant };
       const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
-      const position = await createPlant(store, command, context);
+      const position = await createPlant(store, { user, id: BigInt(id), ...plant }, context);
       const logId = await store.logId();
       readYourWrites.acknowledge(user, logId, position);
       reply.header('log-position', formatLogPosition(logId, position));
@@ -124,61 +129,60 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
         response: {
-          200: jsonResponse(
+          200: json(
             'Your plants.',
-            { schema: Type.Array(Plant), example: [PLANT_EXAMPLE, { name: 'Moss' }] },
-            { 'Log-Position': LogPosition, Link },
+            { schema: Type.Array(Plant), example: [FERN, { name: 'Moss' }] },
+            { ...PLANT_HEADERS, Link },
           ),
-          ...errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], {
-            'Log-Position': LogPosition,
-          }),
+          ...errors.listPlants,
         },
       },
     },
     async ({ user, query, headers, method }, reply) => {
-      if (!listsInFlight.add(user, reply.raw)) return reply.send();
-      await readYourWrites.ready(plantsByUser, user);
-      const namesPosition = (query.after ?? headers['log-position']) !== undefined;
-      const logId = await logIdOf(plantsByUser, store, namesPosition);
-      const parse = (text: string | undefined, name: string) =>
-        text === undefined ? START : parseLogPosition(logId, text, name);
-      const after = parse(query.after, 'after');
-      const named = parse(headers['log-position']?.toString(), 'Log-Position');
-      const upTo = await readYourWrites.upTo(plantsByUser, user, logId, after > named ? after : named);
-
-      reply.header('log-position', formatLogPosition(logId, upTo)).type('application/json; charset=utf-8');
+      if (!deps.listsInFlight.add(user, reply.raw)) return reply.send();
+      const { logId, ...range } = await readable(user, query.after, headers['log-position']?.toString());
+      reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
-      if (firstPages.isSpent) await turns.next(user);
-      const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
-      firstPages.spend(first.plants.length);
-      const next = nextPage(user, first, { after, upTo, limit });
-      if (next !== undefined) {
-        const cursor = formatLogPosition(logId, next);
-        reply.header('link', `</plants?limit=${limit}&after=${cursor}>; rel="next"`);
-      }
+      const first = await firstPage(user, { ...range, limit });
+      const next = nextPage(user, first, { ...range, limit });
+      if (next !== undefined)
+        reply.header('link', `</plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
       if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
       if (method === 'HEAD') return Readable.from([]);
-      return Readable.from(jsonArray(user, first, { after, upTo, limit }), { highWaterMark: 0 });
+      return Readable.from(jsonArray(user, first, { ...range, limit }), { highWaterMark: 0 });
     },
   );
 
   // Error responses have the log position too, for authenticated users.
   app.setErrorHandler(async (error, { user }, reply) => {
-    if (user !== '') {
-      const { logId, position } = plantsByUser.applied;
-      const ofError = error instanceof PlantIdTaken ? error.position : position;
-      if (logId !== '') reply.header('log-position', formatLogPosition(logId, ofError));
-    }
+    const { logId, position } = plantsByUser.applied;
+    const ofError = error instanceof PlantIdTaken ? error.position : position;
+    if (user !== '' && logId !== '') reply.header('log-position', formatLogPosition(logId, ofError));
     throw error;
   });
 
+  /** Waits until the view has what the user has written, and what the request names; returns what to read of it. */
+  async function readable(user: string, cursor: string | undefined, named: string | undefined) {
+    await readYourWrites.ready(plantsByUser, user);
+    // A view without events belongs to no log, but a position may be from another instance, of the store's log.
+    const isNamed = (cursor ?? named) !== undefined;
+    const logId = plantsByUser.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
+    const after = cursor === undefined ? START : parseLogPosition(logId, cursor, 'after');
+    const known = named === undefined ? START : parseLogPosition(logId, named, 'Log-Position');
+    const upTo = await readYourWrites.upTo(plantsByUser, user, logId, after > known ? after : known);
+    return { logId, after, upTo };
+  }
+
+  async function firstPage(user: string, query: PageQuery): Promise<PlantPage> {
+    if (firstPages.isSpent) await turns.next(user);
+    const page = plantsByUser.plantsOf(user, { ...query, limit: Math.min(query.limit, PAGE_SIZE) });
+    firstPages.spend(page.plants.length);
+    return page;
+  }
+
   /** The position of the last of the first `limit` plants, if there are more. */
-  function nextPage(
-    user: string,
-    { last, count, hasMore }: PlantPage,
-    query: PageQuery,
-  ): Position | undefined {
+  function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
     return count === query.limit ? last : plantsByUser.nextPage(user, query);
   }
@@ -187,24 +191,13 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
    * A JSON array of up to `limit` plants, page by page, each in a turn of its own, without holding a transaction;
    * an error ends it early.
    */
-  async function* jsonArray(
-    user: string,
-    page: PlantPage,
-    { upTo, limit }: PageQuery,
-  ): AsyncGenerator<string> {
+  async function* jsonArray(user: string, page: PlantPage, query: PageQuery): AsyncGenerator<string> {
     yield `[${page.plants}`;
-    for (let left = limit - page.count; page.hasMore && left > 0; left -= page.count) {
+    for (let left = query.limit - page.count; page.hasMore && left > 0; left -= page.count) {
       await turns.next(user);
-      page = plantsByUser.plantsOf(user, { after: page.last, upTo, limit: Math.min(left, PAGE_SIZE) });
+      page = plantsByUser.plantsOf(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
       yield `,${page.plants}`;
     }
     yield ']';
   }
-};
-
-/** Fastify does not check the media type of a request without a body. */
-const requireBody: preValidationHookHandler = ({ body }, _reply, done) => {
-  if (body === undefined)
-    throw new HttpError(HTTP_ERRORS.unsupportedMediaType, 'The request requires a JSON body.');
-  done();
 };

@@ -110,6 +110,12 @@ export async function httpServer(options: Options) {
       throwNotFound(request);
     done();
   });
+  // Fastify does not check the media type of a request without a body.
+  app.addHook('preValidation', ({ body, routeOptions }, _reply, done) => {
+    if (body === undefined && routeOptions.schema?.body)
+      throw new HttpError(HTTP_ERRORS.unsupportedMediaType, 'The request requires a JSON body.');
+    done();
+  });
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (closing) reply.header('connection', 'close');
     done();
