@@ -65,17 +65,12 @@ export async function startService(
     const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
     const views = await openViews(config.dataDir, resources);
-    const followers = Object.values(views).map(
-      (view) =>
-        new Follower({
-          store,
-          view,
-          skip: config.skipEvents,
-          logger,
-          onProgress: progressOf(view.name),
-        }),
-    );
-    for (const follower of followers) resources.defer(() => follower.stop());
+    const followers = Object.values(views).map((view) => {
+      const onProgress = progressOf(view.name);
+      const follower = new Follower({ store, view, skip: config.skipEvents, logger, onProgress });
+      resources.defer(() => follower.stop());
+      return follower;
+    });
     const tree = signer && openTree(config, { logger, progressOf, resources });
 
     const eventStreams = new InFlight('event streams');
@@ -87,16 +82,13 @@ export async function startService(
       (await startMetrics(metrics, config.metrics, { sources, logger, resources }));
 
     const app = await buildApp({
+      ...config,
       store,
       views,
       readYourWrites: new ReadYourWrites(followers),
       followers,
       transparency: tree && signer && { tree, signer },
       verifyToken,
-      corsOrigins: config.corsOrigins,
-      pages: config.pages,
-      rateLimit: config.rateLimit,
-      source: config.source,
       logger,
       now,
       newEventId,
@@ -105,9 +97,8 @@ export async function startService(
       listsInFlight,
     });
     resources.defer(() => app.close());
-    const host = await addressOf(config.host);
     const url = await app.listen({
-      host,
+      host: (await lookup(config.host)).address, // for a second address, Fastify would start a server without our handlers
       port: config.port,
       listenTextResolver: (address) => `listening at ${address}`,
     });
@@ -128,21 +119,10 @@ export async function startService(
   }
 }
 
-/** One address: for the second address of a name, Fastify would start a server without our handlers. */
-async function addressOf(host: string): Promise<string> {
-  return (await lookup(host)).address;
-}
-
 function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
-  return jwksUrl
-    ? tokenVerifier({ key: providerKeys(jwksUrl), algorithms: PROVIDER_ALGORITHMS, issuer, audience, now })
-    : tokenVerifier({
-        key: loadOrCreateKey(keyFile).publicKey,
-        algorithms: ['EdDSA'],
-        issuer,
-        audience,
-        now,
-      });
+  const key = jwksUrl ? providerKeys(jwksUrl) : loadOrCreateKey(keyFile).publicKey;
+  const algorithms = jwksUrl ? PROVIDER_ALGORITHMS : ['EdDSA'];
+  return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 
 /** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */

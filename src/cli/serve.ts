@@ -3,7 +3,7 @@ import { prettyFactory } from 'pino-pretty';
 import { readConfig } from '../config.ts';
 import { type Service, startService } from '../service.ts';
 import { firstSteps, tokenHint } from './firstSteps.ts';
-import { type LogOutput, logOutput } from './logOutput.ts';
+import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
 import { handleSignals } from './signals.ts';
 
@@ -22,7 +22,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   process.umask(0o077); // the data is the owner's, whatever the directory's mode is
   const onTerminal = process.stdout.isTTY === true;
   // Not process.stdout, whose lines would wait without bound. It has made a pipe non-blocking.
-  const output = logOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
+  const output = loggerOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
   const prettify = onTerminal ? prettyFactory({}) : (line: string) => line;
   const logger = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
@@ -56,7 +56,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
 }
 
 /** Ends the process when its log lines are written, or cannot be. */
-async function exit(process: NodeJS.Process, output: LogOutput, code: number): Promise<void> {
+async function exit(process: NodeJS.Process, output: LoggerOutput, code: number): Promise<void> {
   if (await output.end()) process.exit(code);
   process.kill(process.pid, 'SIGKILL');
 }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
-import { refusalLog } from './refusalLog.ts';
+import { rejectionLogger } from './rejectionLogger.ts';
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
@@ -13,12 +13,12 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
  * repeat, together.
  */
 export function errorHandler(errors: ErrorEntries, onError?: (error: unknown) => void): ErrorHandler {
-  const logRefusal = refusalLog();
+  const logRejection = rejectionLogger();
   return (error, request, reply) => {
     onError?.(error);
     const { status, body, headers } = errorResponse(errors, error);
     if (status === 503)
-      logRefusal({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
+      logRejection({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
     else if (status >= 500) request.log.error({ err: error }, 'request failed');
     // Of a response that has failed before it was sent.
     reply.removeHeader('content-encoding').header('cache-control', 'no-store');

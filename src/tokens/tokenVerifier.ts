@@ -1,4 +1,5 @@
 import { hash, type KeyObject } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import {
   createRemoteJWKSet,
   customFetch,
@@ -42,13 +43,13 @@ type Options = {
   issuer?: string | undefined;
   audience?: string | undefined;
   now: () => Date;
-  /** How many bytes the claims of verified tokens may take: the least recently used are evicted. */
+  /** Bounds the memory of verified tokens: the least recently used are evicted. */
   cacheBytes?: number;
 };
 
 const INVALID = 'The token is not valid.';
 
-/** A verified token is cached for so long at most, in milliseconds: then a withdrawn key takes effect. */
+/** Then a withdrawn key takes effect. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
 /** About 30 000 tokens of usual claims. */
 const CACHE_BYTES = 16 * 1024 * 1024;
@@ -58,23 +59,11 @@ const ENTRY_BYTES = 400;
 const SCOPE_BYTES = 40;
 
 /** The signature algorithms of an identity provider: asymmetric ones only. */
-export const PROVIDER_ALGORITHMS = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-  'Ed25519',
-];
+export const PROVIDER_ALGORITHMS =
+  'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
-/** Fetched keys are reused for so long, in milliseconds. */
 const KEY_SET_TTL_MS = 60_000;
-/** The minimum time between two fetches of keys, in milliseconds, however many tokens name unknown keys. */
+/** However many tokens name unknown keys. */
 const FETCH_INTERVAL_MS = 1_000;
 const FETCH_TIMEOUT_MS = 5_000;
 const MAX_KEY_SET_BYTES = 1024 * 1024;
@@ -98,7 +87,7 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   });
   let nextFetch: Promise<void> | undefined;
   const fetchAgain = (): Promise<void> => {
-    nextFetch ??= new Promise((resolve) => setTimeout(resolve, FETCH_INTERVAL_MS))
+    nextFetch ??= setTimeout(FETCH_INTERVAL_MS)
       .then(() => keys.reload())
       .finally(() => {
         nextFetch = undefined;

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { logOutput } from '../../src/cli/logOutput.ts';
+import { loggerOutput } from '../../src/cli/loggerOutput.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const LINE = `${'x'.repeat(9_999)}\n`;
@@ -32,7 +32,7 @@ function pipe() {
 test('lines that a full pipe does not take are dropped and counted, and the others are written in order', async () => {
   const { fd, read } = pipe();
   const dropped: number[] = [];
-  const output = logOutput(fd, (lines) => {
+  const output = loggerOutput(fd, (lines) => {
     dropped.push(lines);
     output.write('reported\n');
   });
@@ -52,7 +52,7 @@ test('lines that a full pipe does not take are dropped and counted, and the othe
 
 test('what waits when the output ends is written if it is read, and given up if it is not', async () => {
   const [slow, unread] = [pipe(), pipe()];
-  const outputs = [slow, unread].map(({ fd }) => logOutput(fd, () => {}));
+  const outputs = [slow, unread].map(({ fd }) => loggerOutput(fd, () => {}));
   for (const output of outputs) for (let i = 0; i < 50; i++) output.write(LINE);
   const ends = outputs.map((output) => output.end());
   await expect.poll(() => slow.read()).toHaveLength(50 * LINE.length);
@@ -62,7 +62,7 @@ test('what waits when the output ends is written if it is read, and given up if 
 
 test('after its end, lines are ignored', async () => {
   const { fd, read } = pipe();
-  const output = logOutput(fd, () => {});
+  const output = loggerOutput(fd, () => {});
   output.write('last\n');
   await output.end();
   output.write('late\n');

@@ -11,7 +11,7 @@ const FLUSH_TIMEOUT_MS = 2_000;
 /** Time for a write that does not return, as to a terminal that is stopped, in milliseconds. */
 const STUCK_TIMEOUT_MS = 2 * FLUSH_TIMEOUT_MS;
 
-export type LogOutput = {
+export type LoggerOutput = {
   /** Writes lines, or drops them: it never waits, and never throws. */
   write(lines: string): void;
   /**
@@ -25,7 +25,7 @@ export type LogOutput = {
  * Log lines on a file descriptor, which must not block if it is a pipe. `onDropped` is called with the number
  * of lines that were dropped, once lines can be written again.
  */
-export function logOutput(fd: number, onDropped: (lines: number) => void): LogOutput {
+export function loggerOutput(fd: number, onDropped: (lines: number) => void): LoggerOutput {
   let dropped = 0;
   let isRetrying = false;
   let ended: Promise<boolean> | undefined;

@@ -1,12 +1,12 @@
 import { expect, test, vi } from 'vitest';
-import { refusalLog } from '../../src/http/refusalLog.ts';
+import { rejectionLogger } from '../../src/http/rejectionLogger.ts';
 import { stopClock } from '../support/clock.ts';
 
 test('requests that are refused for the same reason are one line a second, with their count', () => {
   stopClock();
   const lines: unknown[] = [];
   const logger = { error: (line: unknown) => void lines.push(line) };
-  const log = refusalLog();
+  const log = rejectionLogger();
   const full = { logger, error: 50301, reason: 'the disk is full' };
   const behind = { logger, error: 50302, reason: 'the view is behind' };
   const line = ({ error, reason }: typeof full, requests: number) => ({ error, reason, requests });
