@@ -2,10 +2,8 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
 import { MAIN, NODE, start } from './process.ts';
-import { client, startService } from './service.ts';
+import { client, startService, tokenOf } from './service.ts';
 import { tempDir } from './tempDir.ts';
 import { onTerminal } from './terminal.ts';
 
@@ -49,8 +47,7 @@ export async function keptAlive(url: string): Promise<void> {
 
 /** A POST of alice whose head and half of whose body the server has received. */
 export async function slowUpload({ url, dir }: Started, name: string) {
-  const { privateKey } = loadOrCreateKey(`${dir}/key.json`);
-  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
+  const token = await tokenOf(dir, 'alice');
   const body = JSON.stringify({ id: 7, name });
   const socket = await connected(url);
   let response = '';
