@@ -56,7 +56,7 @@ export default defineConfig({
       test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
-      test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE, globalSetup: 'test/containers/server.ts' }),
+      test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE }),
       test('containers', ['test/containers/*.test.ts'], {
         globalSetup: 'test/containers/server.ts',
         ...ALONE,

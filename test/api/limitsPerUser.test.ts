@@ -6,12 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
 import { newEventId } from '../../src/eventStore/eventId.ts';
-import {
-  type EventLog,
-  type Page,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../../src/eventStore/eventStore.ts';
+import { type Page, type RecordedEvent, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
@@ -31,22 +26,6 @@ const EVENT: RecordedEvent = {
   metadata: {},
 };
 
-/** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
-async function serve(tree: object, readAll?: EventLog['readAll']) {
-  const signer = newSigner();
-  const { url, log } = await appOver(
-    {
-      lastPosition: async () => 1n,
-      readStream: async () => [EVENT],
-      readAll: readAll ?? (async () => ({ events: [EVENT], position: 1n, isEnd: true })),
-    },
-    { ...AUDITORS, transparency: { tree: { notReady: undefined, ...tree } as never, signer } },
-  );
-  const get = (user: string, path: string) =>
-    fetch(`${url}${path}`, { headers: { authorization: `Bearer ${user}` } });
-  return { url, get, log };
-}
-
 /** A response of `url` that no one reads; resolves when its first bytes have arrived. */
 async function unread(url: string, path: string, token: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
@@ -58,81 +37,51 @@ async function unread(url: string, path: string, token: string): Promise<Socket>
   return socket;
 }
 
-test.each([
-  ['tiles', '/tile/0/000'],
-  ['bundles of entries', '/tile/entries/000'],
-  ['receipts', '/proofs/plants?id=1&user=alice'],
-] as const)('more %s in flight than a user may have are 42901, and no other request', async (kind, path) => {
-  const { promise: reached, reject } = Promise.withResolvers<void>();
-  reached.catch(() => {});
-  const tree = {
-    current: { logId: 'm', position: 1n },
-    read: { to: 1n, last: 1n },
-    reached: () => reached,
-    readTile: () => undefined,
-    has: () => false,
-  };
-  const { url, get } = await serve(tree);
-  const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol', path));
-  const received: Response[] = [];
-  for (const response of responses) void response.then((one) => received.push(one));
-  await expect.poll(() => received.length).toBe(20);
-  for (const response of received) {
-    expect(response.headers.get('retry-after')).toBe('1');
-    expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
-  }
-  const ofDave = get('dave', path);
-  expect((await fetch(`${url}/health/live`)).status).toBe(200);
-  expect(await (await get('carol', '/plants')).json()).toEqual([]);
-  reject(new ViewBehind('The Merkle tree is not up to date yet; retry.'));
-  await Promise.all(responses);
-  for (const response of [...received.slice(20), await ofDave]) await refusedWith(50302, response);
-  await expect.poll(async () => (await get('carol', path)).status).toBe(503);
-});
-
-test.each([
-  ['replays', '/events', 'application/x-ndjson'],
-  ['pages of events', '/events?order=descending', 'application/x-ndjson'],
-  ['event streams', '/events', 'text/event-stream'],
-] as const)(
+test.each<[keyof typeof MAX_IN_FLIGHT, string, number, string?]>([
+  ['tiles', '/tile/0/000', 50302],
+  ['bundles of entries', '/tile/entries/000', 50302],
+  ['receipts', '/proofs/plants?id=1&user=alice', 50302],
+  ['lists', '/plants', 50302],
+  ['replays', '/events', 50301],
+  ['pages of events', '/events?order=descending', 50301],
+  ['event streams', '/events', 50301, 'text/event-stream'],
+])(
   'more %s in flight than a user may have are 42901, and no other request',
-  async (kind, path, accept) => {
-    const { promise: read, reject } = Promise.withResolvers<bigint>();
-    read.catch(() => {});
-    const { url } = await appOver({ lastPosition: () => read }, AUDITORS);
-    const get = (user: string, to: string = path) =>
+  async (kind, path, error, accept = '*/*') => {
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => {});
+    const wait = () => promise;
+    const tree = { current: { logId: 'm', position: 1n }, read: { to: 1n, last: 1n }, reached: wait };
+    const { url } = await appOver(
+      { lastPosition: path.startsWith('/events') ? wait : async () => 1n, readStream: async () => [EVENT] },
+      {
+        ...AUDITORS,
+        ...(kind === 'lists' && { reached: wait }),
+        transparency: {
+          tree: { notReady: undefined, ...tree, readTile: () => undefined, has: () => false } as never,
+          signer: newSigner(),
+        },
+      },
+    );
+    const get = (user: string, to: string) =>
       fetch(`${url}${to}`, { headers: { authorization: `Bearer ${user}`, accept } });
-    const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol'));
+    const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol', path));
     const received: Response[] = [];
     for (const response of responses) void response.then((one) => received.push(one));
     await expect.poll(() => received.length).toBe(20);
-    for (const response of received)
+    for (const response of received) {
+      expect(response.headers.get('retry-after')).toBe('1');
       expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
-    const ofDave = get('dave');
-    expect(await (await get('carol', '/plants')).json()).toEqual([]);
-    reject(new StoreUnavailable('closed'));
+    }
+    const ofDave = get('dave', path);
+    expect((await get('carol', '/log-key')).status).toBe(200);
+    if (kind !== 'lists') expect(await (await get('carol', '/plants')).json()).toEqual([]);
+    reject(error === 50301 ? new StoreUnavailable('closed') : new ViewBehind('It is not up to date; retry.'));
     await Promise.all(responses);
-    for (const response of [...received.slice(20), await ofDave]) await refusedWith(50301, response);
-    await expect.poll(async () => (await get('carol')).status).toBe(503);
+    for (const response of [...received.slice(20), await ofDave]) await refusedWith(error, response);
+    await expect.poll(async () => (await get('carol', path)).status).toBe(503);
   },
 );
-
-test('lists that wait for the view are in flight, too', async () => {
-  const { promise: reached, resolve } = Promise.withResolvers<void>();
-  const { url } = await appOver({}, { ...AUDITORS, reached: () => reached });
-  const get = (user: string) => fetch(`${url}/plants`, { headers: { authorization: `Bearer ${user}` } });
-  const received: Response[] = [];
-  const responses = Array.from({ length: MAX_IN_FLIGHT.lists + 20 }, async () => {
-    received.push(await get('carol'));
-  });
-  await expect.poll(() => received.length).toBe(20);
-  for (const response of received) await refusedWith(42901, response);
-  const ofDave = get('dave');
-  resolve();
-  await Promise.all(responses);
-  for (const response of [...received.slice(20), await ofDave]) expect(await response.json()).toEqual([]);
-  expect((await get('carol')).status).toBe(200);
-});
 
 /** A bundle of them is more than the buffers of a connection hold. */
 const LARGE_EVENTS = 256;
@@ -185,7 +134,11 @@ describe('bundles that no one reads', () => {
     const pages: ((page: Page) => void)[] = [];
     const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
     const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-    const { url, log } = await serve({ startOf: () => 0n, has: () => true }, readAll);
+    const tree = { notReady: undefined, startOf: () => 0n, has: () => true } as never;
+    const { url, log } = await appOver(
+      { readAll },
+      { ...AUDITORS, transparency: { tree, signer: newSigner() } },
+    );
     const first = unread(url, '/tile/entries/000', 'carol');
     await expect.poll(() => pages.length).toBe(1);
     pages[0]?.(page);

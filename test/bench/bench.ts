@@ -1,49 +1,156 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { measureAudit } from './audit.ts';
-import { measureFollowing } from './eventStoreDb.ts';
-import { addGoals } from './goals.ts';
-import { measureLoads } from './loads.ts';
-import { watchOthers } from './machine.ts';
-import { measureMemory } from './memory.ts';
-import { measureTree } from './merkleTree.ts';
-import { measureMetrics } from './metrics.ts';
-import { type Part, readOptions } from './options.ts';
-import { measureRebuild } from './rebuild.ts';
-import { report } from './report.ts';
-import { type Bench, setUp } from './setUp.ts';
-import { measureStart } from './start.ts';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import { measureCommand, measureLoad, type Sample, startServer } from './measure.ts';
+import { writeLog, writeTokens } from './seed.ts';
 
-// Measures the service and its contenders in one run: ratios of pairs measured in the same round, so that a
-// machine of varying speed affects both alike. `npm run bench -- --help` lists the options.
+// Measures this checkout, another one and a reference without storage side by side. A ratio is of two samples of
+// the same round, so that a machine of varying speed affects both alike.
 
-const LOADS = new Set<Part>(['post', 'connections', 'get', 'eventstoredb']);
+/** What is measured, and its reference. */
+const PARTS = {
+  post: 'POST /plants on an empty log; a Fastify that stores nothing',
+  get: 'GET /plants?limit=100 on a full log; a Fastify that lists from memory',
+  replay: 'replay of a full log; a loop that reads and parses all events',
+  verify: 'verify of a full log with its views; the same loop',
+};
+type Part = keyof typeof PARTS;
+type Subject = { part: Part; name: string; measure: () => Promise<Sample>; samples: Sample[] };
+type Checkout = { name: string; root: string };
+type Options = {
+  only: Part[];
+  events: number;
+  rounds: number;
+  seconds: number;
+  connections: number;
+  against?: string;
+};
 
-const options = readOptions(process.argv);
+const ROOT = join(import.meta.dirname, '../..');
+const MAIN = 'src/main.js';
+const REFERENCE = 'reference';
+
+const options = readOptions();
+await using resources = new AsyncDisposableStack();
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
-try {
-  const bench = await setUp(options, dir);
-  const coresOfOthers = watchOthers();
-  if (options.memory === undefined) await measureParts(bench);
-  else await measureMemory(bench, options.memory);
-  report(bench, coresOfOthers());
-} finally {
-  rmSync(dir, { recursive: true, force: true });
+resources.defer(() => rmSync(dir, { recursive: true }));
+const env = { KEY_FILE: join(dir, 'key.json') };
+const tokenFile = await writeTokens(dir, env.KEY_FILE);
+const own: Checkout = { name: 'this checkout', root: ROOT };
+const other = options.against && { name: commitOf(options.against), root: options.against };
+const checkouts = other ? [own, other] : [own];
+const fullLogs = new Map<string, string>();
+
+const subjects: Subject[] = [];
+for (const part of options.only) {
+  subjects.push({ part, name: REFERENCE, measure: await reference(part), samples: [] });
+  for (const checkout of checkouts)
+    subjects.push({ part, name: checkout.name, measure: await measurementOf(part, checkout), samples: [] });
+}
+for (let round = 0; round <= options.rounds; round++) {
+  console.log(round === 0 ? 'warming up' : `round ${round} of ${options.rounds}`);
+  for (const { measure, samples } of round % 2 === 0 ? subjects : subjects.toReversed()) {
+    const sample = await measure();
+    if (round > 0) samples.push(sample);
+  }
+}
+console.log(
+  `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model}), ${options.events} events`,
+);
+console.table(subjects.map(row));
+
+async function reference(part: Part): Promise<Subject['measure']> {
+  if (part === 'post' || part === 'get') return loadOn(part, ROOT, 'test/bench/bareServer.ts', {});
+  const log = join(await fullLog(own), 'log.db');
+  return () => measureCommand(ROOT, ['test/bench/bareLoop.ts', log], options.events, {});
 }
 
-async function measureParts(bench: Bench): Promise<void> {
-  const { only } = bench.options;
-  const eventStoreDb = only.has('eventstoredb') ? process.env.EVENTSTOREDB_URL : undefined;
-  if (only.has('rebuild')) await measureRebuild(bench);
-  if (only.has('start')) await measureStart(bench);
-  if (only.has('audit')) await measureAudit(bench);
-  if (only.has('tree')) await measureTree(bench);
-  if (only.has('metrics')) await measureMetrics(bench);
-  if (eventStoreDb) await measureFollowing(bench, eventStoreDb);
-  if (!only.isDisjointFrom(LOADS)) await measureLoads(bench, eventStoreDb);
-  addGoals(
-    bench.results,
-    bench.services.map(({ name }) => name),
-  );
+async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
+  const { root } = checkout;
+  if (part === 'post') return loadOn(part, root, MAIN, { ...env, DATA_DIR: mkdtempSync(join(dir, 'data-')) });
+  const onFullLog = { ...env, DATA_DIR: await fullLog(checkout) };
+  if (part === 'get') return loadOn(part, root, MAIN, onFullLog);
+  return () => measureCommand(root, [MAIN, part], options.events, onFullLog);
+}
+
+async function loadOn(
+  part: 'post' | 'get',
+  root: string,
+  entry: string,
+  serverEnv: Record<string, string>,
+): Promise<Subject['measure']> {
+  const server = await startServer(root, entry, serverEnv);
+  resources.defer(server.stop);
+  const { seconds, connections } = options;
+  const load =
+    part === 'post' ? { method: 'POST' as const } : { method: 'GET' as const, query: '?limit=100' };
+  return () => measureLoad(server, { ...load, seconds, connections, tokenFile });
+}
+
+/** A data directory of the checkout's own, with its views. */
+async function fullLog({ name, root }: Checkout): Promise<string> {
+  const existing = fullLogs.get(name);
+  if (existing !== undefined) return existing;
+  const data = mkdtempSync(join(dir, 'full-'));
+  writeLog(join(data, 'log.db'), options.events);
+  await measureCommand(root, [MAIN, 'rebuild'], options.events, { ...env, DATA_DIR: data });
+  fullLogs.set(name, data);
+  return data;
+}
+
+function row({ part, name, samples }: Subject) {
+  const ours = subjects.find((subject) => subject.part === part && subject.name === own.name)?.samples;
+  const ratios = samples.map(({ perSecond }, round) => (ours?.[round]?.perSecond ?? Number.NaN) / perSecond);
+  const spread = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`;
+  return {
+    part,
+    measured: name,
+    'per second': Math.round(median(samples.map(({ perSecond }) => perSecond))),
+    'p99 ms': median(samples.map(({ p99 }) => p99)),
+    'CPU µs each': Math.round(median(samples.map(({ cpu }) => cpu))),
+    'this checkout / it': name === own.name ? '' : `${median(ratios).toFixed(2)} (${spread})`,
+  };
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+function commitOf(root: string): string {
+  return execFileSync('git', ['-C', root, 'rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+}
+
+function readOptions(): Options {
+  const parts = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(8)}${what}`);
+  return new Command('npm run bench --')
+    .description('Measures the service beside references and another checkout, interleaved, in rounds.')
+    .option('--only <parts>', 'what to measure, comma-separated', toParts, Object.keys(PARTS) as Part[])
+    .option('--events <n>', 'events of the full log', toNumber, 300_000)
+    .option('--rounds <n>', 'rounds; medians and the spread of ratios are printed', toNumber, 5)
+    .option('--seconds <n>', 'duration of one load', toNumber, 4)
+    .option('--connections <n>', 'connections of a load', toNumber, 64)
+    .option('--against <dir>', 'a checkout of another commit, with its node_modules', toCheckout)
+    .addHelpText('after', `\nParts, and what they are compared with:\n${parts.join('\n')}`)
+    .parse()
+    .opts<Options>();
+}
+
+function toParts(text: string): Part[] {
+  const names = text.split(',');
+  for (const name of names)
+    if (!Object.hasOwn(PARTS, name)) throw new InvalidArgumentError(`There is no part ${name}.`);
+  return names as Part[];
+}
+
+function toNumber(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
+  return Number(text);
+}
+
+function toCheckout(path: string): string {
+  for (const needed of [MAIN, 'node_modules'])
+    if (!existsSync(join(path, needed))) throw new InvalidArgumentError(`It has no ${needed}.`);
+  return resolve(path);
 }

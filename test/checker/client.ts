@@ -25,20 +25,16 @@ export type Options = {
   after: bigint;
 };
 
-const AUDITOR = { user: 'carol', scope: 'audit' };
 /** So few IDs that clients often repeat one, with the same name or another. */
 const PLANTS = 40;
-
 const LIST_INTERVAL_MS = 50;
 
-/** The service disconnected. */
-class Disconnected extends Error {}
-/** A response that is an error. */
-class Refused extends Error {
-  readonly number: number;
-  constructor(number: number) {
-    super();
-    this.number = number;
+/** A response that is an error, or a broken connection. */
+class Failed extends Error {
+  readonly result: Result;
+  constructor(error: number | 'disconnected', options?: ErrorOptions) {
+    super(String(error), options);
+    this.result = { error };
   }
 }
 
@@ -95,10 +91,11 @@ export class RandomClient {
     const name = `${plant}${random.below(8) === 0 ? ' again' : ''}`;
     const named = random.below(2) === 0 ? this.#known?.position : undefined;
     const list = { kind: 'list', user, ...(named !== undefined && { named }) } as const;
+    const create = { kind: 'create', user: creator, plant, name } as const;
     return random.pick<Request>([
-      { kind: 'create', user: creator, plant, name },
-      { kind: 'create', user: creator, plant, name },
-      { kind: 'create', user: creator, plant, name },
+      create,
+      create,
+      create,
       list,
       list,
       { ...list, limit: 1 + random.below(20) },
@@ -116,23 +113,14 @@ export class RandomClient {
 
   async #send(instance: Instance, request: Request): Promise<Result> {
     try {
-      switch (request.kind) {
-        case 'create':
-          return await this.#create(instance, request);
-        case 'list':
-          return await this.#list(instance, request);
-        case 'replay':
-          return await this.#replay(instance, request);
-        case 'newest':
-          return await this.#newest(instance, request);
-        case 'receipt':
-          return await this.#receipt(instance, request);
-        case 'checkpoint':
-          return await this.#checkpoint(instance);
-      }
+      if (request.kind === 'create') return await this.#create(instance, request);
+      if (request.kind === 'list') return await this.#list(instance, request);
+      if (request.kind === 'replay') return await this.#replay(instance, request);
+      if (request.kind === 'newest') return await this.#newest(instance, request);
+      if (request.kind === 'receipt') return await this.#receipt(instance, request);
+      return await this.#checkpoint(instance);
     } catch (error) {
-      if (error instanceof Refused) return { error: error.number };
-      if (error instanceof Disconnected) return { error: 'disconnected' };
+      if (error instanceof Failed) return error.result;
       if (error instanceof TypeError && error.message === 'terminated') return { error: 'cut' };
       return { error: 'malformed', why: String(error) };
     }
@@ -190,22 +178,17 @@ export class RandomClient {
   }
 
   #audit(instance: Instance, path: string): Promise<Response> {
-    return this.#fetch(instance, AUDITOR.user, path, { scope: AUDITOR.scope });
+    return this.#fetch(instance, 'carol', path, { scope: 'audit' });
   }
 
-  /** @throws Refused, Disconnected */
-  async #fetch(
-    instance: Instance,
-    user: string,
-    path: string,
-    init: RequestInit & { scope?: string } = {},
-  ): Promise<Response> {
-    const response = await instance.request(user, path, init).catch((error) => {
-      throw new Disconnected(undefined, { cause: error });
+  /** @throws Failed */
+  async #fetch(instance: Instance, ...request: Parameters<Instance['request']>): Promise<Response> {
+    const response = await instance.request(...request).catch((error) => {
+      throw new Failed('disconnected', { cause: error });
     });
     if (response.status === 200) return response;
     const { error } = (await response.json()) as { error: number };
-    throw new Refused(error);
+    throw new Failed(error);
   }
 
   /** The position of a response, which the client knows of from now on. */

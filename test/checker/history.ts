@@ -65,22 +65,18 @@ export class History {
 
 /** The history of some operations, with the faults between them, one per line. */
 export function formatHistory(operations: readonly Operation[], faults: History['faults']): string {
-  const [first = 0, last = 0] = [
-    Math.min(...operations.map(({ start }) => start)),
-    Math.max(...operations.map(({ end }) => end)),
-  ];
-  const lines = [
-    ...operations.map(({ instance, request, response, start, end }) => ({
-      at: start,
-      text: `${start} to ${end}, instance ${instance}: ${text(request)} → ${text(response)}`,
-    })),
-    ...faults
-      .filter(({ at }) => at > first && at < last)
-      .map(({ what, at }) => ({ at, text: `${at}: ${what}` })),
-  ];
+  const first = Math.min(...operations.map(({ start }) => start));
+  const last = Math.max(...operations.map(({ end }) => end));
+  const lines: [at: number, line: string][] = operations.map(
+    ({ instance, request, response, start, end }) => [
+      start,
+      `${start} to ${end}, instance ${instance}: ${text(request)} → ${text(response)}`,
+    ],
+  );
+  for (const { what, at } of faults) if (at > first && at < last) lines.push([at, `${at}: ${what}`]);
   return lines
-    .sort((a, b) => a.at - b.at)
-    .map((line) => line.text)
+    .sort(([a], [b]) => a - b)
+    .map(([, line]) => line)
     .join('\n');
 }
 

@@ -6,17 +6,12 @@ export class Random {
     this.#state = seed;
   }
 
-  /** A number from 0 to below 1. */
-  next(): number {
+  /** An integer from 0 to below `end`. */
+  below(end: number): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  }
-
-  /** An integer from 0 to below `end`. */
-  below(end: number): number {
-    return Math.floor(this.next() * end);
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end);
   }
 
   /** Random numbers of their own, by the next one of these. */

@@ -64,25 +64,14 @@ export const check = (system: System, seed: number): Promise<string | undefined>
       over.abort();
       await Promise.allSettled(all);
     }
+  }).catch((error: Error) => {
+    throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
   });
 
 /**
  * Judges the history of what is sent to a system, and of reads after it is healed. Returns a report as `check` does.
- * @throws Error that names the seed
  */
 export async function judged(
-  system: System,
-  seed: number,
-  send: (session: Session) => Promise<void>,
-): Promise<string | undefined> {
-  try {
-    return await judge(system, seed, send);
-  } catch (error) {
-    throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error });
-  }
-}
-
-async function judge(
   system: System,
   seed: number,
   send: (session: Session) => Promise<void>,

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { REBUILD, viewIn } from '../support/interruptedRebuild.ts';
-import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { logWith } from '../support/logs.ts';
-import { run } from '../support/process.ts';
+import { MAIN, NODE, run } from '../support/process.ts';
+import { hasTerminal, onTerminal } from '../support/terminal.ts';
 
 // Interrupted rebuilds are in test/faults.
 
@@ -11,10 +11,10 @@ test.runIf(hasTerminal)(
   'npm run rebuild shows a progress bar with its rate and the time left on a terminal, and creates a view with access for its owner only',
   async () => {
     const DATA_DIR = logWith({ events: 2_000 });
-    const { code, stdout } = await run({ command: onTerminal(REBUILD), env: { DATA_DIR } });
+    const { code, stdout } = await run({ command: onTerminal([NODE, MAIN, 'rebuild']), env: { DATA_DIR } });
     expect(code).toBe(0);
     expect(stdout).toMatch(/rebuilding .* events \| .* s left.*100% \| 2000 events \| \d+\/s \| 0 s left/s);
     expect(stdout).toMatch(/rebuilt the view \w+ from 2000 events\r\n$/);
-    expect(statSync(viewIn(DATA_DIR)).mode & 0o777).toBe(0o600);
+    expect(statSync(join(DATA_DIR, 'view.db')).mode & 0o777).toBe(0o600);
   },
 );

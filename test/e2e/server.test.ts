@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
@@ -33,6 +34,9 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
   expect(await client(url, DATA_DIR)('bob').list()).toEqual([]);
 
+  expect([DATA_DIR, join(DATA_DIR, 'log.db')].map((path) => statSync(path).mode & 0o777)).toEqual([
+    0o700, 0o600,
+  ]);
   const inUse = `the data directory ${DATA_DIR} is in use by another server`;
   await expect(startService({ DATA_DIR })).rejects.toThrow(inUse);
 

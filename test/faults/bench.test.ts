@@ -1,41 +1,73 @@
-import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import type { Results } from '../bench/results.ts';
-import { NODE, ROOT, run } from '../support/process.ts';
+import { text } from 'node:stream/consumers';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { measureLoad } from '../bench/measure.ts';
+import { ROOT, run } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-const bench = (...args: string[]) => run({ command: [NODE, 'test/bench/bench.ts', ...args] });
-const SHORT = ['--rounds', '1', '--seconds', '1', '--events', '1000'];
+const bench = (...args: string[]) => run({ command: ['npm', 'run', '-s', 'bench', '--', ...args] });
+const SHORT = ['--rounds', '1', '--seconds', '1', '--events', '1000', '--connections', '4'];
 
 describe('npm run bench', () => {
-  test('compares POST and GET with bare Fastify, CRUD, and another commit', async () => {
-    const out = join(tempDir(), 'results.json');
-    const { code, stdout } = await bench(...SHORT, '--only', 'post,get', '--against', ROOT, '--out', out);
+  test('measures every part beside a reference and another checkout', async () => {
+    const { code, stdout } = await bench(...SHORT, '--against', ROOT);
     expect(code).toBe(0);
-    expect(stdout).toContain('| POST: service / bare Fastify ');
-    const { figures }: Pick<Results, 'figures'> = JSON.parse(readFileSync(out, 'utf8'));
-    for (const { name, values } of figures) expect([name, values]).toEqual([name, [expect.any(Number)]]);
-    const names = figures.map(({ name }) => name);
-    for (const what of ['POST: service / CRUD', 'POST: longest stall of bare Fastify, ms'])
-      expect(names).toContain(what);
-    expect(names).toContainEqual(expect.stringMatching(/^GET of one user: service \/ service at \w+$/));
+    for (const part of ['post', 'get', 'replay', 'verify'])
+      expect(stdout.match(RegExp(`'${part}' .*\\d.* to `, 'g'))).toHaveLength(2);
   });
 
-  test('measures memory over time', async () => {
-    const { code, stdout } = await bench('--memory', '10', '--out', join(tempDir(), 'results.json'));
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/RSS in MiB, median of each tenth:( \d+){10}\n/);
+  test('has --help', async () => {
+    expect(await bench('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('--against') });
   });
 
   test.each([
     [['--only', 'speed'], 'There is no part speed.'],
-    [['--against', '/'], 'It has no src/main.ts.'],
+    [['--against', '/'], 'It has no src/main.js.'],
     [['--rounds', '0'], 'It must be a whole number from 1.'],
-    [['--only', 'post', '--svg', 'x.svg'], '--svg requires the part connections'],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await bench(...args);
     expect(code).toBe(1);
     expect(stderr).toContain(message);
   });
 });
+
+describe('a load', () => {
+  test('creates plants with new IDs, as all users', async () => {
+    const { bodies, tokens, load } = await target(200);
+    expect((await load()).perSecond).toBeGreaterThan(0);
+    expect(new Set(bodies).size).toBe(bodies.length);
+    expect(new Set(tokens)).toEqual(new Set(['Bearer a', 'Bearer b', 'Bearer c']));
+  });
+
+  test.each([503, 'reset'] as const)('fails if the server responds with %s', async (respond) => {
+    const { load } = await target(respond);
+    await expect(load()).rejects.toThrow(/[1-9]\d* error/);
+  });
+});
+
+/** A load of POSTs on a server that records them. */
+async function target(respond: number | 'reset') {
+  const bodies: string[] = [];
+  const tokens: unknown[] = [];
+  const server = createServer(async (request, response) => {
+    tokens.push(request.headers.authorization);
+    bodies.push(await text(request));
+    if (respond === 'reset') request.socket.resetAndDestroy();
+    else response.writeHead(respond).end('[]');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const tokenFile = join(tempDir(), 'tokens');
+  writeFileSync(tokenFile, 'a\nb\nc');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const load = () =>
+    measureLoad({ url, pid: process.pid }, { method: 'POST', connections: 4, seconds: 1, tokenFile });
+  return { bodies, tokens, load };
+}

@@ -4,12 +4,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
-import { commandOf, expectResumed } from '../support/interruptedCopy.ts';
-import { hasTerminal } from '../support/interruptions.ts';
 import { logWith, plantOf, rowsIn, writeTo } from '../support/logs.ts';
-import { run, start } from '../support/process.ts';
+import { MAIN, NODE, run, start } from '../support/process.ts';
 import { startFakeServer } from '../support/stores.ts';
 
+const commandOf = (from: string, to: string) => [NODE, MAIN, 'copy', '--from', from, '--to', to];
 const copy = (from: string, to: string) => run({ command: commandOf(from, to) });
 
 describe('a copy killed at random moments', () => {
@@ -69,6 +68,3 @@ describe('a copy killed at random moments', () => {
 
 const idsIn = ({ log }: FakeEventStoreDb): string[] =>
   log.all.filter(({ stream }) => stream.startsWith(PLANT_STREAM_PREFIX)).map(({ id }) => id);
-
-test('copies stopped by a signal, by Ctrl-C or by a kill are resumed, without duplicates and in order', () =>
-  expectResumed('SIGTERM', ...(hasTerminal ? ['Ctrl-C' as const] : []), 'SIGKILL'));

@@ -2,9 +2,9 @@ import { appendFileSync, cpSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { hasTerminal, onTerminal } from '../support/interruptions.ts';
 import { ROOT, start } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 
 test.runIf(hasTerminal)(
   'npm run dev restarts the service when a file changes, with human-readable logs',
@@ -23,7 +23,7 @@ test.runIf(hasTerminal)(
     do appendFileSync(join(dir, 'src/api/app.ts'), '\n');
     while (!(await Promise.race([restarted, pause(2_000, false)])));
     await dev.printed(/Restarting.*INFO.*listening at/s);
-    dev.stdin.write('\x03');
+    dev.stdin.write(CTRL_C);
     expect(await dev.ended).toEqual({ code: 0, signal: null });
   },
 );

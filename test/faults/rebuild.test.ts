@@ -1,27 +1,40 @@
-import { cpSync, existsSync, readdirSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { withoutProgress } from '../support/cli.ts';
-import { expectOldViewAfter, REBUILD, rebuilt, viewIn } from '../support/interruptedRebuild.ts';
-import { hasTerminal } from '../support/interruptions.ts';
-import { logWith } from '../support/logs.ts';
-import { run, start } from '../support/process.ts';
+import { runCli, withoutProgress } from '../support/cli.ts';
+import { logWith, plantOf, writeTo } from '../support/logs.ts';
+import { MAIN, NODE, type Process, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
+const REBUILD = [NODE, MAIN, 'rebuild'];
 const PLANTS = 20_000;
 /** The checkpoint of the old view, which distinguishes it from a new one. */
 const OLD = 100;
 
+const viewIn = (dir: string): string => join(dir, 'view.db');
+const rebuilt = (events: number) => ({
+  code: 0,
+  stdout: '',
+  stderr: `rebuilt the view plantsByUser from ${events} events\n`,
+});
+
+/** Expects that the next server lists this number of plants. */
+async function expectListed(env: Record<string, string>, user: string, plants: number): Promise<void> {
+  const service = await startService(env);
+  await expect.poll(async () => (await service.as(user).list()).length).toBe(plants);
+  await service.close();
+}
+
 /** A log with all plants, and a view of the first of them. */
 async function dirWithOldView(): Promise<string> {
   const dir = logWith({ events: OLD });
-  const service = await startService({ DATA_DIR: dir });
-  await expect.poll(async () => (await service.as('bob').list()).length).toBe(OLD / 2);
-  await service.close();
+  await expectListed({ DATA_DIR: dir }, 'bob', OLD / 2);
   return logWith({ dir, events: PLANTS - OLD, after: OLD });
 }
 
@@ -49,18 +62,48 @@ test('a rebuild killed at random moments leaves the old or the new view, and the
     expect(problems).toEqual([]);
     expect([BigInt(OLD), BigInt(PLANTS)]).toContain(view);
     if (view === BigInt(OLD)) oldViews++;
-    const service = await startService({ DATA_DIR: dir });
-    for (const user of ['alice', 'bob'])
-      await expect.poll(async () => (await service.as(user).list()).length).toBe(PLANTS / 2);
-    await service.close();
+    for (const user of ['alice', 'bob']) await expectListed({ DATA_DIR: dir }, user, PLANTS / 2);
   }
-  expect(withoutProgress(await run({ command: REBUILD, env: { DATA_DIR: dir } }))).toEqual({
-    ...rebuilt(PLANTS),
-    signal: null,
-  });
+  expect(withoutProgress(await run({ command: REBUILD, env: { DATA_DIR: dir } }))).toMatchObject(
+    rebuilt(PLANTS),
+  );
   expect(readdirSync(dir).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
   expect(await verifyDir(dir)).toMatchObject({ view: BigInt(PLANTS), problems: [] });
 });
 
-test('rebuilds stopped by a signal, by Ctrl-C or by a kill keep the old view, from which the next server resumes', () =>
-  expectOldViewAfter('SIGTERM', ...(hasTerminal ? ['Ctrl-C' as const] : []), 'SIGKILL'));
+const INTERRUPTIONS: [string, string[], (rebuilding: Process) => unknown, object][] = [
+  ['a signal', REBUILD, ({ pid }) => process.kill(pid, 'SIGTERM'), { code: null, signal: 'SIGTERM' }],
+  ['Ctrl-C', onTerminal(REBUILD), ({ stdin }) => stdin.write(CTRL_C), { code: 128 + 2, signal: null }],
+];
+test.each(INTERRUPTIONS.slice(0, hasTerminal ? 2 : 1))(
+  'a rebuild stopped by %s keeps the old view, and prints only its progress',
+  async (_, command, interrupt, ended) => {
+    const server = await startFakeServer();
+    const dir = tempDir();
+    const env = { DATA_DIR: dir, EVENTSTOREDB_URL: server.url };
+    const write = () =>
+      writeTo(
+        server,
+        ...Array.from({ length: OLD }, (_, i) => plantOf('alice', server.log.all.length + i, 'Fern')),
+      );
+    write();
+    await expectListed(env, 'alice', OLD);
+    write();
+    server.holdAfter(1.5 * OLD); // no rebuild completes before the interruption
+    const names = readdirSync(dir).sort();
+    const view = readFileSync(viewIn(dir));
+    const rebuilding = start({ command, env });
+    await expect.poll(() => readdirSync(dir)).toContain('view.db.new');
+    interrupt(rebuilding);
+    expect(await rebuilding.ended).toEqual(ended);
+    expect(rebuilding.stdout() + rebuilding.stderr()).not.toMatch(/rebuilt|^\s+at /m);
+    expect(readFileSync(viewIn(dir)).equals(view)).toBe(true);
+    expect(readdirSync(dir).sort()).toEqual(names);
+    server.holdAfter(Number.POSITIVE_INFINITY);
+    await expectListed(env, 'alice', 2 * OLD);
+    expect(withoutProgress(await runCli(['rebuild'], { ...env, MERKLE_TREE: 'off' }))).toEqual(
+      rebuilt(2 * OLD),
+    );
+    expect(readdirSync(dir).sort()).toEqual(names);
+  },
+);

@@ -1,12 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { scrapeText } from '../support/metrics.ts';
-import { canRun, run, start } from '../support/process.ts';
-import { ALERTS, dashboard, launchPrometheus, OBSERVE, sentQuery } from '../support/prometheus.ts';
+import { canRun, ROOT, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
+const OBSERVE = join(ROOT, 'observe');
+const ALERTS = join(OBSERVE, 'alerts.yml');
 const hasPromtool = canRun('alert rules and metrics', ['promtool', '--version']);
 const hasPrometheus = canRun('the queries of the dashboard', ['prometheus', '--version']);
 
@@ -43,16 +44,48 @@ describe.runIf(hasPromtool)('promtool', () => {
   });
 });
 
+type Queried = { expr: string };
+const dashboard: { panels: { targets?: Queried[] }[]; annotations: { list: Queried[] } } = JSON.parse(
+  readFileSync(join(OBSERVE, 'grafana/dashboard.json'), 'utf8'),
+);
 const dashboardQueries = [
-  ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
-  ...dashboard.annotations.list.map(({ expr }) => expr),
-];
+  ...dashboard.panels.flatMap(({ targets = [] }) => targets),
+  ...dashboard.annotations.list,
+].map(({ expr }) => expr);
+
+type Rule = { query: string; health: string };
+/** What Prometheus returns: of the queries, the rules, and the names of all metrics. */
+type Result = {
+  status: string;
+  error?: string;
+  data: { result: unknown[]; groups: { rules: Rule[] }[] } & string[];
+};
 
 /** A Prometheus that reads these metrics, until the end of the test. */
 async function startPrometheus(metricsUrl: string) {
-  const { get, kill } = await launchPrometheus({ metricsUrl, dir: tempDir(), interval: '200ms' });
-  onTestFinished(kill);
-  const query = (expr: string) => get(`query?${new URLSearchParams({ query: sentQuery(expr, '20s') })}`);
+  const dir = tempDir();
+  const config = `
+global: { scrape_interval: 200ms, evaluation_interval: 200ms }
+rule_files: [${ALERTS}]
+scrape_configs:
+  - job_name: plant-store
+    static_configs: [{ targets: ['${new URL(metricsUrl).host}'], labels: { instance: service } }]
+`;
+  writeFileSync(join(dir, 'prometheus.yml'), config);
+  const options = [
+    `--config.file=${join(dir, 'prometheus.yml')}`,
+    `--storage.tsdb.path=${join(dir, 'data')}`,
+    '--web.listen-address=127.0.0.1:0',
+  ];
+  const prometheus = start({ command: ['sh', '-c', 'exec prometheus "$@" 2>&1', 'sh', ...options] });
+  const [, address] = await prometheus.printed(/Listening on.*address=(\S+)/i);
+  const get = async (path: string): Promise<Result> =>
+    (await fetch(`http://${address}/api/v1/${path}`)).json() as Promise<Result>;
+  /** A query of the dashboard as Grafana sends it, for all instances. */
+  const query = (expr: string) =>
+    get(
+      `query?${new URLSearchParams({ query: expr.replaceAll('$__rate_interval', '20s').replaceAll('$instance', '.*') })}`,
+    );
   return { get, query };
 }
 

@@ -2,8 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
-import type { FakeLog } from '../fakeEventStoreDb/server.ts';
-import { client, type Plant, startService } from './service.ts';
+import { client, startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
@@ -43,31 +42,6 @@ export async function untilAvailable(request: () => Promise<Response>): Promise<
     if (response.status !== 503) return response;
     await response.arrayBuffer();
     await pause(RETRY_AFTER_MS);
-  }
-}
-
-/** The plants of each user, computed from the events of the log. */
-export class Fold {
-  readonly #log: FakeLog;
-  readonly #plants = new Map<string, { position: bigint; plant: Plant }[]>();
-  #folded = 0;
-
-  constructor(log: FakeLog) {
-    this.#log = log;
-  }
-
-  /** The plants of a user, oldest first, up to a position. */
-  plantsOf(user: string, upTo?: bigint): Plant[] {
-    for (const event of this.#log.all.slice(this.#folded)) {
-      this.#folded++;
-      if (event.type !== 'PlantCreated') continue;
-      const { id: _, user: of, ...plant } = JSON.parse(Buffer.from(event.data).toString());
-      const plants = this.#plants.get(of) ?? [];
-      plants.push({ position: event.position, plant });
-      this.#plants.set(of, plants);
-    }
-    const plants = this.#plants.get(user) ?? [];
-    return plants.filter(({ position }) => upTo === undefined || position <= upTo).map(({ plant }) => plant);
   }
 }
 

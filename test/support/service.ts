@@ -45,23 +45,21 @@ export async function startService(env: Record<string, string> = {}) {
 export const startServiceWithTree = (env: Record<string, string> = {}) =>
   startService({ MERKLE_TREE: 'on', ...env });
 
+/** A token signed with the key in a data directory. */
+export function tokenOf(dir: string, subject: string, scope?: string, lifetime = '1h'): Promise<string> {
+  return issueToken(loadOrCreateKey(join(dir, 'key.json')).privateKey, { subject, lifetime, scope });
+}
+
 /** Clients of users, with tokens signed with the key in `dir`, and with an optional scope. */
 export function client(url: string, dir: string) {
   const tokens = new Map<string, Promise<string>>();
-  const tokenOf = (user: string, scope?: string): Promise<string> => {
-    const name = JSON.stringify([user, scope]);
-    const issued = tokens.get(name);
-    if (issued) return issued;
-    const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-    const token = issueToken(privateKey, { subject: user, lifetime: '1h', scope });
-    tokens.set(name, token);
-    return token;
-  };
   return (user: string, scope?: string) => {
     const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
-      const token = await tokenOf(user, scope);
+      const name = JSON.stringify([user, scope]);
+      const token = tokens.get(name) ?? tokenOf(dir, user, scope);
+      tokens.set(name, token);
       const headers = new Headers(init.headers);
-      headers.set('authorization', `Bearer ${token}`);
+      headers.set('authorization', `Bearer ${await token}`);
       return fetch(`${url}${path}`, { ...init, headers });
     };
     /** POSTs this body. */

@@ -4,9 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { afterAll } from 'vitest';
-import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
-import { client, startIn } from './service.ts';
+import { client, startIn, tokenOf } from './service.ts';
 
 type StoredEvent = { position: number; stream: string; revision: number; type: string } & {
   data: { id: string; user: string; name: string; tag?: string };
@@ -21,15 +19,13 @@ export async function serviceOfFile(env: Record<string, string> = {}) {
     await close();
     rmSync(dir, { recursive: true, force: true });
   });
-  const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
   return {
     url,
     dir,
     close,
     as: client(url, dir),
     /** An Authorization header. */
-    bearer: async (user: string, scope?: string) =>
-      `Bearer ${await issueToken(privateKey, { subject: user, lifetime: '1h', scope })}`,
+    bearer: async (user: string, scope?: string) => `Bearer ${await tokenOf(dir, user, scope)}`,
     /** The events of the log, read from its file. */
     events: (user?: string) =>
       eventsIn(join(dir, 'log.db')).filter(({ data }) => [data.user, undefined].includes(user)),

@@ -1,19 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import type { Request } from 'autocannon';
-import type { Load } from './generator.ts';
 
-// Loaded by each of autocannon's workers: the same requests as those of wrk.lua.
+// Loaded by each of autocannon's workers.
 
-export type RequestContext = Pick<Load, 'tokenFile' | 'users' | 'firstId'> & { workers: number };
+export type RequestContext = { tokenFile: string; workers: number; firstId: number };
 
 let tokens: string[] | undefined;
 let next = threadId; // workers take turns: their thread IDs are consecutive
 
-function setupRequest(request: Request, { tokenFile, users, firstId, workers }: RequestContext): Request {
-  tokens ??= readFileSync(tokenFile, 'utf8').split('\n').slice(0, users);
+function setupRequest(request: Request, { tokenFile, workers, firstId }: RequestContext): Request {
+  tokens ??= readFileSync(tokenFile, 'utf8').split('\n');
   next += workers;
-  const authorization = `Bearer ${tokens[next % users]}`;
+  const authorization = `Bearer ${tokens[next % tokens.length]}`;
   if (request.method === 'GET') return { ...request, headers: { authorization } };
   const id = firstId + next;
   const body = `{"id":${id},"name":"Fern number ${id}","tag":"indoor"}`;
