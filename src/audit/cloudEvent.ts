@@ -1,8 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
-import { areWellFormed, canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
-import { readWritten } from './writtenForm.ts';
+import { canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
 
 /**
  * An event in the JSON format of CloudEvents 1.0
@@ -85,25 +84,9 @@ function attributesOf({ occurredAt, $correlationId, schemaVersion, traceparent }
   };
 }
 
-/** The JSON of `toCloudEvent`; that of an event in the form of this service is put together from its stored text. */
-export function cloudEventJson(event: RecordedEvent, source: string): string {
-  const written = areWellFormed(event) ? readWritten(event) : undefined;
-  if (!written) return JSON.stringify(toCloudEvent(event, source));
-  const { id, type, stream, position, revision } = event;
-  const { time, correlationid, schemaversion, traceparent } = attributesOf(written.metadata.value);
-  const names = `"id":${JSON.stringify(id)},"source":${JSON.stringify(source)},"type":${JSON.stringify(type)},"subject":${JSON.stringify(stream)}`;
-  const data = `"datacontenttype":"${JSON_TYPE}","data":${written.data.json}`;
-  const place = `"position":"${position}","revision":"${revision}"`;
-  const trace = `${attribute('correlationid', correlationid)}${attribute('schemaversion', schemaversion)}${attribute('traceparent', traceparent)}`;
-  const metadata = JSON.stringify(written.metadata.canonical);
-  return `{"specversion":"1.0",${names}${attribute('time', time)},${data},${place}${trace},"metadata":${metadata}}`;
-}
-
-/** An attribute whose value needs no escapes, as JSON after another one; nothing if it has no value. */
-function attribute(name: keyof CloudEvent, value: string | number | undefined): string {
-  if (value === undefined) return '';
-  return `,"${name}":${typeof value === 'string' ? `"${value}"` : value}`;
-}
+/** The JSON of `toCloudEvent`. */
+export const cloudEventJson = (event: RecordedEvent, source: string): string =>
+  JSON.stringify(toCloudEvent(event, source));
 
 /**
  * The Merkle tree leaf of an event, as `leafText` makes it from the event itself. @throws Error if the

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { readWritten } from './writtenForm.ts';
 
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
@@ -63,8 +62,6 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 /** Data and metadata of an event as they are in its leaf. */
 function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
-  const written = readWritten(event);
-  if (written) return { data: written.data.canonical, metadata: written.metadata.canonical };
   const { data, metadata } = event;
   if (!isBytes(data) && !isBytes(metadata)) {
     try {
@@ -103,7 +100,7 @@ function isIJson(value: unknown): boolean {
 }
 
 /** Whether all names of an event are well-formed Unicode. */
-export function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
+function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }
 

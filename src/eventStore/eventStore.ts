@@ -28,8 +28,6 @@ export type RecordedEvent = Readonly<{
   type: string;
   data: unknown;
   metadata: unknown;
-  /** The text that data and metadata were read from, byte for byte, if the store knows it. It may not be JSON. */
-  stored?: Readonly<{ data: string; metadata: string }>;
 }>;
 
 export type Appended = { position: Position; revision: bigint };

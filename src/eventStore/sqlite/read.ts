@@ -87,7 +87,7 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
       throw damaged;
     }
   };
-  const toEvent = exact ? exactEventParser(db) : parseEvent;
+  const toEvent = exact ? exactEventParser(db) : (row: Row) => parseEvent(row, parseJson);
   const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
   return {
     logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
@@ -214,10 +214,13 @@ function assertIntact(value: unknown): Row {
   return value as Row;
 }
 
-const isText = (value: unknown): boolean => typeof value === 'string';
+const isText = (value: unknown): value is string => typeof value === 'string';
 
-function parseEvent([position, id, stream, revision, type, data, metadata]: Row): RecordedEvent {
-  return { position, stream, revision, id, type, data: parseJson(data), metadata: parseJson(metadata) };
+function parseEvent(
+  [position, id, stream, revision, type, data, metadata]: Row,
+  parse: (text: string) => unknown,
+): RecordedEvent {
+  return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
 }
 
 /** Parses rows such that rows with different bytes are different events. */
@@ -227,20 +230,16 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
       CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata
     FROM events WHERE position = ?`);
   return (row) => {
-    const [position, id, stream, revision, type, data, metadata] = row;
-    const event = new StoredEvent(row);
-    if (
-      !(isReplaced(id) || isReplaced(stream) || isReplaced(type) || isReplaced(data) || isReplaced(metadata))
-    )
-      return event;
+    const event = parseEvent(row, parseExactly);
+    const [position, ...values] = row;
+    if (!values.some((value) => isText(value) && isReplaced(value))) return event;
     const bytes = bytesAt.get(position) as Record<'id' | 'stream' | 'type' | 'data' | 'metadata', Uint8Array>;
     const text = (column: 'id' | 'stream' | 'type'): string =>
       isUtf8(bytes[column]) ? event[column] : toLoneSurrogates(bytes[column]);
     const json = (column: 'data' | 'metadata'): unknown =>
       isUtf8(bytes[column]) ? event[column] : bytes[column];
     return {
-      position,
-      revision,
+      ...event,
       id: text('id'),
       stream: text('stream'),
       type: text('type'),
@@ -248,41 +247,6 @@ function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
       metadata: json('metadata'),
     };
   };
-}
-
-/** An event whose text is parsed when it is needed: hashing and sending most events takes their text only. */
-class StoredEvent implements RecordedEvent {
-  readonly position: Position;
-  readonly id: string;
-  readonly stream: string;
-  readonly revision: bigint;
-  readonly type: string;
-  readonly #stored: { data: string; metadata: string };
-  #data: unknown;
-  #metadata: unknown;
-
-  constructor([position, id, stream, revision, type, data, metadata]: Row) {
-    this.position = position;
-    this.id = id;
-    this.stream = stream;
-    this.revision = revision;
-    this.type = type;
-    this.#stored = { data, metadata };
-  }
-
-  get stored(): { data: string; metadata: string } {
-    return this.#stored;
-  }
-
-  get data(): unknown {
-    this.#data ??= parseExactly(this.#stored.data);
-    return this.#data;
-  }
-
-  get metadata(): unknown {
-    this.#metadata ??= parseExactly(this.#stored.metadata);
-    return this.#metadata;
-  }
 }
 
 /** SQLite returns U+FFFD for itself, and for bytes that are not UTF-8. */
