@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
-import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
+import { CONNECTION_STRING } from './eventStore/eventStoreDb/protocol.ts';
 import type { EventStoreDbLocation } from './stores.ts';
 import { isKeyName, KEY_NAME_RULE } from './transparency/signedNote.ts';
 
@@ -18,7 +18,7 @@ const Settings = Type.Object(
     PORT: Type.String({ default: '3000', pattern: PORTS, description: 'a port, or 0 for a free one' }),
     DATA_DIR: Type.String({ default: './data', minLength: 1, description: 'a directory' }),
     EVENTSTOREDB_URL: Type.Optional(
-      Type.String({ format: 'connection-string', description: 'an EventStoreDB connection string' }),
+      Type.String({ pattern: CONNECTION_STRING, description: 'an EventStoreDB connection string' }),
     ),
     EVENTSTOREDB_TIMEOUT: Type.String({
       default: '10',
@@ -136,7 +136,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       ? {}
       : {
           eventStoreDb: {
-            url: withEsdbScheme(url),
+            url: url,
             timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
             setting: 'EVENTSTOREDB_URL',
           },
@@ -169,18 +169,11 @@ function originOf(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
-/** What the last connection string that was validated must or must not be. */
-let urlProblem: string | undefined;
-
 /** The first call adds the formats; later ones use what it has compiled. */
 let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
   customOptions(created) {
     ajv = created
       .addFormat('https-or-loopback', isHttpsOrLoopback)
-      .addFormat('connection-string', (text) => {
-        urlProblem = connectionStringProblem(text);
-        return urlProblem === undefined;
-      })
       .addFormat('key-name', isKeyName)
       .addFormat('uri', Format.IsUri);
     return created;
@@ -202,7 +195,7 @@ function read(env: NodeJS.ProcessEnv): Settings {
     const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
       if (params.missingProperty) return `${params.missingProperty} is required with ${params.property}`;
       const name = instancePath.slice(1);
-      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlProblem}` : mustBe(name);
+      return mustBe(name);
     });
     throw new BadConfig([...new Set(problems)]);
   }

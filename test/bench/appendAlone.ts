@@ -9,7 +9,8 @@ import pino from 'pino';
 import { newEventId } from '../../src/eventStore/eventId.ts';
 import { type NewEvent, NO_STREAM } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
-import { PLANT_STREAM_PREFIX, plantStream } from '../../src/plants/stream.ts';
+import { plantStream } from '../../src/plants/stream.ts';
+import { STREAMS } from '../../src/stores.ts';
 
 // Appends the events of the service, 64 in flight, and prints the rate: by EventStoreDB's client alone, or by
 // the adapter, which has the client on a thread of its own.
@@ -53,7 +54,7 @@ function byClient(): Append {
 
 async function byAdapter(): Promise<Append> {
   const logger = pino({ level: 'warn' });
-  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: PLANT_STREAM_PREFIX, logger });
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, ...STREAMS, logger });
   return async (stream, event) => {
     await store.append(stream, event, NO_STREAM);
   };

@@ -5,6 +5,7 @@ import { EventStoreDBClient, START, streamNameFilter } from '@eventstore/db-clie
 import pino from 'pino';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
+import { STREAMS } from '../../src/stores.ts';
 import { type Bench, USERS } from './setUp.ts';
 import { buildView } from './view.ts';
 
@@ -34,7 +35,7 @@ export async function measureFollowing({ options, dir, results }: Bench, url: st
 /** The duration in milliseconds, and the memory in MiB at each tenth of the log. */
 async function followFromStart(url: string, file: string): Promise<{ ms: number; memory: number[] }> {
   const logger = pino({ level: 'warn' });
-  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: PLANT_STREAM_PREFIX, logger });
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, ...STREAMS, logger });
   const memory: number[] = [];
   const ms = await buildView(store, file, ({ position, end }) => {
     memory[Number((10n * position) / end)] ??= process.memoryUsage.rss() / 2 ** 20;
