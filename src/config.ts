@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
-import { connectionStringProblem, withEsdbScheme } from './eventStore/eventStoreDb/connectionString.ts';
+import { CONNECTION_STRING } from './eventStore/eventStoreDb/protocol.ts';
 import { isKeyName, KEY_NAME_RULE } from './transparency/signedNote.ts';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
@@ -22,7 +22,7 @@ const Settings = Type.Object(
     HOST: text('a host name or address', { pattern: '^\\S+$', default: '127.0.0.1' }),
     PORT: text('a port, or 0 for a free one', { pattern: PORTS, default: '3000' }),
     DATA_DIR: text('a directory', { default: './data' }),
-    EVENTSTOREDB_URL: optional('an EventStoreDB connection string', { format: 'connection-string' }),
+    EVENTSTOREDB_URL: optional('an EventStoreDB connection string', { pattern: CONNECTION_STRING }),
     EVENTSTOREDB_TIMEOUT: text('a number of seconds from 1 to 60', {
       pattern: '^([1-9]|[1-5]\\d|60)$',
       default: '10',
@@ -89,7 +89,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     throw new BadConfig(['METRICS_PORT must be another port than PORT']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
   const eventStoreDb = ifSet(EVENTSTOREDB_URL, (url) => ({
-    url: withEsdbScheme(url),
+    url,
     timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
     setting: 'EVENTSTOREDB_URL',
   }));
@@ -136,18 +136,11 @@ function originOf(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
-/** What the last connection string that was validated must or must not be. */
-let urlProblem: string | undefined;
-
 /** The first call adds the formats; later ones use what it has compiled. */
 let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
   customOptions(created) {
     ajv = created
       .addFormat('https-or-loopback', isHttpsOrLoopback)
-      .addFormat('connection-string', (text) => {
-        urlProblem = connectionStringProblem(text);
-        return urlProblem === undefined;
-      })
       .addFormat('key-name', isKeyName)
       .addFormat('uri', Format.IsUri);
     return created;
@@ -169,7 +162,7 @@ function read(env: NodeJS.ProcessEnv): Settings {
     const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
       if (params.missingProperty) return `${params.missingProperty} is required with ${params.property}`;
       const name = instancePath.slice(1);
-      return name === 'EVENTSTOREDB_URL' ? `${name} ${urlProblem}` : mustBe(name);
+      return mustBe(name);
     });
     throw new BadConfig([...new Set(problems)]);
   }

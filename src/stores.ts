@@ -5,6 +5,9 @@ import { type LogReaderOptions, openLogReader, type ReadOptions } from './eventS
 import { openSqliteStore } from './eventStore/sqlite/store.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
+/** Of EventStoreDB, which may be shared. */
+export const STREAMS = { prefix: PLANT_STREAM_PREFIX, identityStream: 'plantstore' };
+
 /** A log in EventStoreDB; `setting` is where its connection string comes from, for messages. */
 export type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; setting: string }>;
 
@@ -73,7 +76,7 @@ async function connect(
   const { AccessDenied } = await import('./eventStore/eventStoreDb/retryingClient.ts');
   const { openEventStoreDb } = await import('./eventStore/eventStoreDb/store.ts');
   try {
-    return await openEventStoreDb({ url, timeoutMs, prefix: PLANT_STREAM_PREFIX, ...options });
+    return await openEventStoreDb({ url, timeoutMs, ...STREAMS, ...options });
   } catch (error) {
     throw error instanceof AccessDenied
       ? new Error(`cannot use ${setting}: ${error.message}`, { cause: error })

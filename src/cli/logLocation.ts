@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { DataDirInUse, lockDataDir, logFile } from '../disk/dataDir.ts';
 import { fileSize } from '../disk/sqlite.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
-import { connectionStringProblem, withEsdbScheme } from '../eventStore/eventStoreDb/connectionString.ts';
+import { CONNECTION_STRING } from '../eventStore/eventStoreDb/protocol.ts';
 import { type Logger, type LogLocation, openStore } from '../stores.ts';
 
 /**
@@ -18,16 +18,19 @@ const TIMEOUT_MS = 30_000;
  * it
  */
 export function parseLocation(setting: string, text: string): LogLocation {
-  const problem = connectionStringProblem(text);
-  if (problem === undefined)
-    return { dataDir: '', eventStoreDb: { url: withEsdbScheme(text), timeoutMs: TIMEOUT_MS, setting } };
+  if (new RegExp(CONNECTION_STRING).test(text))
+    return { dataDir: '', eventStoreDb: { url: text, timeoutMs: TIMEOUT_MS, setting } };
   if (text === '') throw new Error(`${setting} must be a connection string or a directory`);
-  if (LOOKS_LIKE_URL.test(text)) throw new Error(`${setting} ${problem}`);
+  if (LOOKS_LIKE_URL.test(text))
+    throw new Error(
+      `${setting} must be a connection string such as esdb://user:password@host:2113?tls=true; in a password, : @ and % are written as %3A %40 %25`,
+    );
   return { dataDir: text };
 }
 
 export function isSameLocation(one: LogLocation, other: LogLocation): boolean {
-  if (one.eventStoreDb || other.eventStoreDb) return one.eventStoreDb?.url === other.eventStoreDb?.url;
+  const [url, otherUrl] = [one, other].map((it) => it.eventStoreDb?.url.replace(/^[a-z]+/, 'esdb'));
+  if (url !== undefined || otherUrl !== undefined) return url === otherUrl;
   if (!existsSync(one.dataDir) || !existsSync(other.dataDir)) return false;
   return realpathSync.native(one.dataDir) === realpathSync.native(other.dataDir);
 }

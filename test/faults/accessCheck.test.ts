@@ -22,7 +22,7 @@ test.each<[string, (to: Secured) => string | Promise<string>, RegExp]>([
   [
     'a missing CA certificate',
     ({ at }) => `${at(PASSWORD)}?tlsCAFile=/nowhere/ca.pem`,
-    /\btlsCAFile must name a readable file/,
+    /\bload certificate file\b/,
   ],
   [
     'a server without TLS',

@@ -2,6 +2,7 @@ import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { type Position, START, type StoreObserver } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
+import { STREAMS } from '../../src/stores.ts';
 import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
 import { startFakeServer } from './stores.ts';
 
@@ -14,7 +15,7 @@ export async function open(
 ) {
   const lines: Line[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const store = await openEventStoreDb({ url, timeoutMs: 10_000, prefix: 'plant-', logger: log, ...options });
+  const store = await openEventStoreDb({ url, timeoutMs: 10_000, ...STREAMS, logger: log, ...options });
   onTestFinished(() => store.close());
   return { store, lines };
 }

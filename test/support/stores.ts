@@ -12,8 +12,7 @@ import {
 } from '../../src/eventStore/eventStore.ts';
 import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
 import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
-import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
-import { openStore } from '../../src/stores.ts';
+import { openStore, STREAMS } from '../../src/stores.ts';
 import { everything } from '../eventStore/contract.ts';
 import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
 import { inPortions } from './inPortions.ts';
@@ -40,8 +39,8 @@ export function openLogOf(dir: string): Promise<EventStore> {
 export const openIn = (dir: string): Promise<EventStore> => closedWhenFinished(openLogOf(dir));
 
 /** The log of a connection string. */
-export const openOver = (url: string, prefix = PLANT_STREAM_PREFIX): Promise<EventStore> =>
-  openEventStoreDb({ url, timeoutMs: 60_000, prefix, logger: SILENT });
+export const openOver = (url: string, prefix = STREAMS.prefix): Promise<EventStore> =>
+  openEventStoreDb({ url, timeoutMs: 60_000, ...STREAMS, prefix, logger: SILENT });
 
 /** The log of a connection string, until the end of the test. */
 export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));

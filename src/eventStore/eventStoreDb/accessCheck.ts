@@ -1,10 +1,9 @@
 import { sleep } from '../../time/sleep.ts';
 import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
-import { firstNodeOnly } from './connectionString.ts';
 import type { WorkerOptions } from './protocol.ts';
 import { AccessDenied, type RetryingClient } from './retryingClient.ts';
 
-/** A server that has just started may not know its accounts for so long, in milliseconds. */
+/** A server that has just started may not know its accounts before. */
 export const ACCOUNTS_TIMEOUT_MS = 5_000;
 export const ACCESS_RETRY_INTERVAL_MS = 500;
 
@@ -17,18 +16,19 @@ export async function checkAccess(client: RetryingClient, options: WorkerOptions
   for (;;) {
     const denied = await accessError(client.connection, options);
     if (!denied) return;
-    if (performance.now() > deadline) throw new AccessDenied(denied.message, { cause: denied });
+    if (performance.now() > deadline || denied.kind === 'badConnectionString')
+      throw new AccessDenied(denied.message, { cause: denied });
     await sleep(ACCESS_RETRY_INTERVAL_MS);
   }
 }
 
 async function accessError(connection: Connection, options: WorkerOptions): Promise<CallFailed | undefined> {
   const failure = await readFailure(connection);
-  if (!failure || failure.kind === 'accessDenied') return failure;
+  if (!failure || failure.kind === 'accessDenied' || failure.kind === 'badConnectionString') return failure;
   // Discovery of a cluster hides why a node does not respond.
-  const url = firstNodeOnly(options.url);
-  if (url === undefined) return undefined;
-  const node = new Connection({ ...options, url });
+  const firstNode = options.url.replace(/(\/\/(?:[^@]*@)?[^@,/?]+),[^/?]+/, '$1');
+  if (firstNode === options.url) return undefined;
+  const node = new Connection({ ...options, url: firstNode.replace('+discover', '') });
   const failureOfNode = await readFailure(node);
   node.end('the access check is done');
   return failureOfNode?.kind === 'accessDenied' ? failureOfNode : undefined;

@@ -1,7 +1,11 @@
 import { UUID } from '../eventId.ts';
 import { assertWellFormed, type NewEvent, NO_STREAM, WrongExpectedRevision } from '../eventStore.ts';
 import { isPosition } from '../position.ts';
-import type { Operations } from './protocol.ts';
+
+/** An event to append, as its thread takes it. */
+export type AppendRequest = Record<'stream' | 'id' | 'type' | 'data' | 'metadata', string> & {
+  expectedRevision: bigint;
+};
 
 /** Below the server's limit for a message, 16 MiB. Its limit for an append, 1 MiB by default, is reported. */
 const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
@@ -16,7 +20,7 @@ export function appendRequest(
   stream: string,
   { id, type, ...event }: NewEvent,
   expectedRevision: bigint,
-): Parameters<Operations['append']>[0] {
+): AppendRequest {
   assertWellFormed(stream);
   if (stream === '') throw new TypeError('the stream name is empty');
   if (!UUID.test(id)) throw new TypeError('the event ID is not a UUID in lower case');

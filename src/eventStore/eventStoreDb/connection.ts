@@ -1,7 +1,8 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
-import { Worker } from 'node:worker_threads';
-import type { Call, Failure, Operations, Replies, WorkerOptions } from './protocol.ts';
+import { moduleBeside, Thread } from '../../threads/thread.ts';
+import type { Failure, NodeEvent, WorkerOptions } from './protocol.ts';
+import type { Operations } from './worker.ts';
 
 /** A call to the server failed; `kind` says what to do. */
 export class CallFailed extends Error {
@@ -13,27 +14,27 @@ export class CallFailed extends Error {
   }
 }
 
+export type Result<O extends keyof Operations> = Promise<Awaited<ReturnType<Operations[O]>>>;
+
+/** Starts with what is wrong with the connection string, if anything is. */
+type ClientThread = Thread<Operations, string | undefined, NodeEvent>;
+
 type PendingCall = {
   operation: keyof Operations;
   startedAt: number;
   deadline: number;
-  resolve: (value: never) => void;
   reject: (error: CallFailed) => void;
 };
 
-/** A shorter silence is not taken for a broken connection, in milliseconds. */
+/** A shorter silence is not taken for a broken connection. */
 const MIN_SILENCE_MS = 1_000;
-/** The thread may take so long to start, and then to its first reply, in milliseconds: on a busy machine, seconds. */
+/** The thread may take this to start, and then to its first reply: on a busy machine, seconds. */
 export const FIRST_REPLY_TIMEOUT_MS = 10_000;
-/**
- * A node that refuses every append for so long is given up, in milliseconds; a leader election takes about 5
- * 000.
- */
+/** A node that refuses every append for this time is given up; a leader election takes about 5 s. */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
 /** What to check as long as the server has never responded. */
 const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
-/** How often calls are checked against their deadline, in milliseconds. */
-const SWEEP_INTERVAL_MS = 100;
+const DEADLINE_CHECK_INTERVAL_MS = 100;
 
 type ConnectionOptions = {
   /** The thread starts after this time, in milliseconds; calls wait for it. */
@@ -53,14 +54,13 @@ type ConnectionOptions = {
 export class Connection {
   /** Why the connection has ended; undefined while it is in use. */
   endReason: string | undefined;
-  #worker: Worker | undefined;
+  #thread: ClientThread | undefined;
+  readonly #running = Promise.withResolvers<ClientThread>();
   #startedAt = Number.POSITIVE_INFINITY;
   /** When the thread had started. */
   #readyAt: number | undefined;
   readonly #startTimer: NodeJS.Timeout;
-  #pending = new Map<number, PendingCall>();
-  #lastCallId = 0;
-  #outgoing: Call[] = [];
+  readonly #pending = new Set<PendingCall>();
   /** When the last reply came, by operation, and of any operation. */
   #lastReplyAt = new Map<keyof Operations, number>();
   #lastAnyReplyAt: number | undefined;
@@ -71,7 +71,10 @@ export class Connection {
   /** Since when every append has been refused. */
   #appendsRefusedSince: number | undefined;
   // After the events that are due: replies may have arrived while this thread was busy.
-  #sweep = setInterval(() => setImmediate(() => this.#expireCalls()), SWEEP_INTERVAL_MS).unref();
+  #deadlineCheck = setInterval(
+    () => setImmediate(() => this.#expireCalls()),
+    DEADLINE_CHECK_INTERVAL_MS,
+  ).unref();
 
   constructor(
     options: WorkerOptions,
@@ -100,20 +103,26 @@ export class Connection {
 
   #start(options: WorkerOptions): void {
     this.#startedAt = performance.now();
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-      workerData: options,
+    const thread: ClientThread = new Thread(moduleBeside(import.meta.url, 'worker'), {
+      data: options,
       // The client prints the connection string, with its password, for DEBUG=esdb:* or an unknown option.
       env: compileCache(),
       stdout: true,
       stderr: true,
+      onEvent: ({ node }) => this.#onNode(node),
+      onEnd: ({ message }) => this.end(`the client failed: ${message}`),
     });
-    worker.stdout.resume();
-    worker.stderr.resume();
-    worker.on('message', (replies: Replies) => this.#handle(replies));
-    worker.on('error', (error) => this.end(`the client failed: ${(error as Error).message}`));
-    worker.on('exit', () => this.end('the client thread ended'));
-    this.#worker = worker;
-    this.#send();
+    thread.worker.stdout.resume();
+    thread.worker.stderr.resume();
+    this.#thread = thread;
+    thread.started.then(
+      (invalid) => {
+        this.#readyAt = performance.now();
+        if (invalid === undefined) this.#running.resolve(thread);
+        else this.end(invalid, 'badConnectionString');
+      },
+      () => {},
+    );
   }
 
   /**
@@ -125,55 +134,48 @@ export class Connection {
     operation: O,
     argument: Parameters<Operations[O]>[0],
     timeoutMs = Number.POSITIVE_INFINITY,
-  ): Promise<ReturnType<Operations[O]>> {
-    if (this.endReason !== undefined) return Promise.reject(ended(this.endReason));
-    const id = ++this.#lastCallId;
-    // The calls of one event loop turn share a message.
-    if (this.#outgoing.length === 0) setImmediate(() => this.#send());
-    this.#outgoing.push({ id, operation, argument });
+  ): Result<O> {
+    if (this.endReason !== undefined)
+      return Promise.reject(new CallFailed({ kind: 'unavailable', message: this.endReason }));
     const startedAt = performance.now();
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { operation, startedAt, deadline: startedAt + timeoutMs, resolve, reject });
+      const call = { operation, startedAt, deadline: startedAt + timeoutMs, reject };
+      this.#pending.add(call);
+      this.#running.promise
+        .then((thread) => thread.call(operation, argument))
+        .then(
+          (value) => {
+            if (this.#handleReply(call)) resolve(value);
+          },
+          (failure: Failure) => {
+            if (!this.#handleReply(call, failure)) return;
+            reject(new CallFailed(failure));
+            if (this.#isBrokenBy(failure)) this.end(failure.message);
+          },
+        );
     });
   }
 
   /** Ends the thread; pending calls fail. */
-  end(reason: string): void {
+  end(reason: string, kind: Failure['kind'] = 'unavailable'): void {
     if (this.endReason !== undefined) return;
     this.endReason = reason;
-    clearInterval(this.#sweep);
+    clearInterval(this.#deadlineCheck);
     clearTimeout(this.#startTimer);
-    void this.#worker?.terminate();
-    for (const { reject } of this.#pending.values()) reject(ended(reason));
+    void this.#thread?.terminate();
+    for (const { reject } of this.#pending) reject(new CallFailed({ kind, message: reason }));
     this.#pending.clear();
   }
 
-  #send(): void {
-    if (!this.#worker || this.#outgoing.length === 0) return;
-    const calls = this.#outgoing;
-    this.#outgoing = [];
-    if (this.endReason === undefined) this.#worker.postMessage(calls);
-  }
-
-  #handle({ replies, node }: Replies): void {
+  /** Whether the call was still waiting for it. */
+  #handleReply(call: PendingCall, failure?: Failure): boolean {
+    if (!this.#pending.delete(call)) return false;
     const now = performance.now();
-    this.#readyAt ??= now;
-    if (node !== undefined) this.#onNode(node);
-    for (const { id, value, failure } of replies) {
-      const call = this.#pending.get(id);
-      if (!call) continue; // timed out
-      this.#pending.delete(id);
-      this.#lastReplyAt.set(call.operation, now);
-      this.#lastAnyReplyAt = now;
-      if (call.operation === 'append') this.#watchAppends(now, failure);
-      if (failure) {
-        call.reject(new CallFailed(failure));
-        if (this.#isBrokenBy(failure)) this.end(failure.message);
-      } else {
-        this.#hasSucceeded = true;
-        call.resolve(value as never);
-      }
-    }
+    this.#lastReplyAt.set(call.operation, now);
+    this.#lastAnyReplyAt = now;
+    if (call.operation === 'append') this.#watchAppends(now, failure);
+    if (!failure) this.#hasSucceeded = true;
+    return true;
   }
 
   /**
@@ -197,12 +199,13 @@ export class Connection {
   #expireCalls(): void {
     if (this.endReason !== undefined) return;
     const now = performance.now();
-    for (const [id, { operation, startedAt, deadline, reject }] of this.#pending) {
+    for (const call of this.#pending) {
+      const { operation, startedAt, deadline, reject } = call;
       if (now < deadline) continue;
       const silence = now - startedAt;
       const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
       const message = `no response for ${Math.round(silence)} ms${hint}`;
-      this.#pending.delete(id);
+      this.#pending.delete(call);
       reject(new CallFailed({ kind: 'timeout', message }));
       if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt) && !this.#isStarting(now)) {
         this.end(message);
@@ -229,8 +232,4 @@ export class Connection {
 function compileCache(): Record<string, string> {
   const dir = getCompileCacheDir();
   return dir === undefined ? {} : { NODE_COMPILE_CACHE: dirname(dir) };
-}
-
-function ended(message: string): CallFailed {
-  return new CallFailed({ kind: 'unavailable', message });
 }

@@ -1,5 +1,5 @@
 import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
-import type { Failure, Operations } from './protocol.ts';
+import type { Failure } from './protocol.ts';
 
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
@@ -30,9 +30,9 @@ export function errorType(error: unknown): string | undefined {
 }
 
 /** What an account must be allowed to do, for operations that do not read $all. */
-const ACCESS: { [O in keyof Operations]?: string } = { append: 'append events', readStream: 'read streams' };
+const ACCESS: Record<string, string> = { append: 'append events', readStream: 'read streams' };
 
-export function toFailure(error: ClientError, operation: keyof Operations): Failure {
+export function toFailure(error: ClientError, operation: string): Failure {
   if (error instanceof OperationFailed) return error.failure;
   const kind = classify(error);
   const reason = readableMessage(error);

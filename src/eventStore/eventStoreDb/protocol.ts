@@ -1,40 +1,17 @@
-import type { Appended, BackwardRange, Batch, Page, Position, RecordedEvent } from '../eventStore.ts';
+/**
+ * The form of a connection string, for errors before the client is loaded. The client would take a part of a password
+ * with : or @ for the name of a host.
+ */
+export const CONNECTION_STRING =
+  '^(esdb|kurrentdb|kurrent|kdb)(\\+discover)?://([^:@]+:[^:@]+@)?[^:@/?][^@?]*(\\?|$)';
 
-// The messages between the adapter and the thread that holds @eventstore/db-client.
+// Between the adapter and the thread that holds @eventstore/db-client.
 
+/** Pages and appends are of the streams with the prefix. */
 export type WorkerOptions = { url: string; prefix: string };
 
-/** The operations of the thread: one argument, one result. */
-export type Operations = {
-  append(event: {
-    stream: string;
-    id: string;
-    type: string;
-    data: string;
-    metadata: string;
-    expectedRevision: bigint;
-  }): Appended;
-  readStream(of: { stream: string; limit: number }): RecordedEvent[];
-  /** The first, or the last, event of $all; undefined if there is none. */
-  readEdge(edge: 'first' | 'last'): RecordedEvent | undefined;
-  /** The event of $all at this position; undefined if there is none. */
-  readAt(position: Position): RecordedEvent | undefined;
-  /** A page of the streams with the prefix. */
-  readPage(range: { after: Position; limit: number }): Page;
-  /** The same, newest event first. */
-  readPageBackwards(range: BackwardRange): Page;
-  subscribe(to: { subscription: number; after: Position; prefix: string }): void;
-  /** The next batch of a subscription, as soon as there is one. */
-  next(subscription: number): Batch;
-  unsubscribe(subscription: number): void;
-};
-
-export type Call = { id: number; operation: keyof Operations; argument: unknown };
-
-export type Reply = { id: number; value?: unknown; failure?: Failure };
-
-/** The first message has no replies: the thread has started. `node`: the address of the node that has responded to the last read: the leader of a cluster. */
-export type Replies = { replies: Reply[]; node: string | undefined };
+/** Sent when the node changes that responds to reads: the leader of a cluster. */
+export type NodeEvent = { node: string };
 
 /** Why a call failed, and what to do. */
 export type Failure = {
@@ -44,6 +21,8 @@ export type Failure = {
     | 'positionNotFound'
     /** The stream exists, and its first event was deleted. */
     | 'streamDeleted'
+    /** The client rejects the connection string. */
+    | 'badConnectionString'
     /** Retrying does not help. */
     | 'permanent'
     /** The server refuses the account, or its certificate is not trusted. */

@@ -20,10 +20,7 @@ import {
 } from '../eventStore.ts';
 import { errorType, GRPC_STATUS, OperationFailed } from './failures.ts';
 
-/**
- * A read fails when no event has arrived for so long, in milliseconds. The client takes a deadline and
- * ignores it.
- */
+/** Without an event for this time a read fails: the client takes a deadline and ignores it. */
 const READ_TIMEOUT_MS = 3_000;
 
 /** A follower may lag behind what has been acknowledged; the leader does not. */
@@ -36,22 +33,24 @@ const NOTHING: Collected = { events: [], isCut: false };
 
 /** Reads of streams and of $all. Each is whole, or fails. */
 export class Reader {
-  /** The address of the node that has responded last: the leader, since reads require it. */
-  node: string | undefined;
   readonly #client: EventStoreDBClient;
   /** Pages have the events of streams with this prefix. */
   readonly #prefix: string;
+  readonly #onNode: (node: string) => void;
+  #node: string | undefined;
 
-  constructor(client: EventStoreDBClient, prefix: string) {
+  /** `onNode` gets the address of the node that responds, when it changes: the leader, since reads require it. */
+  constructor(client: EventStoreDBClient, prefix: string, onNode: (node: string) => void = () => {}) {
     this.#client = client;
     this.#prefix = prefix;
+    this.#onNode = onNode;
   }
 
   /** The first events of a stream; none if it does not exist. @throws OperationFailed if the first was deleted */
-  async stream(name: string, maxCount: number): Promise<RecordedEvent[]> {
-    const events = await this.#unlessNotFound(name, { maxCount });
-    if (events?.[0]?.revision === 0n || (!events && !(await this.#isTruncated(name)))) return events ?? [];
-    throw new OperationFailed('streamDeleted', `the first event of ${name} was deleted`);
+  async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
+    const events = await this.#unlessNotFound(stream, { maxCount: limit });
+    if (events?.[0]?.revision === 0n || (!events && !(await this.#isTruncated(stream)))) return events ?? [];
+    throw new OperationFailed('streamDeleted', `the first event of ${stream} was deleted`);
   }
 
   /** A stream that was deleted softly looks as if it did not exist, except for its metadata. */
@@ -171,7 +170,9 @@ export class Reader {
       const call = piped as ReadCall;
       call.once('status', ({ code }) => {
         isCompleted = code === GRPC_STATUS.OK;
-        if (isCompleted) this.node = call.getPeer();
+        if (!isCompleted || call.getPeer() === this.#node) return;
+        this.#node = call.getPeer();
+        this.#onNode(this.#node);
       });
     });
     stream.on('error', () => {}); // the loop throws the first error; a second one may follow

@@ -1,7 +1,8 @@
 import { backOff, finishedWithin, sleep } from '../../time/sleep.ts';
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
-import { type CallFailed, Connection } from './connection.ts';
-import type { Operations, WorkerOptions } from './protocol.ts';
+import { type CallFailed, Connection, type Result } from './connection.ts';
+import type { WorkerOptions } from './protocol.ts';
+import type { Operations } from './worker.ts';
 
 /**
  * The server refuses the account, or its certificate is not trusted: retrying does not help, only another
@@ -12,15 +13,12 @@ export class AccessDenied extends StoreUnavailable {}
 /** The account may not append. */
 export class AppendDenied extends StoreUnavailable {}
 
-/**
- * An attempt without a reply is repeated after this, in milliseconds. The server gives up a write after 2
- * 000.
- */
+/** An attempt without a reply is repeated after this. The server gives up a write after 2 s. */
 export const ATTEMPT_TIMEOUT_MS = 3_000;
 export const MAX_RETRY_DELAY_MS = 1_000;
-/** Calls in flight may take so long when the client is closed, in milliseconds. */
+/** What calls in flight may take when the client is closed. */
 export const CLOSE_TIMEOUT_MS = 1_500;
-/** Connections start at least so far apart, in milliseconds, since each is a thread. */
+/** Between the starts of connections: each is a thread. */
 export const MIN_CONNECTION_INTERVAL_MS = 1_000;
 
 type Listeners = {
@@ -35,42 +33,29 @@ const RESULTS = new Set<CallFailed['kind']>(['wrongRevision', 'positionNotFound'
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {
   readonly #options: WorkerOptions;
-  readonly #observer: StoreObserver | undefined;
-  readonly #onLeaderChange: Listeners['onLeaderChange'];
+  readonly #listeners: Listeners;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
   #connection: Connection;
   #connectionStartsAt = performance.now();
   /** The address of the node that has responded to the last read. */
-  #node: string | undefined;
+  node: string | undefined;
   /** Connections in a row without any reply. */
   #silentConnections = 0;
-  #subscriptions = 0;
   /** Whether a call has failed since the leader last responded to an append. */
   #isFailing = false;
   /** Aborts when it responds to an append again. */
   #recovery = new AbortController();
 
-  constructor(options: WorkerOptions, { observer, onLeaderChange }: Listeners = {}) {
+  constructor(options: WorkerOptions, listeners: Listeners = {}) {
     this.#options = options;
-    this.#observer = observer;
-    this.#onLeaderChange = onLeaderChange;
+    this.#listeners = listeners;
     this.#connection = new Connection(options, { onNode: this.#onNode });
   }
 
   /** Aborts when the client is closed. */
   get closed(): AbortSignal {
     return this.#closing.signal;
-  }
-
-  /** The address of the node that has responded to the last read. */
-  get node(): string | undefined {
-    return this.#node;
-  }
-
-  /** A number for another subscription. */
-  newSubscription(): number {
-    return ++this.#subscriptions;
   }
 
   /**
@@ -90,7 +75,7 @@ export class RetryingClient {
       this.#connectionStartsAt = Math.max(now, this.#connectionStartsAt + MIN_CONNECTION_INTERVAL_MS);
       const { hasReplied, serverHasResponded } = this.#connection;
       this.#silentConnections = hasReplied ? 0 : this.#silentConnections + 1;
-      this.#observer?.onReconnect();
+      this.#listeners.observer?.onReconnect();
       this.#connection = new Connection(this.#options, {
         delayMs: this.#connectionStartsAt - now,
         serverHasResponded,
@@ -118,7 +103,7 @@ export class RetryingClient {
     operation: O,
     argument: Parameters<Operations[O]>[0],
     timeoutMs: number,
-  ): Promise<ReturnType<Operations[O]>> {
+  ): Result<O> {
     const result = this.#retry(operation, argument, timeoutMs);
     this.#inFlight.add(result);
     const done = (): void => void this.#inFlight.delete(result);
@@ -130,7 +115,7 @@ export class RetryingClient {
     operation: O,
     argument: Parameters<Operations[O]>[0],
     timeoutMs: number,
-  ): Promise<ReturnType<Operations[O]>> {
+  ): Result<O> {
     const deadline = performance.now() + timeoutMs;
     let lastFailure: CallFailed | undefined;
     let wasWoken = false;
@@ -139,9 +124,8 @@ export class RetryingClient {
       const remaining = deadline - performance.now();
       try {
         // A page may take longer: as long as its events arrive, there is no reason to begin it again.
-        const attemptMs = operation.startsWith('readPage')
-          ? remaining
-          : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        const isPage = operation.startsWith('readPage');
+        const attemptMs = isPage ? remaining : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
         const result = await this.connection.call(operation, argument, attemptMs);
         if (operation === 'append') this.#recover();
         return result;
@@ -162,8 +146,8 @@ export class RetryingClient {
   }
 
   readonly #onNode = (node: string): void => {
-    if (this.#node !== undefined && this.#node !== node) this.#onLeaderChange?.(this.#node, node);
-    this.#node = node;
+    if (this.node !== undefined && this.node !== node) this.#listeners.onLeaderChange?.(this.node, node);
+    this.node = node;
   };
 
   #recover(): void {

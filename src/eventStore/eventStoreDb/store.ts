@@ -21,12 +21,12 @@ import {
 import { isPosition } from '../position.ts';
 import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
-import { CatchUpSubscription, type Logger } from './catchUpSubscription.ts';
+import { catchUpSubscription, type Logger } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import { DeletedStreams } from './deletedStreams.ts';
 import { KnownEnd } from './knownEnd.ts';
-import type { Operations } from './protocol.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
+import type { Operations } from './worker.ts';
 import { WriteAccess } from './writeAccess.ts';
 
 type Options = {
@@ -34,6 +34,8 @@ type Options = {
   url: string;
   /** Subscriptions and pages have the streams with this prefix. */
   prefix: string;
+  /** Whose first event gives an empty log its identity. */
+  identityStream: string;
   logger: Logger;
   /**
    * How long a request may wait for the server in all, in milliseconds: four fifths to append, the rest to
@@ -45,8 +47,6 @@ type Options = {
   observer?: StoreObserver | undefined;
 };
 
-/** The stream of the event that gives an empty log its identity. */
-const IDENTITY_STREAM = 'plantstore';
 /** An append with less time left does not start another attempt. */
 const MIN_ATTEMPT_MS = 100;
 /** The wait between reads from a node that does not have the last events, in milliseconds. */
@@ -60,7 +60,7 @@ const FIRST_READABLE_DELAY_MS = 10;
  * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
-  const { url, prefix, logger, timeoutMs, appends = false, observer } = options;
+  const { url, prefix, logger, appends, observer } = options;
   const onLeaderChange = (from: string, to: string): void => {
     observer?.onLeaderChange();
     logger.info({ from, to }, 'the leader of the cluster changed');
@@ -73,29 +73,14 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
     await client.close();
     throw error;
   }
-  const writeAccess = new WriteAccess(client, { url, prefix }, logger);
-  if (appends) void writeAccess.check();
-  return new EventStoreDbStore({ client, prefix, writeAccess, appends, logger, timeoutMs, observer });
+  return new EventStoreDbStore(client, options);
 }
-
-type Dependencies = {
-  client: RetryingClient;
-  prefix: string;
-  writeAccess: WriteAccess;
-  appends: boolean;
-  logger: Logger;
-  timeoutMs: number;
-  observer: StoreObserver | undefined;
-};
 
 class EventStoreDbStore implements EventStore {
   readonly #client: RetryingClient;
-  readonly #prefix: string;
+  readonly #options: Options;
   readonly #writeAccess: WriteAccess;
   readonly #deletedStreams: DeletedStreams | undefined;
-  readonly #logger: Logger;
-  readonly #timeoutMs: number;
-  readonly #observer: StoreObserver | undefined;
   readonly #knownEnd = new KnownEnd();
   /** The log ID as read over a connection; the server of the next connection may have another log. */
   #identity: { connection: Connection; logId: string } | undefined;
@@ -105,14 +90,13 @@ class EventStoreDbStore implements EventStore {
    */
   #identified: { connection: Connection; done: Promise<void> } | undefined;
 
-  constructor({ client, prefix, writeAccess, appends, logger, timeoutMs, observer }: Dependencies) {
+  constructor(client: RetryingClient, options: Options) {
     this.#client = client;
-    this.#prefix = prefix;
-    this.#writeAccess = writeAccess;
-    this.#deletedStreams = appends ? new DeletedStreams(client, this, prefix) : undefined;
-    this.#logger = logger;
-    this.#timeoutMs = timeoutMs;
-    this.#observer = observer;
+    this.#options = options;
+    this.#writeAccess = new WriteAccess(client, options);
+    if (!options.appends) return;
+    void this.#writeAccess.check();
+    this.#deletedStreams = new DeletedStreams(client, this, options.prefix);
   }
 
   get appendsRefused(): string | undefined {
@@ -217,7 +201,7 @@ class EventStoreDbStore implements EventStore {
       if (error instanceof WrongExpectedRevision) outcome = 'wrongRevision';
       throw error;
     } finally {
-      this.#observer?.onAppends(outcome, 1);
+      this.#options.observer?.onAppends(outcome, 1);
     }
   }
 
@@ -240,9 +224,11 @@ class EventStoreDbStore implements EventStore {
 
   async *subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const logId = this.#identity?.logId ?? NO_LOG_ID;
-    const range = { ...options, logId, prefix: this.#prefix };
-    const subscription = new CatchUpSubscription(this.#client, this, this.#logger, range, this.#observer);
-    for await (const batch of subscription.batches()) {
+    for await (const batch of catchUpSubscription(this.#client, this, {
+      ...this.#options,
+      ...options,
+      logId,
+    })) {
       this.#knownEnd.advance(batch.readTo?.position ?? batch.events.at(-1)?.position ?? START);
       yield batch;
     }
@@ -255,6 +241,10 @@ class EventStoreDbStore implements EventStore {
 
   #assertOpen(): void {
     if (this.#client.closed.aborted) throw new StoreUnavailable('the log is closed');
+  }
+
+  get #timeoutMs(): number {
+    return this.#options.timeoutMs;
   }
 
   get #readTimeoutMs(): number {
@@ -324,7 +314,7 @@ class EventStoreDbStore implements EventStore {
       const first = await this.#client.call('readEdge', 'first', deadline - performance.now());
       if (first) return;
       const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
-      await this.#append(appendRequest(IDENTITY_STREAM, begun, NO_STREAM), deadline);
+      await this.#append(appendRequest(this.#options.identityStream, begun, NO_STREAM), deadline);
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return;
       this.#identified = undefined; // the next append tries again

@@ -1,9 +1,10 @@
-import { parentPort, workerData } from 'node:worker_threads';
-import { NO_STREAM as CLIENT_NO_STREAM, EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
-import { NO_STREAM } from '../eventStore.ts';
-import { withGossipTimeout } from './connectionString.ts';
+import { NO_STREAM as CLIENT_NO_STREAM, type EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
+import { serve, threadData } from '../../threads/thread.ts';
+import { type Appended, type Batch, NO_STREAM, type Position } from '../eventStore.ts';
+import type { AppendRequest } from './appendRequest.ts';
+import { openClient } from './connectionString.ts';
 import { leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';
-import type { Call, Failure, Operations, Replies, Reply, WorkerOptions } from './protocol.ts';
+import type { NodeEvent, WorkerOptions } from './protocol.ts';
 import { Reader } from './read.ts';
 import { Subscription } from './subscription.ts';
 
@@ -11,88 +12,70 @@ import { Subscription } from './subscription.ts';
 // call that was given up, ends this thread and not the service; and whatever hangs in the client ends with
 // the thread.
 
-const { url, prefix } = workerData as WorkerOptions;
-let client: EventStoreDBClient;
-let reader: Reader;
-let unusable: Failure | undefined;
-try {
-  client = EventStoreDBClient.connectionString(withGossipTimeout(url));
-  reader = new Reader(client, prefix);
-} catch {
-  // The client's own message may quote the connection string.
-  const message = 'the client rejects the connection string: check tlsCAFile, userCertFile and userKeyFile';
-  unusable = { kind: 'accessDenied', message };
+function operationsOf(client: EventStoreDBClient, prefix: string) {
+  const reader = new Reader(client, prefix, (node) => send({ node }));
+  const subscriptions = new Map<string, Subscription>();
+  return {
+    async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
+      const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
+      const expected = expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision;
+      const { success, nextExpectedRevision, position } = await client
+        .appendToStream(stream, event, { expectedRevision: expected })
+        .catch((error) => {
+          throw leavesClientBroken(error)
+            ? new OperationFailed('connectionBroken', readableMessage(error))
+            : error;
+        });
+      // With throwOnAppendFailure=false in the connection string:
+      if (!success || !position) throw new OperationFailed('wrongRevision', '');
+      return { position: position.commit, revision: nextExpectedRevision };
+    },
+    readStream: reader.stream.bind(reader),
+    readEdge: reader.edge.bind(reader),
+    readAt: reader.at.bind(reader),
+    readPage: reader.page.bind(reader),
+    readPageBackwards: reader.pageBackwards.bind(reader),
+    async subscribe(to: { subscription: string; after: Position; prefix: string }): Promise<void> {
+      const subscribed = new Subscription(client, new Reader(client, to.prefix), to.prefix, to.after);
+      subscriptions.set(to.subscription, subscribed);
+      await subscribed.confirmed;
+    },
+    /** The next batch of a subscription, as soon as there is one. */
+    async next(subscription: string): Promise<Batch> {
+      const subscribed = subscriptions.get(subscription);
+      if (!subscribed) throw new OperationFailed('transient', 'unsubscribed');
+      return subscribed.next();
+    },
+    async unsubscribe(subscription: string): Promise<void> {
+      subscriptions.get(subscription)?.end({ kind: 'transient', message: 'unsubscribed' });
+      subscriptions.delete(subscription);
+    },
+  };
 }
-const subscriptions = new Map<number, Subscription>();
+export type Operations = ReturnType<typeof operationsOf>;
 
-const operations: {
-  [O in keyof Operations]: (a: Parameters<Operations[O]>[0]) => Promise<ReturnType<Operations[O]>>;
-} = {
-  async append({ stream, id, type, data, metadata, expectedRevision }) {
-    const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
-    const expected = expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision;
-    const { success, nextExpectedRevision, position } = await client
-      .appendToStream(stream, event, { expectedRevision: expected })
-      .catch((error) => {
-        throw leavesClientBroken(error)
-          ? new OperationFailed('connectionBroken', readableMessage(error))
-          : error;
-      });
-    // With throwOnAppendFailure=false in the connection string:
-    if (!success || !position) throw new OperationFailed('wrongRevision', '');
-    return { position: position.commit, revision: nextExpectedRevision };
-  },
-  readStream: ({ stream, limit }) => reader.stream(stream, limit),
-  readEdge: (edge) => reader.edge(edge),
-  readAt: (position) => reader.at(position),
-  readPage: (range) => reader.page(range),
-  readPageBackwards: (range) => reader.pageBackwards(range),
-  async subscribe({ subscription, after, prefix }) {
-    const subscribed = new Subscription(client, new Reader(client, prefix), prefix, after);
-    subscriptions.set(subscription, subscribed);
-    await subscribed.confirmed;
-  },
-  async next(subscription) {
-    const subscribed = subscriptions.get(subscription);
-    if (!subscribed) throw new OperationFailed('transient', 'unsubscribed');
-    return subscribed.next();
-  },
-  async unsubscribe(subscription) {
-    subscriptions.get(subscription)?.end({ kind: 'transient', message: 'unsubscribed' });
-    subscriptions.delete(subscription);
-  },
-};
+const { url, prefix } = threadData<WorkerOptions>();
+const send = start();
 
-let replies: Reply[] = [];
-
-/** The replies of one event loop turn share a message. */
-function reply(one: Reply): void {
-  if (replies.length === 0) {
-    setImmediate(() => {
-      parentPort?.postMessage({ replies, node: reader?.node } satisfies Replies);
-      replies = [];
-    });
+function start(): (event: NodeEvent) => void {
+  let client: EventStoreDBClient;
+  try {
+    client = openClient(url);
+  } catch (error) {
+    return serve(undefined, (error as Error).message);
   }
-  replies.push(one);
+  const calls = Object.entries(operationsOf(client, prefix)).map(([name, operation]) => {
+    const run = operation as (argument: unknown) => Promise<unknown>;
+    return [
+      name,
+      (argument: unknown) =>
+        run(argument).catch((error) => {
+          const failure = toFailure(error, name);
+          // Calls that are still open on the channel to the follower would never end.
+          if (failure.kind === 'notLeader') void client.dispose();
+          throw failure;
+        }),
+    ];
+  });
+  return serve(Object.fromEntries(calls), undefined);
 }
-
-parentPort?.postMessage({ replies, node: undefined } satisfies Replies);
-
-parentPort?.on('message', (calls: Call[]) => {
-  for (const { id, operation, argument } of calls) {
-    if (unusable) {
-      reply({ id, failure: unusable });
-      continue;
-    }
-    const run = operations[operation] as (argument: unknown) => Promise<unknown>;
-    run(argument).then(
-      (value) => reply({ id, value }),
-      (error: Error) => {
-        const failure = toFailure(error, operation);
-        // Calls that are still open on the channel to the follower would never end.
-        if (failure.kind === 'notLeader') void client.dispose();
-        reply({ id, failure });
-      },
-    );
-  }
-});

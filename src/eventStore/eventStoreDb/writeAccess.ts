@@ -5,24 +5,24 @@ import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connectio
 import type { WorkerOptions } from './protocol.ts';
 import { AppendDenied, type RetryingClient } from './retryingClient.ts';
 
-/** While the account may not append, this is checked so often, in milliseconds. */
+/** Between two checks while the account may not append. */
 export const WRITE_ACCESS_INTERVAL_MS = 5_000;
 /** No stream has this revision, so an append that expects it is refused, and writes nothing. */
 const NO_REVISION = 2n ** 62n;
+
+type Options = WorkerOptions & { logger: Logger };
 
 /** Whether the account may append: reading does not show it, and a request should not have to. */
 export class WriteAccess {
   /** Why every append is refused; undefined if the account may append, or as long as this is unknown. */
   error: string | undefined;
   readonly #client: RetryingClient;
-  readonly #options: WorkerOptions;
-  readonly #logger: Logger;
+  readonly #options: Options;
   #confirmation: Promise<void> | undefined;
 
-  constructor(client: RetryingClient, options: WorkerOptions, logger: Logger) {
+  constructor(client: RetryingClient, { url, prefix, logger }: Options) {
     this.#client = client;
-    this.#options = options;
-    this.#logger = logger;
+    this.#options = { url, prefix, logger };
   }
 
   /** @throws AppendDenied if the account is known to be refused */
@@ -65,17 +65,18 @@ export class WriteAccess {
   #deny(message: string): void {
     if (this.error !== undefined) return;
     this.error = message;
-    this.#logger.error({ reason: message }, 'the account may not append; writes are refused');
+    this.#options.logger.error({ reason: message }, 'the account may not append; writes are refused');
     void this.#untilGranted();
   }
 
   /** Over new connections: a call in progress keeps the groups that its user had at its start. */
   async #untilGranted(): Promise<void> {
     const { closed } = this.#client;
+    const { url, prefix } = this.#options;
     while (this.error !== undefined) {
       await sleep(WRITE_ACCESS_INTERVAL_MS, closed);
       if (closed.aborted) return;
-      const connection = new Connection(this.#options);
+      const connection = new Connection({ url, prefix });
       const end = (): void => connection.end('the log is closed');
       closed.addEventListener('abort', end);
       const { kind } = await this.#probe(connection);
@@ -85,7 +86,7 @@ export class WriteAccess {
       if (kind === 'wrongRevision') this.error = undefined;
     }
     this.#client.connection.end('the account may append now');
-    this.#logger.info('the account may append');
+    this.#options.logger.info('the account may append');
   }
 
   /** The failure of an append to a revision that does not exist; wrongRevision if the account may append. */

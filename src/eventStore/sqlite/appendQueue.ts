@@ -1,5 +1,4 @@
-import { on, once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import { moduleBeside, Thread } from '../../threads/thread.ts';
 import {
   type Appended,
   LogDamaged,
@@ -9,14 +8,13 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
-import {
-  type AppendBatch,
-  type AppendRequest,
-  type AppendResult,
-  type CommitReply,
-  type CommittedReply,
-  isCommitReply,
-  READY,
+import type {
+  AppendBatch,
+  AppendRequest,
+  AppendResult,
+  CommitReply,
+  CommittedReply,
+  WriterOperations,
 } from './protocol.ts';
 
 /** So many appends are handed to the writer thread at once; fewer at the end of an event loop turn. */
@@ -48,31 +46,30 @@ type Options = {
  */
 export class AppendQueue {
   readonly #options: Options;
-  readonly #worker: Worker;
-  readonly #exited: Promise<unknown>;
+  readonly #thread: Thread<WriterOperations, void, CommitReply>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
   /** Handed over, and not resolved or rejected yet, in order. */
   #committing: Append[] = [];
   /** Why no append is accepted any more; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
+  #isStarted = false;
   #failed = false;
 
   private constructor(options: Options) {
     this.#options = options;
-    this.#worker = new Worker(new URL('./appendWorker.ts', import.meta.url), { workerData: options.file });
-    this.#exited = once(this.#worker, 'exit');
-    this.#exited.catch(() => {});
+    this.#thread = new Thread(moduleBeside(import.meta.url, 'appendWorker'), {
+      data: options.file,
+      onEvent: (reply) => this.#handle(reply),
+      onEnd: (error) => this.#isStarted && this.#fail(error),
+    });
   }
 
   /** Starts the writer thread. @throws UnusableLog */
   static async start(options: Options): Promise<AppendQueue> {
     const queue = new AppendQueue(options);
-    for await (const [message] of on(queue.#worker, 'message')) if (message === READY) break; // or an error
-    queue.#worker.on('error', (error) => queue.#fail(error as Error));
-    queue.#worker.on('message', (message) => {
-      if (isCommitReply(message)) queue.#handle(message);
-    });
+    await queue.#thread.started;
+    queue.#isStarted = true;
     return queue;
   }
 
@@ -96,8 +93,7 @@ export class AppendQueue {
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
-    this.#worker.postMessage('close');
-    await this.#exited;
+    await this.#thread.close();
   }
 
   #handOver(): void {
@@ -106,7 +102,7 @@ export class AppendQueue {
       appends: this.#waiting.map(({ request }) => request),
       recordedAt: this.#options.now().toISOString(),
     };
-    this.#worker.postMessage(batch);
+    this.#thread.post('commit', batch);
     this.#committing.push(...this.#waiting.splice(0));
   }
 

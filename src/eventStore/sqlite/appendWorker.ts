@@ -1,16 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { fileIdentity } from '../../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE } from '../../disk/sqlite.ts';
+import { serve, threadData } from '../../threads/thread.ts';
 import { endingReplies } from './endingReplies.ts';
 import { openLogFile } from './file.ts';
-import {
-  type AppendBatch,
-  type AppendRequest,
-  type AppendResult,
-  type CommitReply,
-  type Committed,
-  READY,
+import type {
+  AppendBatch,
+  AppendRequest,
+  AppendResult,
+  CommitReply,
+  Committed,
+  WriterOperations,
 } from './protocol.ts';
 import { WalCheckpointer } from './walCheckpointer.ts';
 
@@ -156,42 +156,44 @@ function isOther(path: string, identity: string | undefined): boolean {
   }
 }
 
-type Message = AppendBatch | 'close';
+const file = threadData<string>();
+const db = openLogFile(file);
+db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits write
+const writer = new LogWriter(db, file);
+// The thread does most of it; what was appended meanwhile is little.
+const checkpointer = new WalCheckpointer({ file, identity: fileIdentity(file) }, (failures) =>
+  send(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
+);
+let waiting: AppendBatch[] = [];
 
-/** The messages that have arrived meanwhile. */
-function* waitingMessages(port: MessagePort): Generator<Message> {
-  for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) yield next.message;
+const sendEvent = serve<WriterOperations, void, CommitReply>(
+  {
+    commit(batch) {
+      // In one transaction with those that have arrived meanwhile.
+      if (waiting.push(batch) === 1) setImmediate(commitWaiting);
+    },
+    async close() {
+      commitWaiting();
+      await checkpointer.close();
+      send(writer.close());
+    },
+  },
+  undefined,
+);
+setInterval(() => send(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
+
+function commitWaiting(): void {
+  if (waiting.length === 0) return;
+  const batches = waiting;
+  waiting = [];
+  send(writer.commit(batches));
+  if (writer.isCheckpointDue && !checkpointer.isRunning) checkpointer.run();
 }
 
-if (parentPort) {
-  const port = parentPort;
-  const file = workerData as string;
-  const db = openLogFile(file);
-  db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits write
-  const writer = new LogWriter(db, file);
-  const post = (replies: CommitReply[]): void => {
-    for (const reply of replies) {
-      if ('fatal' in reply) writer.end(reply.fatal);
-      if ('damaged' in reply) writer.end(reply.damaged);
-      port.postMessage(reply);
-    }
-  };
-  // The thread does most of it; what was appended meanwhile is little.
-  const checkpointer = new WalCheckpointer({ file, identity: fileIdentity(file) }, (failures) =>
-    post(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
-  );
-  const close = async (): Promise<void> => {
-    await checkpointer.close();
-    post(writer.close());
-    port.close();
-  };
-  port.on('message', (message: Message) => {
-    const messages = [message, ...waitingMessages(port)];
-    const batches = messages.filter((it) => it !== 'close');
-    if (batches.length > 0) post(writer.commit(batches));
-    if (writer.isCheckpointDue && !checkpointer.isRunning) checkpointer.run();
-    if (messages.length > batches.length) void close();
-  });
-  setInterval(() => post(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
-  port.postMessage(READY);
+function send(replies: CommitReply[]): void {
+  for (const reply of replies) {
+    if ('fatal' in reply) writer.end(reply.fatal);
+    if ('damaged' in reply) writer.end(reply.damaged);
+    sendEvent(reply);
+  }
 }

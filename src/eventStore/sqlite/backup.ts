@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fsyncPath } from '../../disk/fsyncPath.ts';
 import { openReadOnly } from '../../disk/sqlite.ts';
+import { isThreadOf, serve, Thread, threadData } from '../../threads/thread.ts';
+import { unlessAborted } from '../../time/sleep.ts';
 
 // Copying a database blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -14,8 +14,9 @@ type Files = { from: string; to: string };
  * @throws Error; the file is then incomplete
  */
 export async function copyLogFile(from: string, to: string, signal: AbortSignal): Promise<void> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { from, to } satisfies Files });
-  await once(worker, 'exit', { signal });
+  const data: Files = { from, to };
+  await unlessAborted(new Thread(new URL(import.meta.url), { data }).started, signal);
+  signal.throwIfAborted();
 }
 
 function copy({ from, to }: Files): void {
@@ -29,4 +30,4 @@ function copy({ from, to }: Files): void {
   fsyncPath(to);
 }
 
-if (!isMainThread && parentPort) copy(workerData as Files);
+if (isThreadOf(import.meta.url)) serve(undefined, copy(threadData()));

@@ -1,7 +1,6 @@
-import { on } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openReadOnly } from '../../disk/sqlite.ts';
+import { isThreadOf, serve, Thread, threadData } from '../../threads/thread.ts';
 import { unlessAborted } from '../../time/sleep.ts';
 import { inOneLine, SCHEMA } from './file.ts';
 
@@ -9,7 +8,6 @@ import { inOneLine, SCHEMA } from './file.ts';
 
 type Task = { file: string; quick: boolean };
 
-/** At most so many findings of SQLite are listed. */
 const MAX_FINDINGS = 100;
 
 /**
@@ -22,13 +20,14 @@ export async function logFileProblems(
   file: string,
   { quick, signal, resources }: { quick: boolean; signal: AbortSignal; resources: AsyncDisposableStack },
 ): Promise<string[]> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { file, quick } satisfies Task });
+  const data: Task = { file, quick };
+  const thread = new Thread<never, string[]>(new URL(import.meta.url), { data });
   resources.defer(async () => {
-    await unlessAborted(worker.terminate(), signal); // SQLite completes its check first, which may take seconds
+    await unlessAborted(thread.terminate(), signal); // SQLite completes its check first, which may take seconds
   });
-  for await (const [message] of on(worker, 'message', { signal, close: ['exit'] }))
-    if (Array.isArray(message)) return message; // under `node --watch` there are others
-  throw new Error('the thread that checks the log has ended');
+  const problems = await unlessAborted(thread.started, signal);
+  signal.throwIfAborted();
+  return problems as string[];
 }
 
 function findProblems({ file, quick }: Task): string[] {
@@ -65,4 +64,4 @@ function objectsIn(db: DatabaseSync): Map<string, string> {
   return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]));
 }
 
-if (!isMainThread && parentPort) parentPort.postMessage(findProblems(workerData as Task));
+if (isThreadOf(import.meta.url)) serve(undefined, findProblems(threadData()));

@@ -1,8 +1,7 @@
-// The messages between the embedded log and the thread that writes it. Others may arrive too: under
-// `node --watch` each thread also sends the names of its modules.
+// Between the embedded log and the thread that writes it.
 
-/** A thread has opened the log. */
-export const READY = 'ready';
+/** The thread has opened the log when it has started, and sends a CommitReply after each transaction. */
+export type WriterOperations = { commit: (batch: AppendBatch) => void };
 
 /** An append: id, stream, expected revision, type, and data and metadata as JSON text. */
 export type AppendRequest = [string, string, bigint, string, string, string];
@@ -33,6 +32,3 @@ export type CommitReply =
   | { count: number; rolledBack: string }
   | { fatal: string }
   | { damaged: string };
-
-export const isCommitReply = (message: object | string): message is CommitReply =>
-  typeof message === 'object' && ['first', 'rolledBack', 'fatal', 'damaged'].some((name) => name in message);
