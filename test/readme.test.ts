@@ -38,13 +38,16 @@ test('docs/errors.md lists exactly the error codes', () => {
   expect(codes).toEqual([...Object.values(HTTP_ERRORS), ...Object.values(API_ERRORS)].sort());
 });
 
-test.each(Object.entries(MAX_IN_FLIGHT))('docs/operations.md has the limit of %s in flight', (kind, limit) => {
-  const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
-  const row = limits
-    .split('\n')
-    .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
-  expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
-});
+test.each(Object.entries(MAX_IN_FLIGHT))(
+  'docs/operations.md has the limit of %s in flight',
+  (kind, limit) => {
+    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
+    const row = limits
+      .split('\n')
+      .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
+    expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
+  },
+);
 
 test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));
