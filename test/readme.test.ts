@@ -1,5 +1,5 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { API_ERRORS } from '../src/api/errorTable.ts';
 import { MAX_IN_FLIGHT } from '../src/api/inFlight.ts';
@@ -53,6 +53,24 @@ test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));
   const named = [...table.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name]) => name as string);
   expect(new Set(named)).toEqual(new Set(SETTINGS));
+});
+
+/** The anchors of the headings of a page, as GitHub derives them. */
+const anchorsOf = (page: string): string[] =>
+  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s links to existing files and headings', (file) => {
+  const text = readFileSync(join(ROOT, file), 'utf8');
+  for (const [link, path, anchor] of text.matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)/g)) {
+    const target = path ? join(ROOT, dirname(file), path) : join(ROOT, file);
+    expect([link, existsSync(target)]).toEqual([link, true]);
+    if (anchor) expect(anchorsOf(readFileSync(target, 'utf8'))).toContain(anchor);
+  }
 });
 
 test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s mentions only existing commands', (file) => {
