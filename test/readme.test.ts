@@ -1,12 +1,16 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { API_ERRORS } from '../src/api/errorTable.ts';
 import { MAX_IN_FLIGHT } from '../src/api/inFlight.ts';
 import { SETTINGS } from '../src/config.ts';
+import { HTTP_ERRORS } from '../src/http/errors.ts';
 import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const OPERATIONS = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
+const ERRORS = readFileSync(join(ROOT, 'docs/errors.md'), 'utf8');
+const WHY = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8');
 type Section = 'scripts' | 'dependencies' | 'optionalDependencies' | 'devDependencies';
 type Package = Record<Section, Record<string, string>>;
 const PACKAGE: Package = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -21,20 +25,23 @@ describe('README.md', () => {
     expect(ci).toContain('npm ci');
     expect(ci).toContain('npm test');
   });
+});
 
-  test('gives a reason for every dependency', () => {
-    const why = README.slice(README.indexOf('## Why each dependency'));
-    const { dependencies, optionalDependencies, devDependencies } = PACKAGE;
-    for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies }))
-      expect(why).toMatch(name.startsWith('@types/') ? '@types/*' : name);
-  });
+test('docs/dependencies.md gives a reason for every dependency', () => {
+  const { dependencies, optionalDependencies, devDependencies } = PACKAGE;
+  for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies }))
+    expect(WHY).toMatch(name.startsWith('@types/') ? '@types/*' : name);
+});
+
+test('docs/errors.md lists exactly the error codes', () => {
+  const codes = [...ERRORS.matchAll(/^\| (\d{5}) \|/gm)].map(([, code]) => Number(code));
+  expect(codes).toEqual([...Object.values(HTTP_ERRORS), ...Object.values(API_ERRORS)].sort());
 });
 
 test.each(Object.entries(MAX_IN_FLIGHT))(
-  'README.md and docs/operations.md have the limit of %s in flight',
+  'docs/operations.md has the limit of %s in flight',
   (kind, limit) => {
-    expect(README.split('\n').find((line) => line.startsWith('| 42901 |'))).toContain(`${limit} ${kind}`);
-    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'), OPERATIONS.indexOf('## Logs'));
+    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
     const row = limits
       .split('\n')
       .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
@@ -46,6 +53,24 @@ test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));
   const named = [...table.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name]) => name as string);
   expect(new Set(named)).toEqual(new Set(SETTINGS));
+});
+
+/** The anchors of the headings of a page, as GitHub derives them. */
+const anchorsOf = (page: string): string[] =>
+  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s links to existing files and headings', (file) => {
+  const text = readFileSync(join(ROOT, file), 'utf8');
+  for (const [link, path, anchor] of text.matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)/g)) {
+    const target = path ? join(ROOT, dirname(file), path) : join(ROOT, file);
+    expect([link, existsSync(target)]).toEqual([link, true]);
+    if (anchor) expect(anchorsOf(readFileSync(target, 'utf8'))).toContain(anchor);
+  }
 });
 
 test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s mentions only existing commands', (file) => {

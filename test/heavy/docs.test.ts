@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -13,21 +13,14 @@ import { serviceOfFile } from '../support/serviceOfFile.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');
-const blocks = (language: string): string[] =>
-  [...PAGE.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
+const ALARMS = readFileSync(join(ROOT, 'docs/alarms.md'), 'utf8');
+const blocks = (language: string, page = PAGE): string[] =>
+  [...page.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-const [
-  WEEKLY = '',
-  FORK = '',
-  GET = '',
-  NEWEST = '',
-  EXPECT = '',
-  PROVE = '',
-  RECOMPUTE = '',
-  ELSEWHERE = '',
-] = blocks('sh');
-const [ROOT_PY = '', INCLUSION_PY = '', SIGNATURE_PY = '', CONSISTENCY_PY = ''] = blocks('python');
+const [GET = '', NEWEST = '', EXPECT = '', PROVE = '', WEEKLY = '', RECOMPUTE = '', ELSEWHERE = ''] =
+  blocks('sh');
+const [FORK = '', CHECK_FORK = ''] = blocks('sh', ALARMS);
 
 const PLANTS: readonly PlantOfUser[] = [
   ['alice', 42n, { name: 'Fern', tag: 'indoor' }],
@@ -39,11 +32,7 @@ const PLANTS: readonly PlantOfUser[] = [
   ['zoë 🌱/-', 1n, { name: 'e\u0301 and é' }],
 ];
 
-/** The files that the commands and scripts of the page name. */
-const FILES =
-  /\b(?:monitor\.alarm\/)?[a-z]+\.(?:py|tlog-proof|proof|bin|der|checkpoint|ndjson)\b|(?<=--state )monitor\b/g;
-
-const hasPython = canRun('the scripts of docs/auditing.md', ['python3', '--version']);
+const hasPython = canRun('the scripts of docs/tools', ['python3', '--version']);
 
 /** The service on which pasted commands run. */
 const service = await serviceOfFile({ MERKLE_TREE: 'on' });
@@ -61,7 +50,7 @@ describe('README.md', () => {
   });
 });
 
-/** The directory of the files of the page. */
+/** The directory of the commands: a checkout, to which they write their files. */
 let dir: string;
 /** The output of verify, and the SIZE:ROOT that an auditor keeps. */
 let verification: string;
@@ -69,13 +58,8 @@ let expectedRoot: string;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  writeFileSync(join(dir, 'root.py'), ROOT_PY);
-  writeFileSync(join(dir, 'inclusion.py'), INCLUSION_PY);
-  writeFileSync(join(dir, 'consistency.py'), CONSISTENCY_PY);
-  writeFileSync(
-    join(dir, 'signature.py'),
-    SIGNATURE_PY.replaceAll(FILES, (file) => join(dir, file)),
-  );
+  for (const name of ['package.json', 'node_modules', 'src', 'docs'])
+    symlinkSync(join(ROOT, name), join(dir, name));
   await createPlants(service, PLANTS);
   const { code, stdout } = await runCli(['verify'], inDir);
   expect(code).toBe(0);
@@ -168,7 +152,8 @@ describe('docs/auditing.md', () => {
   });
 });
 
-describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
+describe.runIf(hasPython)('the scripts of docs/tools', () => {
+  const replayed = async () => succeeded(await runCli(['replay'], inDir));
   const proofOf = async (user: string, id: bigint | number) =>
     succeeded(await runCli(['prove', '--user', user, '--id', `${id}`], inDir));
 
@@ -206,12 +191,14 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
         .replaceAll(/5:[\da-f]+…?/g, '5:…')
         .replace(/; .*/, '')
         .trim();
-    expect(shape(stderr)).toBe(shape(blocks('').find((block) => block.startsWith('ALARM')) ?? ''));
+    expect(shape(stderr)).toBe(shape(blocks('', ALARMS).find((block) => block.startsWith('ALARM')) ?? ''));
     const commands = readFileSync(join(dir, 'monitor.alarm/alarm.txt'), 'utf8').split('\n').slice(3, -1);
     const [other = ''] = /5:[\da-f]{64}(?=;)/.exec(stderr) ?? [];
-    const shown = FORK.replaceAll('monitor.alarm/', '').replaceAll('SIZE:ROOT', other).trimEnd().split('\n');
-    expect(commands).toEqual(shown.slice(0, -1)); // the last one is of this service
-    const proven = await pasted(FORK, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', other));
+    const shown = FORK.replaceAll('SIZE:ROOT', other).trimEnd().split('\n');
+    expect(commands).toEqual(shown.slice(3)); // after the commands that copy the files
+    const checked = (block: string, head: string) =>
+      pasted(block, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', head));
+    const proven = await checked(FORK, other);
     const [first, last] = [`5:${one.head().root}`, `7:${two.head().root}`];
     expect(succeeded(proven).split('\n')).toEqual([
       first,
@@ -219,12 +206,13 @@ describe.runIf(hasPython)('the scripts of docs/auditing.md', () => {
       last,
       'Signature Verified Successfully',
       `${other} is the beginning of ${last}`,
-      `the log ${ORIGIN} ${other} is the beginning of ${last}`,
       '',
     ]);
-    const refuted = await pasted(FORK, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', first));
-    expect(refuted.stdout).toMatch(/^no proof$/m);
-    expect(refuted.stderr).toMatch(/the proof is invalid/);
+    expect(succeeded(await checked(CHECK_FORK, other))).toBe(
+      `the log ${ORIGIN} ${other} is the beginning of ${last}\n`,
+    );
+    expect((await checked(FORK, first)).stdout).toMatch(/^no proof$/m);
+    expect((await checked(CHECK_FORK, first)).stderr).toMatch(/the proof is invalid/);
   });
 
   test('check the consistency proofs of all sizes', async () => {
@@ -270,12 +258,10 @@ const forged = (root: string) => root.replace(/.$/, (digit) => (digit === '0' ? 
 
 const vkey = async (): Promise<string> => succeeded(await runCli(['log-key'], inDir)).trim();
 
-/** Runs commands of the page in a shell with the log and the files. */
+/** Runs commands of a page in a shell, in the directory, with the log. */
 function pasted(block: string, env = {}, changed = (text: string) => text) {
-  const script = changed(block)
-    .replaceAll('http://127.0.0.1:3000', service.url)
-    .replaceAll(FILES, (file) => `'${join(dir, file)}'`);
-  return run({ command: ['sh', '-c', script], env: { ...inDir, ...env } });
+  const script = changed(block).replaceAll('http://127.0.0.1:3000', service.url);
+  return run({ command: ['sh', '-c', `cd '${dir}'\n${script}`], env: { ...inDir, ...env } });
 }
 
 /** Runs a script on each input in one process: Python takes longer to start than the script to run. */
@@ -300,7 +286,7 @@ async function python(
   argument = '',
 ): Promise<Awaited<ReturnType<typeof run>>[]> {
   const runs = inputs.map((text) => [text, argument === '' ? [] : [argument]]);
-  const running = start({ command: ['python3', '-c', RUN_ON_EACH, join(dir, file)] });
+  const running = start({ command: ['python3', '-c', RUN_ON_EACH, join(ROOT, 'docs/tools', file)] });
   running.stdin.end(JSON.stringify(runs));
   expect(await running.ended).toMatchObject({ code: 0 });
   return JSON.parse(running.stdout());

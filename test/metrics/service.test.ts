@@ -256,18 +256,18 @@ test('a scrape names a log that contradicts what it has signed', async () => {
   await expect.poll(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
 });
 
-test('docs/operations.md lists exactly the alerts', () => {
+test('docs/alarms.md lists exactly the alerts', () => {
   const named = (file: string, pattern: RegExp) =>
     [...readFileSync(join(ROOT, file), 'utf8').matchAll(pattern)].map(([, name]) => name);
   const alerts = named('observe/alerts.yml', /- alert: (\w+)/g);
   expect(alerts.length).toBeGreaterThan(0);
-  expect(named('docs/operations.md', /^\| `(PlantStore\w+)` \|/gm)).toEqual(alerts);
+  expect(named('docs/alarms.md', /^\| `(PlantStore\w+)` \|/gm)).toEqual(alerts);
 });
 
-test('docs/operations.md lists exactly the metrics of the service, with their types', async () => {
+test('docs/metrics.md lists exactly the metrics of the service, with their types', async () => {
   const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: dirWith(1) });
   await as('alice').list();
-  const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
+  const page = readFileSync(join(ROOT, 'docs/metrics.md'), 'utf8');
   const listed = [...page.matchAll(/^\| `(plant_store_\w+)`.* \| (counter|gauge|histogram) \|/gm)];
   const types = (await scrapeText(metricsUrl)).matchAll(/^# TYPE (plant_store_\w+) (\w+)$/gm);
   expect(listed.map(([, name, type]) => [name, type]).sort()).toEqual(

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Computes SIZE:ROOT, the Merkle root, of the events on standard input.
+
+The input has one event per line, as `npm run replay` and `GET /events` print them.
+It computes the root of events that this service has written; docs/specification.md has the rules for others.
+"""
+import argparse
+import hashlib
+import json
+import sys
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+def leaf_hash(event):
+    leaf = {
+        "data": event["data"],
+        "id": event["id"],
+        "metadata": json.loads(event["metadata"]),
+        "revision": event["revision"],
+        "stream": event["subject"],
+        "type": event["type"],
+    }
+    text = json.dumps(leaf, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return sha256(b"\0" + text.encode())
+
+
+def tree_head(lines):
+    size, trees = 0, []  # the roots of the perfect subtrees, the largest first
+    for line in lines:
+        node, rest = leaf_hash(json.loads(line)), size
+        while rest % 2:
+            node, rest = sha256(b"\1" + trees.pop() + node), rest // 2
+        trees.append(node)
+        size += 1
+    root = trees.pop() if trees else sha256(b"")
+    while trees:
+        root = sha256(b"\1" + trees.pop() + root)
+    return f"{size}:{root.hex()}"
+
+
+argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+print(tree_head(sys.stdin.buffer))
