@@ -1,7 +1,7 @@
 import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Follower } from '../projections/follow.ts';
-import type { LogTree } from '../projections/merkleTree/logTree.ts';
+import type { TreeThread } from '../projections/merkleTree/treeThread.ts';
 import { ViewLag } from '../projections/viewLag.ts';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 import type { InFlight } from './api/inFlight.ts';
@@ -14,7 +14,7 @@ type Sources = {
   dataDir: string;
   store: EventStore;
   followers: readonly Follower[];
-  tree: LogTree | undefined;
+  tree: TreeThread | undefined;
   eventStreams: InFlight;
   listsInFlight: InFlight;
   now: () => Date;
@@ -27,7 +27,7 @@ const STORE_TIMEOUT_MS = 2_000;
 export function measurementsOf(sources: Sources): () => Promise<Measurements> {
   const { dataDir, store, followers, tree, eventStreams, listsInFlight, now } = sources;
   const lags = new Map([...followers, ...(tree ? [tree] : [])].map((it) => [it, new ViewLag(store, now)]));
-  const lagOf = async (of: Follower | LogTree, position: Position | undefined, signal: AbortSignal) =>
+  const lagOf = async (of: Follower | TreeThread, position: Position | undefined, signal: AbortSignal) =>
     position === undefined ? undefined : respondsIn(signal, lags.get(of)?.at(position, signal));
 
   const views = (signal: AbortSignal): Promise<ViewMeasurements>[] => {

@@ -1,7 +1,7 @@
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
-import { LogContradictsTree, UnknownPlant } from '../audit/receipt.ts';
+import { LogContradictsTree } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable, StreamDeleted } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
@@ -9,9 +9,11 @@ import { type ErrorResponse, errorResponse, HTTP_ERRORS } from '../http/errors.t
 import { RateLimitExceeded } from '../http/rateLimit.ts';
 import type { TokenRefusal } from '../metrics/metrics.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
+import { UnknownPlant } from '../plants/unknownPlant.ts';
 import { ExpiredToken, IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
 import { TooManyInFlight } from './inFlight.ts';
+import { NoSuchTile } from './transparencyRoutes.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
 export const API_ERRORS = {
@@ -59,6 +61,7 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
     const challenge = `${REALM}, error="insufficient_scope", scope="${error.scope}"`;
     return errorResponse(API_ERRORS.insufficientScope, error.message, { 'www-authenticate': challenge });
   }
+  if (error instanceof NoSuchTile) return errorResponse(HTTP_ERRORS.notFound, error.message);
   if (error instanceof UnknownPlant)
     return errorResponse(API_ERRORS.unknownPlant, 'There is no plant with this ID.');
   if (error instanceof TooManyInFlight)

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
 import { canonicalJson, type LeafEvent, leafText, MAX_LEAF_BYTES } from './leaf.ts';
-import { readWrittenLeaf } from './writtenForm.ts';
 
 /** The members of a leaf: those of an event, or others, see leaf.ts. None if the text is not JSON of an object. */
 function parsed(text: string): { [name: string]: unknown } {
@@ -15,8 +14,6 @@ function parsed(text: string): { [name: string]: unknown } {
 export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
   if (!isUtf8(entry) || entry.length > MAX_LEAF_BYTES) return undefined;
   const text = entry.toString();
-  const written = readWrittenLeaf(text);
-  if (written) return written;
   const { id, stream, revision, type, data, metadata } = parsed(text);
   if (typeof id !== 'string' || typeof stream !== 'string' || typeof type !== 'string') return undefined;
   if (typeof revision !== 'string' || !/^(0|-?[1-9]\d{0,18})$/.test(revision)) return undefined;

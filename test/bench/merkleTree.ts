@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import pino from 'pino';
-import { LogTree } from '../../projections/merkleTree/logTree.ts';
+import { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { removeViewFile } from '../../projections/viewDatabase.ts';
 import { merkleTreeFile } from '../../projections/views.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
@@ -77,7 +77,7 @@ async function buildTree(data: string, events: number): Promise<number> {
   removeViewFile(file);
   const started = performance.now();
   const logger = pino({ level: 'warn' });
-  const tree = new LogTree({ file, location: { dataDir: data }, logger, onProgress: () => {} });
+  const tree = new TreeThread({ file, location: { dataDir: data }, logger, onProgress: () => {} });
   while (tree.notReady !== undefined || tree.current.size < events) await sleep(POLL_MS);
   const took = performance.now() - started;
   await tree.close();
