@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import type { FastifyBaseLogger } from 'fastify';
 import { Follower, type Progress } from '../projections/follow.ts';
-import { LogTree } from '../projections/merkleTree/logTree.ts';
+import { TreeThread } from '../projections/merkleTree/treeThread.ts';
 import { ReadYourWrites } from '../projections/readYourWrites.ts';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
 import { buildApp } from './api/app.ts';
@@ -140,9 +140,9 @@ function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner
 type TreeContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
 
 /** The Merkle tree of the log, until `resources` are disposed of. */
-function openTree(config: Config, { logger, progressOf, resources }: TreeContext): LogTree {
+function openTree(config: Config, { logger, progressOf, resources }: TreeContext): TreeThread {
   const file = merkleTreeFile(config.dataDir);
-  const tree = new LogTree({ file, location: config, logger, onProgress: progressOf('merkleTree') });
+  const tree = new TreeThread({ file, location: config, logger, onProgress: progressOf('merkleTree') });
   resources.defer(() => tree.close());
   return tree;
 }

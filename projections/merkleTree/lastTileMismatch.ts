@@ -3,17 +3,16 @@ import type { EventLog } from '../../src/eventStore/eventStore.ts';
 import { assertReached } from '../../src/eventStore/readEvents.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { HASH_BYTES } from '../../src/merkle/tiles.ts';
-import type { LogTiles } from './logTiles.ts';
+import type { TileWriter } from '../../src/merkle/tileWriter.ts';
 
-/** Events per page. */
 const PAGE_SIZE = 500;
 
 /**
  * Compares the last tile of level 0 with the events of the log: why it is not theirs; undefined if it is.
  * @throws StoreUnavailable
  */
-export async function lastTileMismatch(tiles: LogTiles, log: EventLog): Promise<string | undefined> {
-  const { position, lastTile } = tiles;
+export async function lastTileMismatch(tree: TileWriter, log: EventLog): Promise<string | undefined> {
+  const { position, lastTile } = tree;
   const leaves: string[] = [];
   for (let after = lastTile.startsAfter; after < position; ) {
     const page = await log.readAll({ after, limit: PAGE_SIZE });

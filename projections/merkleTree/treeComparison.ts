@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { NO_LOG_ID, type Position, type RecordedEvent, START } from '../../src/eventStore/eventStore.ts';
 import { HASH_BYTES, TILE_WIDTH, tileWidth } from '../../src/merkle/tiles.ts';
+import type { StoredTile } from '../../src/merkle/tileWriter.ts';
 import type { ViewCheckpoint } from '../view.ts';
 import type { Problem } from '../viewComparison.ts';
 import { isDamage, readCheckpoint } from '../viewDatabase.ts';
-import type { StoredTile } from './logTiles.ts';
 import { openTree, type TileRow } from './treeFile.ts';
 
 /**

@@ -2,11 +2,12 @@ import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { fsyncPath } from '../../src/disk/fsyncPath.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
-import { HASH_BYTES, hashesOfTile, rootOfTile, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile } from '../../src/merkle/tiles.ts';
+import { type StoredTile, TileWriter } from '../../src/merkle/tileWriter.ts';
+import { TileMismatch, VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
 import type { ViewCheckpoint } from '../view.ts';
-import { insertEach, openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
+import { insertEach, isDamage, openViewReader, readCheckpoint, type ViewFormat } from '../viewDatabase.ts';
 import type { Row } from '../viewProtocol.ts';
-import type { StoredTile } from './logTiles.ts';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
 export const MERKLE_TREE: ViewFormat = {
@@ -36,39 +37,44 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): Row =>
   startsAfter,
 ];
 
-/** A tree as its file has it: the last tile of each level, from level 0 upwards. */
-export type LoadedTree = { last: StoredTile[]; checkpoint: ViewCheckpoint };
-
-/** The tiles of a file contradict each other. */
-export class TilesDiffer extends Error {
-  override readonly name = 'TilesDiffer';
-}
-
 /**
- * Reads a tree from its file in one snapshot, and checks its tiles against each other: each hash of a tile must
- * be the root of a full tile below it. That is checked for all tiles, or only for the last one of each level,
- * from which the root is computed.
- * @throws TilesDiffer, or SQLite's error if the file is damaged
+ * Reads a tree from its file in one snapshot, and checks that each hash of a tile is the root of a full tile below
+ * it: for all tiles, or only for the last one of each level, from which the root is computed.
+ * @throws TileMismatch, or SQLite's error if the file is damaged
  */
-export function loadTree(file: string, checked: 'all' | 'last'): LoadedTree {
+export async function loadTree(
+  file: string,
+  checked: 'all' | 'last',
+): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
   const { db, statements } = openTree(file);
   try {
     db.exec('BEGIN');
     const checkpoint = readCheckpoint(db);
     const last = lastTiles(statements);
-    for (const { level, index } of last.slice(1))
-      for (let i = checked === 'all' ? 0 : index; i <= index; i++) checkTile(statements, level, i);
-    if (checked === 'all') checkPositions(statements, (last[0]?.index ?? -1) + 1);
+    const tree = new TileWriter(last, checkpoint.position);
+    const tiles = await VerifiedTiles.open({ size: tree.size, root: tree.root() }, (tile) =>
+      readTile(statements, tile),
+    );
+    for (const { level, index, width } of last.slice(1))
+      for (let i = checked === 'all' ? 0 : index * TILE_WIDTH; i < index * TILE_WIDTH + width; i++)
+        await tiles.read({ level: level - 1, index: i, width: TILE_WIDTH });
+    if (checked === 'all') checkPositions(statements, Math.ceil(tree.size / TILE_WIDTH));
     const start = last[0]?.startsAfter ?? null;
     assertFits(
       (start === null) === (checkpoint.position === START),
       'the checkpoint is not that of the tiles',
     );
     assertFits(start === null || start < checkpoint.position, 'the checkpoint is before the last tile');
-    return { last, checkpoint };
+    return { tree, checkpoint };
   } finally {
     db.close();
   }
+}
+
+/** Why the file of a tree is damaged, as an error that reading it has thrown says; undefined for other errors. */
+export function damageOf(error: unknown): string | undefined {
+  if (error instanceof TileMismatch) return `its tiles contradict each other: ${error.message}`;
+  return isDamage(error) ? (error as Error).message : undefined;
 }
 
 /** A row of the table. */
@@ -77,7 +83,8 @@ export type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Positio
 /** The last tile of each level, which must be that of one tree. */
 function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
   const last: StoredTile[] = [];
-  for (let [level, size] = [0, 0]; level === 0 || size >= TILE_WIDTH ** level; level++) {
+  let size = 0;
+  for (let level = 0; level === 0 || size >= TILE_WIDTH ** level; level++) {
     const row = lastOfLevel.get(level) as TileRow | undefined;
     if (!row && level === 0) break;
     assertFits(row !== undefined, `level ${level} is missing`);
@@ -85,31 +92,18 @@ function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
     const { index, width, hashes } = tile;
     assertFits(
       hashes.length === width * HASH_BYTES && width > 0 && width <= TILE_WIDTH,
-      `${nameOf(tile)} has a wrong size`,
+      `tile ${index} of level ${level} has a wrong size`,
     );
     if (level === 0) size = index * TILE_WIDTH + width;
     const count = Math.floor(size / TILE_WIDTH ** level);
     assertFits(
       index * TILE_WIDTH + width === count,
-      `${nameOf(tile)} is not the last of a tree of ${size} leaves`,
+      `tile ${index} of level ${level} is not the last of a tree of ${size} leaves`,
     );
     last.push(tile);
   }
   assertFits(Number((levels.get() as { levels: bigint }).levels) === last.length, 'there are other levels');
   return last;
-}
-
-/** Checks the hashes of a tile against the tiles below it. */
-function checkTile(statements: TreeStatements, level: number, index: number): void {
-  const tile = tileAt(statements, level, index);
-  for (const [i, hash] of hashesOfTile(tile.hashes).entries()) {
-    const below = tileAt(statements, level - 1, index * TILE_WIDTH + i);
-    assertFits(below.width === TILE_WIDTH, `${nameOf(below)} is not full`);
-    assertFits(
-      rootOfTile(below.hashes) === hash,
-      `${nameOf(tile)} does not have the root of ${nameOf(below)}`,
-    );
-  }
 }
 
 /** The positions of the tiles of level 0 start at the beginning of the log, and increase. */
@@ -124,7 +118,7 @@ function checkPositions(statements: TreeStatements, tiles: number): void {
 
 /**
  * The position before the first event of a tile of level 0. No hash covers it, so the table and its index, which are
- * in different pages of the file, must both have it. @throws TilesDiffer
+ * in different pages of the file, must both have it. @throws TileMismatch
  */
 export function startOfTile({ tile, indexed }: TreeStatements, index: number): Position {
   const row = tile.get(0, index) as TileRow | undefined;
@@ -137,7 +131,7 @@ export function startOfTile({ tile, indexed }: TreeStatements, index: number): P
 
 /**
  * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before its first
- * event; undefined for START. @throws TilesDiffer
+ * event; undefined for START. @throws TileMismatch
  */
 export function tileOfPosition(
   statements: TreeStatements,
@@ -154,12 +148,6 @@ export function tileOfPosition(
   return { index, startsAfter };
 }
 
-function tileAt({ tile }: TreeStatements, level: number, index: number): StoredTile {
-  const row = tile.get(level, index) as TileRow | undefined;
-  assertFits(row !== undefined, `tile ${index} of level ${level} is missing`);
-  return toTile(level, row);
-}
-
 function toTile(level: number, { number, hashes, startsAfter }: TileRow): StoredTile {
   const bytes = Buffer.from(hashes.buffer, hashes.byteOffset, hashes.byteLength);
   return {
@@ -171,11 +159,9 @@ function toTile(level: number, { number, hashes, startsAfter }: TileRow): Stored
   };
 }
 
-export const nameOf = ({ level, index }: Tile): string => `tile ${index} of level ${level}`;
-
-/** @throws TilesDiffer */
-export function assertFits(fits: boolean, problem: string): asserts fits {
-  if (!fits) throw new TilesDiffer(`its tiles contradict each other: ${problem}`);
+/** @throws TileMismatch */
+function assertFits(fits: boolean, problem: string): asserts fits {
+  if (!fits) throw new TileMismatch(problem);
 }
 
 /** Opens the file of a tree for reading, also beside its writer. The caller closes `db`. */
@@ -199,13 +185,14 @@ export function openTree(file: string) {
 
 export type TreeStatements = ReturnType<typeof openTree>['statements'];
 
-/**
- * The hashes of a tile, `width` × 32 bytes; undefined if the file does not have so many. A narrower tile of an
- * earlier tree is the beginning of the present one.
- */
-export function readTile({ tile }: TreeStatements, { level, index, width }: Tile): Buffer | undefined {
+/** The first hashes of a tile, `width` × 32 bytes. @throws TileMismatch if the file does not have as many */
+export function readTile({ tile }: TreeStatements, { level, index, width }: Tile): Buffer {
   const row = tile.get(level, index) as TileRow | undefined;
-  if (!row || row.hashes.length < width * HASH_BYTES) return undefined;
+  const bytes = row?.hashes.length ?? 0;
+  assertFits(
+    row !== undefined && bytes >= width * HASH_BYTES && bytes <= TILE_WIDTH * HASH_BYTES,
+    `tile ${index} of level ${level} is missing or has a wrong size`,
+  );
   return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
 }
 

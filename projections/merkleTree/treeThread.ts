@@ -1,56 +1,250 @@
-import { parentPort, workerData } from 'node:worker_threads';
-import { openLog } from '../../src/stores.ts';
-import { Follower } from '../follow.ts';
-import type { LogLevel, TreeMessage, TreeRequest, TreeThreadData } from './treeProtocol.ts';
-import { MerkleTreeView } from './treeView.ts';
+import { existsSync } from 'node:fs';
+import type { BaseLogger } from 'pino';
+import { hasSqliteCode, isSqliteError, SQLITE } from '../../src/disk/sqlite.ts';
+import { type Position, START } from '../../src/eventStore/eventStore.ts';
+import { type Tile, tileWidth } from '../../src/merkle/tiles.ts';
+import { VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
+import type { LogLocation } from '../../src/stores.ts';
+import { moduleBeside, Thread } from '../../src/threads/thread.ts';
+import { backOff, finishedWithin } from '../../src/time/sleep.ts';
+import type { Progress } from '../follow.ts';
+import { ViewBehind, Waiting } from '../waiting.ts';
+import {
+  damageOf,
+  openTree,
+  readTile,
+  startOfTile,
+  type TreeStatements,
+  tileOfPosition,
+} from './treeFile.ts';
+import type { SavedTree } from './treeView.ts';
+import type { ReadLog, TreeEvent, TreeOperations, TreeState, TreeWorkerData } from './treeWorker.ts';
 
-// The Merkle tree is computed and written on its own thread, which reads the log itself, so that it takes nothing
-// from requests but processor time.
-
-const SAVE_INTERVAL_MS = 100;
-
-const port = parentPort as NonNullable<typeof parentPort>;
-const { file, location } = workerData as TreeThreadData;
-const post = (message: TreeMessage): void => port.postMessage(message);
-const forward =
-  (level: LogLevel) =>
-  (fields: object | string, message?: string): void =>
-    post({
-      log:
-        typeof fields === 'string'
-          ? { level, fields: {}, message: fields }
-          : { level, fields, message: message ?? '' },
-    });
-const logger = {
-  info: forward('info'),
-  warn: forward('warn'),
-  error: forward('error'),
-  fatal: forward('fatal'),
+type Options = {
+  file: string;
+  location: LogLocation;
+  logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
+  onProgress: (progress: Progress) => void;
 };
 
-const log = await openLog(location, { logger, exact: true, besideStore: true });
-const view = await MerkleTreeView.open(file);
-view.onSaved = () => post({ saved: view.saved });
-let resets = 0;
-view.onReset = () => post({ reset: true, resets: ++resets, rebuilds: follower.rebuilds });
-view.onSaved();
-const follower = new Follower({
-  store: log,
-  view,
-  skip: new Set(),
-  saveIntervalMs: SAVE_INTERVAL_MS,
-  logger,
-  onProgress: (progress) => post({ progress }),
-  onReadTo: ({ position: to }) => post({ read: { to, last: view.applied.position } }),
-});
+/** For clients. */
+export const TREE_NOT_UP_TO_DATE = 'The Merkle tree is not up to date yet; retry.';
+const MAX_RESTART_DELAY_MS = 30_000;
+const CLOSE_TIMEOUT_MS = 3_000;
+/** The thread drops each event once it is hashed, so that more space for new objects would not make it faster. */
+const YOUNG_GENERATION_MB = 8;
 
-port.on('message', async (request: TreeRequest) => {
-  if ('discard' in request) {
-    if (request.resets === resets) view.discard(request.discard);
-    return;
+const NO_STATE: TreeState = { saved: undefined, read: undefined, resets: 0, rebuilds: 0 };
+
+/**
+ * The Merkle tree over all events of the log. A thread of its own follows the log and writes the tree's file;
+ * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
+ */
+export class TreeThread {
+  /** How often its thread has failed. */
+  failures = 0;
+  /** Called whenever the tree can be read again, after it could not be. */
+  onReady = () => {};
+  readonly #options: Options;
+  readonly #waiting = new Waiting();
+  #thread: Thread<TreeOperations, void, TreeEvent> | undefined;
+  #state = NO_STATE;
+  /** The position at which the thread had caught up with the log; undefined until then. */
+  #caughtUpAt: Position | undefined;
+  #failure: string | undefined;
+  /** Failures since the tree was last ready. */
+  #failuresInARow = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #reader: ReturnType<typeof openTree> | undefined;
+  /** Those of the tree that was read last. */
+  #tiles: VerifiedTiles | undefined;
+  #isClosed = false;
+
+  /** Starts the thread, and does not wait for it. */
+  constructor(options: Options) {
+    this.#options = options;
+    this.#startThread();
   }
-  await follower.stop();
-  await view.close();
-  await log.close();
-  port.close();
-});
+
+  /** Why the tree cannot be read; undefined if it can. */
+  get notReady(): string | undefined {
+    if (this.#isClosed) return 'the Merkle tree is closed';
+    if (this.#failure !== undefined) return `the Merkle tree has failed: ${this.#failure}`;
+    const position = this.saved?.position ?? START;
+    return !this.saved || this.#caughtUpAt === undefined || position < this.#caughtUpAt
+      ? `the Merkle tree is catching up with the log, at position ${position}`
+      : undefined;
+  }
+
+  /** As of the last save; undefined while the thread starts. */
+  get saved(): SavedTree | undefined {
+    return this.#state.saved;
+  }
+
+  /** How often the tree has been rebuilt since its thread started. */
+  get rebuilds(): number {
+    return this.#state.rebuilds;
+  }
+
+  /** How far its thread has read the log. @throws ViewBehind until it has caught up */
+  get read(): ReadLog {
+    const { position } = this.current;
+    const { read } = this.#state;
+    return read && read.to > position ? read : { to: position, last: position };
+  }
+
+  /** Up to here the saved tree has every event of the log; undefined while the thread starts. */
+  get readTo(): Position | undefined {
+    const { saved, read } = this.#state;
+    const position = saved?.position;
+    return position !== undefined && read && read.last <= position && read.to > position ? read.to : position;
+  }
+
+  /** As of the last save. It only grows, unless the log is replaced. @throws ViewBehind until it has caught up */
+  get current(): SavedTree {
+    this.#assertReady();
+    return this.saved as SavedTree;
+  }
+
+  /**
+   * Resolves once the saved tree has caught up with the log with this ID, and has the event at a position of it.
+   * @throws ViewBehind after this time, five seconds by default, or as soon as the thread has failed
+   */
+  async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
+    const isReached = (): boolean => {
+      if (this.#failure !== undefined) this.#assertReady(); // throws
+      const isSameLog = logId === undefined || this.saved?.logId === logId;
+      return this.notReady === undefined && isSameLog && (this.readTo as Position) >= position;
+    };
+    if (!isReached()) await this.#waiting.until(isReached, TREE_NOT_UP_TO_DATE, timeoutMs);
+  }
+
+  /** The first hashes of a tile. @throws ViewBehind, also if the saved tree does not have it any more */
+  async readTile(tile: Tile): Promise<Buffer> {
+    if (!this.has(tile)) throw new ViewBehind(TREE_NOT_UP_TO_DATE);
+    return this.#read(async (statements, head) => {
+      if (this.#tiles?.head !== head)
+        this.#tiles = await VerifiedTiles.open(head, (wanted) => readTile(statements, wanted));
+      return this.#tiles.read(tile);
+    });
+  }
+
+  /** Whether the saved tree has a tile. @throws ViewBehind */
+  has({ level, index, width }: Tile): boolean {
+    return width <= tileWidth(level, index, this.current.size);
+  }
+
+  /** The position before the first event of a tile of level 0 that the saved tree has. @throws ViewBehind */
+  startOf(index: number): Promise<Position> {
+    return this.#read((statements) => startOfTile(statements, index));
+  }
+
+  /**
+   * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before
+   * its first event; undefined for START. @throws ViewBehind
+   */
+  tileOf(position: Position): Promise<{ index: number; startsAfter: Position } | undefined> {
+    return this.#read((statements) => tileOfPosition(statements, position));
+  }
+
+  /** Discards the file, for this reason, so that the tree is rebuilt from the log. */
+  rebuild(reason: string): void {
+    this.#caughtUpAt = undefined;
+    this.#thread?.post('discard', { reason, resets: this.#state.resets });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#restart);
+    this.#closeReader(); // first: the last one to close checkpoints
+    if (!this.#thread) return;
+    await finishedWithin(CLOSE_TIMEOUT_MS, this.#thread.close());
+    await this.#thread.terminate();
+  }
+
+  #startThread(): void {
+    const { file, location } = this.#options;
+    const { dataDir, eventStoreDb } = location;
+    const data: TreeWorkerData = {
+      file,
+      location: eventStoreDb ? { dataDir, eventStoreDb } : { dataDir },
+    };
+    this.#thread = new Thread(moduleBeside(import.meta.url, './treeWorker'), {
+      data,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
+      onEvent: (event) => this.#handle(event),
+      onEnd: ({ message }) => {
+        if (!this.#isClosed) this.#handleFailure(message);
+      },
+    });
+  }
+
+  #handleFailure(reason: string): void {
+    this.failures++;
+    const delayMs = backOff(this.#failuresInARow++, MAX_RESTART_DELAY_MS);
+    this.#thread = undefined;
+    this.#failure = reason;
+    this.#setState(NO_STATE);
+    this.#closeReader();
+    this.#waiting.check();
+    this.#options.logger.error(
+      { view: 'merkleTree', reason, delayMs },
+      'the Merkle tree failed; restarting it',
+    );
+    this.#restart = setTimeout(() => this.#startThread(), delayMs).unref();
+  }
+
+  #handle(event: TreeEvent): void {
+    const wasReady = this.notReady === undefined;
+    if ('log' in event) {
+      const { level, fields, message } = event.log;
+      this.#options.logger[level](fields, message);
+    } else if ('progress' in event) {
+      const { position, end } = event.progress;
+      if (position >= end) this.#caughtUpAt ??= position;
+      this.#options.onProgress(event.progress);
+    } else {
+      this.#setState(event.state);
+    }
+    this.#failure = undefined;
+    if (this.notReady === undefined) {
+      this.#failuresInARow = 0;
+      if (!wasReady) this.onReady();
+    }
+    this.#waiting.check();
+  }
+
+  #setState(state: TreeState): void {
+    if (state.saved === undefined) {
+      this.#caughtUpAt = undefined;
+      this.#closeReader(); // its file may be gone
+    }
+    this.#state = state;
+  }
+
+  async #read<T>(query: (statements: TreeStatements, head: SavedTree) => T | Promise<T>): Promise<T> {
+    const head = this.current;
+    try {
+      this.#reader ??= openTree(this.#options.file);
+      return await query(this.#reader.statements, head);
+    } catch (error) {
+      this.#closeReader();
+      const isGone = hasSqliteCode(error, SQLITE.CANTOPEN) && !existsSync(this.#options.file);
+      const damage = damageOf(error) ?? (isGone ? (error as Error).message : undefined);
+      if (damage !== undefined) this.rebuild(damage);
+      else if (!isSqliteError(error)) throw error;
+      throw new ViewBehind(TREE_NOT_UP_TO_DATE, { cause: error });
+    }
+  }
+
+  #assertReady(): void {
+    if (this.notReady !== undefined)
+      throw new ViewBehind(TREE_NOT_UP_TO_DATE, { cause: new Error(this.notReady) });
+  }
+
+  #closeReader(): void {
+    this.#reader?.db.close();
+    this.#reader = undefined;
+    this.#tiles = undefined;
+  }
+}

@@ -3,22 +3,21 @@ import { leafText } from '../../src/audit/leaf.ts';
 import { fileIdentity } from '../../src/disk/fileIdentity.ts';
 import type { EventLog, Position, ReadTo, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import type { View, ViewCheckpoint } from '../view.ts';
-import { isDamage } from '../viewDatabase.ts';
 import { ViewDamaged } from '../viewFile.ts';
 import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
 import { lastTileMismatch } from './lastTileMismatch.ts';
-import { LogTiles } from './logTiles.ts';
-import { copyTreeFile, type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
+import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
 
 /**
  * The view: the Merkle tree over all events of the log, also those that other views skip. It writes its file
- * on the thread that uses it. Its root is never computed from bytes that are read later than at its start,
- * when they are checked.
+ * on the thread that uses it. Its root is never computed from bytes that are read after its start, when they
+ * are checked.
  */
 export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
@@ -38,14 +37,16 @@ export class MerkleTreeView implements View {
   readonly #writer: ViewWriter;
   /** Of the open file. */
   #identity: string | undefined;
-  #tiles: LogTiles;
-  #logId: string;
-  #eventId: string;
+  #tree = new TileWriter();
+  #logId = NO_CHECKPOINT.logId;
+  #eventId = NO_CHECKPOINT.eventId;
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
   static async open(file: string): Promise<MerkleTreeView> {
-    return new MerkleTreeView(file);
+    const view = new MerkleTreeView(file);
+    await view.#load();
+    return view;
   }
 
   private constructor(file: string) {
@@ -53,22 +54,17 @@ export class MerkleTreeView implements View {
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     this.readTo = this.#savedReadTo = this.#writer.readTo;
-    const { last, checkpoint } = this.#load();
-    this.#tiles = new LogTiles(last, checkpoint.position);
-    this.#logId = checkpoint.logId;
-    this.#eventId = checkpoint.eventId;
-    this.#identity = fileIdentity(file);
     this.saved = this.#current;
   }
 
   get applied(): ViewCheckpoint {
-    return { logId: this.#logId, position: this.#tiles.position, eventId: this.#eventId };
+    return { logId: this.#logId, position: this.#tree.position, eventId: this.#eventId };
   }
 
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tiles.append(leafHash(leafText(event).text), event.position);
+      this.#tree.append(leafHash(leafText(event).text), event.position);
       this.#eventId = event.id;
     }
     this.unsaved += events.length;
@@ -78,7 +74,7 @@ export class MerkleTreeView implements View {
     const { readTo } = this;
     if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
     this.#assertInPlace();
-    this.#writer.add(this.#tiles.takeChanged().map(rowOf));
+    this.#writer.add(this.#tree.takeChanged().map(rowOf));
     this.#done(this.#writer.handle({ save: this.applied, readTo }));
     this.unsaved = 0;
     this.#savedReadTo = readTo;
@@ -104,13 +100,14 @@ export class MerkleTreeView implements View {
       copyTreeFile(this.#file, copy);
       return copy;
     } catch (error) {
-      if (isDamage(error)) this.discard((error as Error).message);
+      const damage = damageOf(error);
+      if (damage !== undefined) this.discard(damage);
       throw error;
     }
   }
 
   mismatch(log: EventLog): Promise<string | undefined> {
-    return lastTileMismatch(this.#tiles, log);
+    return lastTileMismatch(this.#tree, log);
   }
 
   /** Removes the file, which turned out to be damaged. */
@@ -131,22 +128,26 @@ export class MerkleTreeView implements View {
 
   get #current(): SavedTree {
     const { logId, position } = this.applied;
-    return { logId, position, size: this.#tiles.size, root: this.#tiles.root() };
+    return { logId, position, size: this.#tree.size, root: this.#tree.root() };
   }
 
-  /** The tree of the file; if its tiles contradict each other, the file is removed. */
-  #load(): LoadedTree {
+  /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
+  async #load(): Promise<void> {
     try {
-      return loadTree(this.#file, 'all');
+      const { tree, checkpoint } = await loadTree(this.#file, 'all');
+      this.#tree = tree;
+      this.#logId = checkpoint.logId;
+      this.#eventId = checkpoint.eventId;
     } catch (error) {
-      if (!isDamage(error) && !(error instanceof TilesDiffer)) {
+      this.replaced = damageOf(error);
+      if (this.replaced === undefined) {
         this.#writer.close();
         throw error;
       }
-      this.replaced = (error as Error).message;
       this.#writer.handle({ discard: true });
-      return { last: [], checkpoint: NO_CHECKPOINT };
     }
+    this.#identity = fileIdentity(this.#file);
+    this.saved = this.#current;
   }
 
   /** @throws ViewDamaged if the file is not the one that was opened */
@@ -172,7 +173,7 @@ export class MerkleTreeView implements View {
   }
 
   #clear(): void {
-    this.#tiles = new LogTiles();
+    this.#tree = new TileWriter();
     this.#logId = NO_CHECKPOINT.logId;
     this.#eventId = NO_CHECKPOINT.eventId;
     this.readTo = undefined;

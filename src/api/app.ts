@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
 import { CloudEvent } from '../audit/cloudEvent.ts';
@@ -27,6 +27,7 @@ import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
 import { NewPlant, PLANT_HEADERS, Plant, plantRoutes } from './plantRoutes.ts';
+import { transparencyOptions } from './transparencyOptions.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
 
 export type Dependencies = {
@@ -36,7 +37,7 @@ export type Dependencies = {
   /** Of every view: /health/ready depends on all of them. */
   followers: readonly Follower[];
   /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
-  transparency?: { tree: LogTree; signer: CheckpointSigner } | undefined;
+  transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
   verifyToken: VerifyToken;
   corsOrigins: readonly string[];
   /** Whether there are pages for browsers. */
@@ -133,7 +134,9 @@ export async function buildApp(deps: Dependencies) {
     await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
-    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey, turns });
+    const logKey = signer.verifierKey;
+    const options = transparencyOptions(log, turns);
+    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey, ...options });
   });
   return app;
 }

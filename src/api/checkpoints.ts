@@ -1,9 +1,9 @@
 import type { BaseLogger } from 'pino';
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
-import { LogNotRead, TreeEnd } from '../audit/treeEnd.ts';
+import { LogNotRead, TreeCatchUp } from '../audit/treeCatchUp.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
-import { consistencyProofFromTiles, type Tile } from '../merkle/tiles.ts';
+import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import {
   CheckpointFileUnusable,
@@ -11,22 +11,19 @@ import {
   LogContradictsCheckpoint,
 } from '../transparency/checkpointSigner.ts';
 
-/** How long a checkpoint is the latest one, in milliseconds. */
 const CACHE_MS = 1_000;
-/** How soon after a failure the tree is checked again, in milliseconds. */
 const CHECK_RETRY_INTERVAL_MS = 1_000;
-/** How long a replay waits for the tree, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 2_000;
 
 const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
 
-/** Why no checkpoint is signed. */
+/** Why nothing is signed. */
 export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
 
-type Head = LogTree['current'];
+type Head = TreeThread['current'];
 
 type Dependencies = {
-  tree: Pick<LogTree, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
+  tree: Pick<TreeThread, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
   signer: CheckpointSigner;
   log: EventLog;
   logger: Pick<BaseLogger, 'info' | 'error'>;
@@ -37,7 +34,7 @@ type Dependencies = {
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
-  readonly treeEnd: TreeEnd;
+  readonly treeCatchUp: TreeCatchUp;
   readonly #deps: Dependencies;
   #latest: { note: string; signedAt: number } | undefined;
   /** The latest one, while it is being signed. */
@@ -51,15 +48,15 @@ export class Checkpoints {
   /** The last tree that was found to extend what was signed; it is append-only. */
   #consistentTree: number | undefined;
   /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
-  #rebuiltFor: string | undefined;
+  #rebuiltForRoot: string | undefined;
   /** Why the last checkpoint was refused; undefined once one can be signed. */
   #refusal: CheckpointRefusal | undefined;
-  /** The position of the tree when a replay has waited for it in vain. */
-  #stalledAt: Head['position'] | undefined;
+  /** The position of the tree when a replay has waited for it without result. */
+  #lastWaitedAt: Head['position'] | undefined;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
-    this.treeEnd = new TreeEnd(deps);
+    this.treeCatchUp = new TreeCatchUp(deps);
     deps.tree.onReady = () => this.#checkTree();
     if (deps.tree.notReady === undefined) this.#checkTree();
   }
@@ -71,8 +68,8 @@ export class Checkpoints {
   async latest(): Promise<string> {
     const recent = this.#recent;
     if (recent !== undefined) return recent;
-    await this.treeEnd.reached();
-    this.#stalledAt = undefined;
+    await this.treeCatchUp.reached();
+    this.#lastWaitedAt = undefined;
     if (this.#recent !== undefined) return this.#recent;
     this.#signing ??= this.#signLatest().finally(() => {
       this.#signing = undefined;
@@ -103,14 +100,14 @@ export class Checkpoints {
       if (this.#isCheckDue) this.#checkTree();
       await this.#checking;
     }
-    if (!isUsable() || tree.current.position === this.#stalledAt) return undefined;
+    if (!isUsable() || tree.current.position === this.#lastWaitedAt) return undefined;
     try {
-      await this.treeEnd.reached(REPLAY_TIMEOUT_MS);
+      await this.treeCatchUp.reached(REPLAY_TIMEOUT_MS);
       return isUsable() ? tree.current : undefined;
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error;
       const isStalled = tree.notReady === undefined && !(error instanceof LogNotRead);
-      if (isStalled) this.#stalledAt = tree.current.position;
+      if (isStalled) this.#lastWaitedAt = tree.current.position;
       return undefined;
     }
   }
@@ -145,7 +142,7 @@ export class Checkpoints {
   async #check(tree: number): Promise<void> {
     await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
     this.#consistentTree = tree;
-    this.#rebuiltFor = undefined;
+    this.#rebuiltForRoot = undefined;
     // Only signing shows that it works: a file that can be read may be on a full disk.
     if (this.#refusal !== undefined) await this.of(this.#deps.tree.current).catch(() => {}); // it was handled
   }
@@ -155,8 +152,8 @@ export class Checkpoints {
     const { tree, signer, logger } = this.#deps;
     if (error instanceof LogContradictsCheckpoint) {
       const { signed, head } = error;
-      if (head.size >= signed.size && this.#rebuiltFor !== signed.root) {
-        this.#rebuiltFor = signed.root;
+      if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
+        this.#rebuiltForRoot = signed.root;
         tree.rebuild(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
@@ -194,14 +191,9 @@ export class Checkpoints {
 
   readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
     const { tree } = this.#deps;
-    if (tree.current.size < to) await this.treeEnd.reached(); // another process has signed more
+    if (tree.current.size < to) await this.treeCatchUp.reached(); // another process has signed more
     if (tree.current.size < to) return undefined;
-    if (from === 0) return [];
-    return consistencyProofFromTiles(from, to, (tile: Tile) => {
-      const hashes = tree.readTile(tile);
-      if (!hashes) throw new ViewBehind(BEING_REBUILT);
-      return hashes;
-    });
+    return consistencyProofFromTiles(from, to, (tile) => tree.readTile(tile));
   };
 
   #now(): number {

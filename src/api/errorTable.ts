@@ -1,13 +1,15 @@
 import { ViewDamaged } from '../../projections/viewFile.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { BadFilter } from '../audit/eventFilter.ts';
-import { LogContradictsTree, UnknownPlant } from '../audit/receipt.ts';
+import { LogContradictsTree } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable, StreamDeleted } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
 import { type ErrorEntries, HTTP_ERRORS, RETRY, tokenErrors } from '../http/errors.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
+import { UnknownPlant } from '../plants/unknownPlant.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
+import { NoSuchTile } from './transparencyRoutes.ts';
 
 /** Every error of the API. */
 export const API_ERRORS = {
@@ -25,6 +27,12 @@ export const API_ERRORS = {
     description: 'a position is invalid, or of another log',
     of: [BadPosition],
     example: 'Log-Position is a position of another log.',
+  },
+  noSuchTile: {
+    code: HTTP_ERRORS.notFound.code,
+    description: 'the path is not that of a tile, or the tree does not have the tile',
+    of: [NoSuchTile],
+    example: 'Not the path of a tile (https://c2sp.org/tlog-tiles).',
   },
   unknownPlant: {
     code: 40402,

@@ -1,5 +1,5 @@
 import { type CloudEvent, leafOfCloudEvent } from '../audit/cloudEvent.ts';
-import { formatInclusionProof } from '../transparency/inclusionProof.ts';
+import { formatInclusionProof } from '../transparency/proof.ts';
 
 // What the OpenAPI document shows: a log of one event, with its key, its checkpoint and its receipt.
 

@@ -1,111 +1,77 @@
-import { type EventLog, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import { readToEnd } from '../eventStore/readEvents.ts';
+import { MemoryTree } from '../merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
-import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
+import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { plantStream } from '../plants/stream.ts';
-import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
-import type { InclusionProof } from '../transparency/inclusionProof.ts';
+import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
+import { type ProvenTree, proveConsistency, proveInclusion } from '../transparency/prove.ts';
 import { leafText } from './leaf.ts';
-import { replay } from './replay.ts';
 
 /** The log does not have what is to be proven; the message names it. */
 export class NotProven extends Error {
   override readonly name = 'NotProven';
 }
 
-/** `sign` returns the checkpoint of the log with a size and root. */
-export type Signing = { sign: (head: TreeHead) => Promise<string>; signal: AbortSignal };
+/** One of the first `size` events is this one; or the first `from` events are the beginning of the first `to`. */
+export type Claim =
+  | { isEvent: (event: RecordedEvent) => boolean; notFound: string; size?: number | undefined }
+  | { from: number; to?: number | undefined };
 
-/**
- * Proves that the event of a plant is among the first `size` events, or among all; the proof has its leaf.
- * @throws NotProven if it is not, or the log has fewer
- */
-export async function proveInclusion(
+/** The text of a proof, made from the log without its Merkle tree. @throws NotProven */
+export async function proofFromLog(
   log: EventLog,
-  { user, id, size }: { user: string; id: string; size?: number | undefined },
-  { sign, signal }: Signing,
-): Promise<InclusionProof> {
-  const stream = plantStream(user, id);
-  let found: { index: number; extra: Buffer } | undefined;
-  let count = 0;
-  for await (const { events } of readFirst(log, size, signal)) {
-    const at = found ? -1 : events.findIndex((event) => event.stream === stream && event.revision === 0n);
-    if (at !== -1)
-      found = { index: count + at, extra: Buffer.from(leafText(events[at] as RecordedEvent).text) };
-    count += events.length;
+  claim: Claim,
+  { signer, signal }: { signer: Pick<CheckpointSigner, 'sign'>; signal: AbortSignal },
+): Promise<string> {
+  const tree = new MemoryTree();
+  let last: Position = START;
+  let found: { index: number; entry: Buffer } | undefined;
+  const readLog = async (): Promise<void> => {
+    for await (const { events } of readToEnd(log, { after: last, signal }))
+      for (const event of events) {
+        const { text } = leafText(event);
+        if (!found && 'isEvent' in claim && claim.isEvent(event))
+          found = { index: tree.size, entry: Buffer.from(text) };
+        tree.append(leafHash(text));
+        last = event.position;
+      }
+    signal.throwIfAborted();
+  };
+  await readLog();
+  const size = ('isEvent' in claim ? claim.size : claim.to) ?? tree.size;
+  assertSize(tree.size, size);
+  const proven: ProvenTree = {
+    head: await tree.head(size),
+    read: tree.read,
+    sign: (head) =>
+      signer.sign(head, async (from, to) => {
+        if (to > tree.size) await readLog(); // the service has signed more meanwhile
+        return to > tree.size ? undefined : consistencyProofFromTiles(from, to, tree.read);
+      }),
+  };
+  if ('from' in claim) {
+    assertSize(tree.size, claim.from);
+    return proveConsistency(claim.from, proven);
   }
-  assertSize(count, size);
-  if (!found)
-    throw new NotProven(`${JSON.stringify(user)} has no plant ${id} among the first ${count} events`);
-  const whole = { start: 0, end: count };
-  const [root, ...path] = await rootsOf(log, [whole, ...inclusionPath(found.index, count)], signal);
-  return { ...found, path, checkpoint: await sign({ size: count, root }) };
-}
-
-/**
- * Proves that the first `from` events, at least one, are the beginning of the first `to` events, or of all.
- * @throws NotProven if the log has fewer events
- */
-export async function proveConsistency(
-  log: EventLog,
-  { from, to }: { from: number; to?: number | undefined },
-  { sign, signal }: Signing,
-): Promise<ConsistencyProof> {
-  let count = 0;
-  for await (const { events } of readFirst(log, to, signal)) count += events.length;
-  assertSize(count, to);
-  assertSize(count, from);
-  const whole = { start: 0, end: count };
-  const [root, ...path] = await rootsOf(log, [whole, ...consistencyPath(from, count)], signal);
-  return { from, path, checkpoint: await sign({ size: count, root }) };
-}
-
-/**
- * The consistency proof between the first `from` events and the first `to` events, from the log. Of a log with
- * fewer events it does not hold.
- */
-export async function consistencyProofFromLog(
-  log: EventLog,
-  { from, to }: { from: number; to: number },
-  signal: AbortSignal,
-): Promise<string[]> {
-  return from === 0 ? [] : rootsOf(log, consistencyPath(from, to), signal);
+  if (!found || found.index >= size) throw new NotProven(`${claim.notFound} among the first ${size} events`);
+  return proveInclusion(found.entry, found.index, proven);
 }
 
 /** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
 export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
   const tree = new MerkleTree();
-  for await (const { events } of readFirst(log, size, signal)) {
-    for (const event of events) tree.append(leafHash(leafText(event).text));
-  }
+  if (size !== 0)
+    for await (const { events } of readToEnd(log, { signal })) {
+      for (const event of events.slice(0, size === undefined ? undefined : size - tree.size))
+        tree.append(leafHash(leafText(event).text));
+      if (tree.size === size) break;
+    }
+  signal.throwIfAborted();
   assertSize(tree.size, size);
   return { size: tree.size, root: tree.root() };
 }
 
-async function* readFirst(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
-  yield* replay(log, { after: START, limit: size }, { signal });
-  signal.throwIfAborted();
-}
-
-function assertSize(count: number, size = count): void {
-  if (size > count) throw new NotProven(`the log has ${count} events, fewer than ${size}`);
-}
-
-/** The Merkle Tree Hash of each of these ranges of leaves, in one pass over the log. */
-async function rootsOf<R extends Leaves[]>(
-  log: EventLog,
-  ranges: [...R],
-  signal: AbortSignal,
-): Promise<{ [K in keyof R]: string }> {
-  const trees = ranges.map((range) => ({ ...range, tree: new MerkleTree() }));
-  const size = Math.max(...ranges.map(({ end }) => end));
-  let index = 0;
-  for await (const { events } of readFirst(log, size, signal)) {
-    for (const event of events) {
-      const leaf = leafHash(leafText(event).text);
-      for (const { start, end, tree } of trees) if (index >= start && index < end) tree.append(leaf);
-      index++;
-    }
-  }
-  return trees.map(({ tree }) => tree.root()) as { [K in keyof R]: string };
+function assertSize(events: number, size = events): void {
+  if (size > events) throw new NotProven(`the log has ${events} events, fewer than ${size}`);
 }

@@ -1,4 +1,4 @@
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '../eventStore/eventStore.ts';
 import type { Turn } from '../time/turns.ts';
 import { formatEntryBundle } from '../transparency/entryBundle.ts';
@@ -6,11 +6,11 @@ import { leafText } from './leaf.ts';
 
 /** The tree and the log that it is over, read exactly. */
 export type TreeAndLog = Readonly<{
-  tree: Pick<LogTree, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
+  tree: Pick<TreeThread, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
   log: EventLog;
 }>;
 
-/** Events per page: so few that a page of the largest has 4 MiB, and other requests get their turn. */
+/** A page of the largest events has 4 MiB, and other requests get their turn. */
 const PAGE_SIZE = 64;
 
 /** The entry of an event: the bytes that are hashed. */
@@ -25,7 +25,7 @@ export async function* readEntries(
   { tree, log }: TreeAndLog,
   { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
-  let after = tree.startOf(index);
+  let after = await tree.startOf(index);
   for (let missing = width; missing > 0; ) {
     await turn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });

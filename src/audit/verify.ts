@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache';
 import type { Progress } from '../../projections/follow.ts';
-import { LogTiles } from '../../projections/merkleTree/logTiles.ts';
 import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
 import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
 import {
@@ -12,6 +11,7 @@ import {
 } from '../eventStore/eventStore.ts';
 import { readToEnd } from '../eventStore/readEvents.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
+import { TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { BloomFilter } from './bloomFilter.ts';
@@ -66,7 +66,7 @@ export async function verifyLog({
   onProgress,
 }: Options): Promise<Verification> {
   const found = new Problems();
-  const tree = new LogTiles();
+  const tree = new TileWriter();
   const streams = new StreamCheck(log);
   const counts = { unknown: 0, skipped: 0 };
   let last = START;

@@ -1,21 +1,9 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import type { Config } from '../config.ts';
 import { parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { readCheckpointFile } from '../monitor/checkProof.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../transparency/checkpoint.ts';
-import { decodeUtf8 } from '../transparency/encoding.ts';
 import { loadExistingLogKey } from '../transparency/logKey.ts';
-import { MAX_NOTE_BYTES } from '../transparency/signedNote.ts';
-
-/** Reads the file of an option, which is to have a checkpoint, and verifies nothing. @throws Error */
-export function readCheckpointFile(file: string, option: string): string {
-  try {
-    const stats = statSync(file);
-    if (!stats.isFile() || stats.size > MAX_NOTE_BYTES) throw new Error('it is not a checkpoint');
-    return decodeUtf8(readFileSync(file));
-  } catch (error) {
-    throw new Error(`cannot read the file of ${option}: ${(error as Error).message}`, { cause: error });
-  }
-}
 
 /**
  * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
@@ -31,7 +19,7 @@ export async function parseExpectedRoot(
   if (head) return head;
   if (!existsSync(text))
     throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
-  const note = readCheckpointFile(text, '--expect');
+  const note = await readCheckpointFile(text);
   const checkpoint = readUnverifiedCheckpoint(note);
   const unchecked = (reason: string): TreeHead => {
     print(`the signature of the checkpoint was not checked: ${reason}`);

@@ -1,135 +1,35 @@
-import { existsSync } from 'node:fs';
-import { formatTreeHead } from '../merkle/treeHead.ts';
-import { Alarm } from '../monitor/alarm.ts';
-import { checkLog } from '../monitor/checkLog.ts';
-import { LogClient, LogUnavailable } from '../monitor/logClient.ts';
-import type { State } from '../monitor/state.ts';
-import { sleep } from '../time/sleep.ts';
-import { parseVerifierKey, type VerifierKey } from '../transparency/signedNote.ts';
-import { type Context, ExitError, write } from './context.ts';
-import { MonitorFiles } from './monitorFiles.ts';
-import { printable } from './printable.ts';
+import type { CheckEvent } from '../monitor/eventCheck.ts';
+import { type MonitorOptions, monitorLog } from '../monitor/monitor.ts';
+import { isKnownType, plantContentProblem } from '../plants/events.ts';
+import { parseRfc3339 } from '../time/rfc3339.ts';
+import { type Context, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
-type Options = { url: string; key: string; state: string; once?: true; all?: true; interval: string };
-
-/** The exit code with --once, if the log could not be checked, or has events with problems: no alarm. */
-const NO_ALARM = 2;
-/** With --once, how often an unavailable log is tried. */
-const ATTEMPTS = 3;
-const RETRY_INTERVAL_MS = 1_000;
-const MAX_LISTED = 20;
-/** Larger evidence is not printed if it cannot be written: checkpoints and proofs are smaller. */
-const MAX_PRINTED_BYTES = 32 * 1024;
-
-/**
- * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed.
- * @throws Error if the log contradicts itself; the evidence is then in files
- */
-export async function monitorCommand(options: Options, context: Context): Promise<void> {
-  const { once } = options;
-  const { env, print, signal } = context;
-  const key = parseVerifierKey(options.key);
-  const url = parseUrl(options.url);
-  const intervalMs = parseInterval(options.interval);
-  const token = env.TOKEN;
-  if (!token) throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
-  const client = new LogClient({ url, token, signal });
-  const files = new MonitorFiles(options.state);
-  if (existsSync(files.alarm))
-    throw new Error(
-      `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
-    );
-  for (let failures = 0; ; ) {
-    try {
-      const problems = await checkOnce(client, key, files, options, context);
-      if (once && problems > 0) throw new ExitError(`events with problems: ${problems}`, NO_ALARM);
-      if (once) return;
-      failures = 0;
-    } catch (error) {
-      if (!(error instanceof LogUnavailable)) throw error;
-      failures++;
-      if (once && failures === ATTEMPTS) throw new ExitError(`not checked: ${error.message}`, NO_ALARM);
-      if (!once) print(printable(`not checked: ${error.message}`));
-    }
-    await sleep(once ? RETRY_INTERVAL_MS : intervalMs, signal);
-    signal.throwIfAborted();
-  }
-}
-
-/** Checks the log once, and returns how many of the checked events have problems. @throws LogUnavailable, Error */
-async function checkOnce(
-  client: LogClient,
-  key: VerifierKey,
-  files: MonitorFiles,
-  { all }: Options,
-  context: Context,
-): Promise<number> {
-  const { output, print, onTerminal, signal } = context;
-  using progress = commandProgress(onTerminal ? print : () => {}, onTerminal);
-  let problems = 0;
-  try {
-    const { state, checkpoint, added, unknown } = await checkLog({
-      client,
-      key,
-      state: await files.readState(key),
-      all,
-      now: () => new Date(),
-      sleep: (ms) => sleep(ms, signal),
-      onReceived: (received) => files.writeState(received),
-      onProblem: (problem) => {
-        if (++problems <= MAX_LISTED) print(printable(problem));
-      },
-      onProgress: ({ events, end }) =>
+/** Checks a log over HTTP, and its events as those of this service. */
+export async function monitorCommand(options: MonitorOptions, context: Context): Promise<void> {
+  const { env, output, print, onTerminal, signal } = context;
+  const openProgress = () => {
+    const progress = commandProgress(onTerminal ? print : () => {}, onTerminal);
+    return {
+      show: (events: number, end: number) =>
         progress.show({ step: 'checking', events, position: BigInt(events), end: BigInt(end) }),
-    });
-    progress[Symbol.dispose]();
-    await files.writeState(state);
-    await files.writeCheckpoint(checkpoint.note);
-    const found = `new events: ${added}, with problems: ${problems}, of unknown types: ${unknown}`;
-    const log = `${checkpoint.origin}  ${formatTreeHead(checkpoint)}`;
-    await write(output, `${new Date().toISOString()}  ${log}  ${found}\n`);
-    return problems;
-  } catch (error) {
-    if (error instanceof Alarm) throw new Error(await alarmLine(error, files), { cause: error });
-    if (error instanceof LogUnavailable)
-      throw new LogUnavailable(notChecked(error, await files.readState(key)));
-    throw error;
-  }
+      close: () => progress[Symbol.dispose](),
+    };
+  };
+  await monitorLog(options, {
+    token: env.TOKEN,
+    write: (line) => write(output, line),
+    print,
+    signal,
+    check: checkEvent,
+    openProgress,
+  });
 }
 
-/** The line of an alarm, whose evidence is written to files. */
-async function alarmLine({ message, evidence, commands }: Alarm, files: MonitorFiles): Promise<string> {
-  const line = `ALARM: ${message}`;
-  const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/auditing.md:', ...commands] : [];
-  const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
-  try {
-    await files.writeAlarm(text, evidence);
-    return printable(`${line}; the evidence is in ${files.alarm}; see docs/auditing.md`);
-  } catch (error) {
-    const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
-    const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);
-    const reason = (error as Error).message;
-    return [printable(`${line}; the evidence could not be written: ${reason}`), ...contents].join('\n');
-  }
-}
-
-function notChecked({ message }: LogUnavailable, { pending }: State): string {
-  const [first] = pending;
-  if (!first) return message;
-  const count = `${pending.length} checkpoint${pending.length === 1 ? '' : 's'}`;
-  return `${message}; it has yet to show what it signed in ${count}, the first received at ${first.receivedAt}`;
-}
-
-function parseUrl(text: string): string {
-  const url = URL.parse(text);
-  const more = url && url.username + url.password + url.search + url.hash;
-  if (!url || !/^https?:$/.test(url.protocol) || more !== '')
-    throw new Error('--url must be an http or https URL without user, query and fragment.');
-  return url.href;
-}
-
-function parseInterval(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('--interval must be a number of seconds.');
-  return Number(text) * 1_000;
-}
+const checkEvent: CheckEvent = (event) => {
+  if (!isKnownType(event.type)) return undefined;
+  const problem = plantContentProblem(event);
+  if (problem !== undefined) return { problem };
+  const { occurredAt } = event.metadata as { occurredAt: string };
+  return { occurredAt, time: parseRfc3339(occurredAt) as number };
+};

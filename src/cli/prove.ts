@@ -1,46 +1,40 @@
-import { consistencyProofFromLog, proveConsistency, proveInclusion, type Signing } from '../audit/proof.ts';
+import { type Claim, proofFromLog } from '../audit/proof.ts';
 import { createDataDir } from '../disk/dataDir.ts';
-import type { EventLog } from '../eventStore/eventStore.ts';
+import { plantStream } from '../plants/stream.ts';
 import { CheckpointSigner } from '../transparency/checkpointSigner.ts';
-import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
-import { formatInclusionProof } from '../transparency/inclusionProof.ts';
 import { loadExistingLogKey } from '../transparency/logKey.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user?: string; id?: string; size?: string; from?: string; to?: string };
 
-/** Returns the text of a proof. */
-type Prove = (log: EventLog, context: Signing) => Promise<string>;
-
 /** Prints a proof, signed by the log: that a plant's event is in it, or that it has only grown. */
 export async function proveCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
-  const prove = proofOf(options);
+  const claim = parseClaim(options);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   createDataDir(config.dataDir);
   const signer = new CheckpointSigner(loadExistingLogKey(config), config.dataDir);
-  const sign: Signing['sign'] = (head) =>
-    signer.sign(head, (from, to) => consistencyProofFromLog(log, { from, to }, signal));
-  await write(output, await prove(log, { sign, signal }));
+  await write(output, await proofFromLog(log, claim, { signer, signal }));
 }
 
-function proofOf({ user, id, size, from, to }: Options): Prove {
-  const isInclusion = user !== undefined && id !== undefined && from === undefined && to === undefined;
-  const isConsistency = from !== undefined && user === undefined && id === undefined && size === undefined;
-  if (isInclusion) {
+function parseClaim({ user, id, size, from, to }: Options): Claim {
+  if (user !== undefined && id !== undefined && from === undefined && to === undefined) {
     parseEventOptions({ user, id });
-    const events = parseSize('--size', size);
-    return async (log, context) =>
-      formatInclusionProof(await proveInclusion(log, { user, id, size: events }, context));
+    const stream = plantStream(user, id);
+    return {
+      isEvent: (event) => event.stream === stream && event.revision === 0n,
+      notFound: `${JSON.stringify(user)} has no plant ${id}`,
+      size: parseSize('--size', size),
+    };
   }
-  if (!isConsistency) throw new Error('requires either --user and --id, or --from.');
+  if (from === undefined || user !== undefined || id !== undefined || size !== undefined)
+    throw new Error('requires either --user and --id, or --from.');
   const [start = 0, end] = [parseSize('--from', from), parseSize('--to', to)];
   if (start < 1) throw new Error('--from must be at least 1.');
   if (end !== undefined && start > end) throw new Error('--from must not be greater than --to.');
-  return async (log, context) =>
-    formatConsistencyProof(await proveConsistency(log, { from: start, to: end }, context));
+  return { from: start, to: end };
 }
 
 function parseSize(option: string, text: string | undefined): number | undefined {

@@ -2,9 +2,9 @@ import { cloudEventJson, toCloudEvent } from '../audit/cloudEvent.ts';
 import type { EventQuery } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
+import { printable } from '../transparency/printable.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
-import { printable } from './printable.ts';
 
 type Options = EventQuery & { follow?: true; table?: true };
 

@@ -8,9 +8,9 @@ import { logFile } from '../disk/dataDir.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { printable } from '../transparency/printable.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
-import { printable } from './printable.ts';
 import { commandProgress } from './progress.ts';
 
 type Options = { expect?: string; quick?: true; json?: true };

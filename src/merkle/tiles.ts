@@ -54,19 +54,10 @@ export function rootOfTile(hashes: Buffer): string {
   return treeOfTile(hashes).root();
 }
 
-/** The Merkle Tree Hash over hashes. */
-export function rootOfHashes(hashes: readonly string[]): string {
-  return treeOf(hashes).root();
-}
-
 /** The tree whose leaves are the hashes of a tile. */
 export function treeOfTile(hashes: Buffer): MerkleTree {
-  return treeOf(hashesOfTile(hashes));
-}
-
-function treeOf(hashes: readonly string[]): MerkleTree {
   const tree = new MerkleTree();
-  for (const hash of hashes) tree.append(hash);
+  for (const hash of hashesOfTile(hashes)) tree.append(hash);
   return tree;
 }
 
@@ -90,29 +81,26 @@ export function inclusionProofFromTiles(index: number, size: number, read: ReadT
   return nodesFromTiles(inclusionPath(index, size), size, read);
 }
 
-/** The consistency proof between the trees of `from` leaves, at least one, and of `to` leaves. */
-export function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
-  return nodesFromTiles(consistencyPath(from, to), to, read);
+/** The consistency proof between the trees of `from` and of `to` leaves; nothing for no leaves. */
+export async function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
+  return from === 0 ? [] : nodesFromTiles(consistencyPath(from, to), to, read);
 }
-
-/** Hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree. */
-type Hashes = { tile: Tile; first: number; count: number };
 
 /**
  * The Merkle Tree Hashes of ranges of leaves of the tree of `size` leaves. Each tile is read once, as wide as
  * that tree has it.
  */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
-  const nodes = ranges.map((range) => perfectSubtrees(range).map((subtree) => hashesOf(subtree, size)));
-  const wanted = new Map(nodes.flat().map(({ tile }) => [tilePath(tile), tile]));
-  const tiles = new Map(
-    await Promise.all([...wanted].map(async ([path, tile]) => [path, await readWhole(tile, read)] as const)),
-  );
-  const rootOf = ({ tile, first, count }: Hashes): string => {
-    const hashes = tiles.get(tilePath(tile)) as Buffer;
-    return rootOfTile(hashes.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+  const reading = new Map<string, Promise<Buffer>>();
+  const rootOf = async (subtree: Leaves): Promise<string> => {
+    const { tile, first, count } = placeOf(subtree, size);
+    const path = tilePath(tile);
+    const whole = reading.get(path) ?? readWhole(tile, read);
+    reading.set(path, whole);
+    return rootOfTile((await whole).subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
   };
-  return nodes.map((subtrees) => subtrees.map(rootOf).reduceRight((right, left) => nodeHash(left, right)));
+  const nodes = ranges.map((range) => Promise.all(perfectSubtrees(range).map(rootOf)));
+  return (await Promise.all(nodes)).map((roots) => roots.reduceRight((right, left) => nodeHash(left, right)));
 }
 
 async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
@@ -134,14 +122,16 @@ function perfectSubtrees({ start, end }: Leaves): Leaves[] {
   return subtrees;
 }
 
-/** Where the hashes of a perfect subtree are: the highest level that has them. */
-function hashesOf({ start, end }: Leaves, size: number): Hashes {
-  let [level, first, count] = [0, start, end - start];
-  while (count >= TILE_WIDTH) [level, first, count] = [level + 1, first / TILE_WIDTH, count / TILE_WIDTH];
+/** The hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree, at the highest level that has them. */
+function placeOf({ start, end }: Leaves, size: number): { tile: Tile; first: number; count: number } {
+  let level = 0;
+  let first = start;
+  let count = end - start;
+  for (; count >= TILE_WIDTH; level++) {
+    first /= TILE_WIDTH;
+    count /= TILE_WIDTH;
+  }
   const index = Math.floor(first / TILE_WIDTH);
-  return {
-    tile: { level, index, width: tileWidth(level, index, size) },
-    first: first - index * TILE_WIDTH,
-    count,
-  };
+  const tile = { level, index, width: tileWidth(level, index, size) };
+  return { tile, first: first - index * TILE_WIDTH, count };
 }

@@ -33,14 +33,3 @@ export class Alarm extends Error {
 /** Verifies what signature.py has written. */
 const VERIFY =
   'openssl pkeyutl -verify -pubin -keyform DER -inkey key.der -rawin -in signed.bin -sigfile signature.bin';
-
-/** Tiles or entries do not match the root that the log has signed. They are the evidence, by their paths. */
-export class Mismatch extends Error {
-  override readonly name = 'Mismatch';
-  readonly evidence: readonly Evidence[];
-
-  constructor(message: string, received: Iterable<readonly [path: string, content: Buffer]>) {
-    super(message);
-    this.evidence = [...received].map(([path, content]) => ({ name: path.replaceAll('/', '-'), content }));
-  }
-}

@@ -1,16 +1,16 @@
 import { consistencyProofFromTiles, rootFromTiles, tilePath } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
+import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { openCheckpoint } from '../transparency/checkpoint.ts';
-import { formatConsistencyProof } from '../transparency/consistencyProof.ts';
 import { decodeUtf8 } from '../transparency/encoding.ts';
 import { NotVerified } from '../transparency/notVerified.ts';
+import { formatConsistencyProof } from '../transparency/proof.ts';
 import type { VerifierKey } from '../transparency/signedNote.ts';
-import { Alarm, type Evidence, Mismatch } from './alarm.ts';
+import { Alarm, type Evidence } from './alarm.ts';
 import { readEntriesAfter } from './entries.ts';
-import { EventCheck } from './eventCheck.ts';
+import { type CheckEvent, EventCheck } from './eventCheck.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import type { ReceivedCheckpoint, State } from './state.ts';
-import { VerifiedTiles } from './verifiedTiles.ts';
 
 /** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
 export type Checked = {
@@ -27,20 +27,21 @@ type Options = {
   state: State;
   /** Whether all events are checked, not only the new ones. */
   all?: boolean | undefined;
+  check?: CheckEvent | undefined;
   now: () => Date;
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
   onReceived: (state: State) => Promise<void>;
-  /** Called for each checked event that this service cannot have appended, or not at its time. */
+  /** Called for each checked event that has a problem. */
   onProblem: (problem: string) => void;
   /** Called after each bundle of entries. */
-  onProgress?: (done: { events: number; end: number }) => void;
+  onProgress?: (events: number, end: number) => void;
 };
 
-/** How often a checkpoint with fewer events is fetched again: another instance may lag behind. */
-const RETRIES = 5;
+/** A checkpoint with fewer events is fetched again: another instance may lag behind. */
+const MAX_RETRIES = 5;
 const RETRY_INTERVAL_MS = 1_000;
-/** So many checkpoints may wait for their tiles: more than half a day of them, one a minute. */
+/** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
 const MAX_PENDING = 1_000;
 
 /**
@@ -57,8 +58,12 @@ export async function checkLog(options: Options): Promise<Checked> {
     const tiles = await compareAll(state, largest, options.client);
     return await checkEvents(largest, { ...options, state }, tiles);
   } catch (error) {
-    if (!(error instanceof Mismatch)) throw error;
-    throw new Alarm('mismatch', error.message, [...checkpointFiles(largest), ...error.evidence]);
+    if (!(error instanceof TileMismatch)) throw error;
+    const received = [...error.received].map(([path, content]) => ({
+      name: path.replaceAll('/', '-'),
+      content,
+    }));
+    throw new Alarm('mismatch', error.message, [...checkpointFiles(largest), ...received]);
   }
 }
 
@@ -89,7 +94,8 @@ async function fetchCheckpoint(options: Options): Promise<{ checkpoint: Received
     }
     if (state.pending.length > MAX_PENDING) throw withheld(state);
     const { size } = largestOf(state) as ReceivedCheckpoint;
-    if (checkpoint.size === size || retries === RETRIES) return { checkpoint: known ?? checkpoint, state };
+    if (checkpoint.size === size || retries === MAX_RETRIES)
+      return { checkpoint: known ?? checkpoint, state };
     await options.sleep(RETRY_INTERVAL_MS);
   }
 }
@@ -129,7 +135,7 @@ function compareHeads(state: State): void {
   }
 }
 
-/** Compares all checkpoints with the tree of the largest one, and returns its tiles. @throws Alarm, Mismatch, LogUnavailable */
+/** Compares all checkpoints with the tree of the largest one, and returns its tiles. @throws Alarm, TileMismatch, LogUnavailable */
 async function compareAll(
   state: State,
   largest: ReceivedCheckpoint,
@@ -180,7 +186,7 @@ async function rollback(
     await compareAll(state, largest, client);
   } catch (error) {
     if (error instanceof Alarm) return error;
-    if (!(error instanceof LogUnavailable || error instanceof Mismatch)) throw error;
+    if (!(error instanceof LogUnavailable || error instanceof TileMismatch)) throw error;
     relation = 'and does not show whether they are the first of them';
   }
   const message = `the log has signed ${largest.size} events, and now signs ${received.size}, ${relation}`;
@@ -201,30 +207,30 @@ function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpo
   return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
 }
 
-/** Checks every event that was added, or all. @throws Mismatch, LogUnavailable */
+/** Checks every event that was added, or all. @throws TileMismatch, LogUnavailable */
 async function checkEvents(
   checkpoint: ReceivedCheckpoint,
-  { state, client, all, now, onProblem, onProgress }: Options,
+  { state, client, all, check, now, onProblem, onProgress }: Options,
   tiles: VerifiedTiles,
 ): Promise<Checked> {
   const known = state.checkpoint?.size ?? 0;
   const from = all ? 0 : known;
-  const check = new EventCheck(now, all ? undefined : state.latestTime);
-  const report = (problem: string | undefined, number: number): void => {
-    if (problem !== undefined) onProblem(`event ${number}, ${problem}`);
+  const events = new EventCheck(now, all ? undefined : state.latestTime, check);
+  const report = (problem: string | undefined, ordinal: number): void => {
+    if (problem !== undefined) onProblem(`event ${ordinal}, ${problem}`);
   };
-  for await (const { number, entries } of readEntriesAfter(from, tiles, client)) {
-    for (const [i, entry] of entries.entries()) report(check.problem(entry), number + i);
-    onProgress?.({ events: number - 1 + entries.length, end: tiles.size });
+  for await (const { first, entries } of readEntriesAfter(from, tiles, client)) {
+    for (const [i, entry] of entries.entries()) report(events.problem(entry), first + i);
+    onProgress?.(first - 1 + entries.length, checkpoint.size);
   }
-  if (check.mayHaveDuplicates)
-    for await (const { number, entries } of readEntriesAfter(from, tiles, client))
-      for (const [i, entry] of entries.entries()) report(check.duplicate(entry, number + i), number + i);
-  if (check.missesDuplicates) onProblem('more events may occur twice than could be compared');
+  if (events.mayHaveDuplicates)
+    for await (const { first, entries } of readEntriesAfter(from, tiles, client))
+      for (const [i, entry] of entries.entries()) report(events.duplicate(entry, first + i), first + i);
+  if (events.missesDuplicates) onProblem('more events may occur twice than could be compared');
   return {
     checkpoint,
-    state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: check.latestTime },
-    added: tiles.size - known,
-    unknown: check.unknown,
+    state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: events.latestTime },
+    added: checkpoint.size - known,
+    unknown: events.unknown,
   };
 }

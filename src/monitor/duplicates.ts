@@ -1,7 +1,7 @@
 import { BloomFilter } from '../audit/bloomFilter.ts';
 import type { LeafEvent } from '../audit/leaf.ts';
 
-/** More are not compared: each takes memory. */
+/** The rest is not compared: each takes memory. */
 const MAX_CANDIDATES = 10_000;
 
 /**
@@ -11,7 +11,7 @@ const MAX_CANDIDATES = 10_000;
 export class Duplicates {
   readonly #ids = new BloomFilter();
   readonly #revisions = new BloomFilter();
-  /** What may have occurred twice, with the number of the first event that has it, once the second pass finds it. */
+  /** What may have occurred twice, with the ordinal of the first event that has it, once the second pass finds it. */
   readonly #candidates = new Map<string, number | undefined>();
   /** Whether there were too many candidates to compare them all. */
   isIncomplete = false;
@@ -29,10 +29,10 @@ export class Duplicates {
   }
 
   /** The second pass: what an event has in common with an earlier one, in a sentence; undefined if nothing. */
-  problem(event: LeafEvent, number: number): string | undefined {
+  problem(event: LeafEvent, ordinal: number): string | undefined {
     const { id, revision } = keysOf(event);
-    const sameId = this.#firstWith(id, number);
-    const sameRevision = this.#firstWith(revision, number);
+    const sameId = this.#firstWith(id, ordinal);
+    const sameRevision = this.#firstWith(revision, ordinal);
     if (sameId !== undefined) return `its ID is also that of event ${sameId}`;
     if (sameRevision === undefined) return undefined;
     return `revision ${event.revision} of its stream is also event ${sameRevision}`;
@@ -43,10 +43,10 @@ export class Duplicates {
     else this.isIncomplete ||= !this.#candidates.has(key);
   }
 
-  #firstWith(key: string, number: number): number | undefined {
+  #firstWith(key: string, ordinal: number): number | undefined {
     if (!this.#candidates.has(key)) return undefined;
     const first = this.#candidates.get(key);
-    if (first === undefined) this.#candidates.set(key, number);
+    if (first === undefined) this.#candidates.set(key, ordinal);
     return first;
   }
 }

@@ -1,15 +1,22 @@
 import { describeEntry, eventOfEntry } from '../audit/entry.ts';
 import type { LeafEvent } from '../audit/leaf.ts';
-import { isKnownType, plantContentProblem } from '../plants/events.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
 import { Duplicates } from './duplicates.ts';
 
 /** Clocks of instances differ, and an append may wait for the store. */
 const TOLERANCE_MS = 5 * 60_000;
 
-/** Checks events in log order: that this service may have appended them, when they occurred, and that they occur once. */
+/**
+ * What an application finds in an event: a problem, or when it occurred, as text and in milliseconds since 1970; undefined for
+ * an event of an unknown type.
+ */
+export type CheckEvent = (
+  event: LeafEvent,
+) => { problem: string } | { occurredAt: string; time: number } | undefined;
+
+/** Checks events in log order: their content, when they occurred, and that they occur once. */
 export class EventCheck {
   readonly #now: () => Date;
+  readonly #check: CheckEvent;
   readonly #duplicates = new Duplicates();
   /** Later than this is in the future, as of the last time the clock was read. */
   #latestAllowed = Number.NEGATIVE_INFINITY;
@@ -18,8 +25,9 @@ export class EventCheck {
   /** Events of unknown types. */
   unknown = 0;
 
-  constructor(now: () => Date, latestTime: number | undefined) {
+  constructor(now: () => Date, latestTime: number | undefined, check: CheckEvent = () => undefined) {
     this.#now = now;
+    this.#check = check;
     this.latestTime = latestTime;
   }
 
@@ -43,24 +51,22 @@ export class EventCheck {
   }
 
   /** The second pass: whether an event is a duplicate, in a sentence; undefined if it is not. */
-  duplicate(entry: Buffer, number: number): string | undefined {
+  duplicate(entry: Buffer, ordinal: number): string | undefined {
     const event = eventOfEntry(entry);
-    const problem = event && this.#duplicates.problem(event, number);
+    const problem = event && this.#duplicates.problem(event, ordinal);
     return problem && `${describeEntry(entry)}: ${problem}`;
   }
 
   #problem(event: LeafEvent): string | undefined {
     this.#duplicates.add(event);
-    if (!isKnownType(event.type)) {
-      this.unknown++;
-      return undefined;
-    }
-    return plantContentProblem(event) ?? this.#timeProblem(event);
+    const found = this.#check(event);
+    if (!found) this.unknown++;
+    else if ('problem' in found) return found.problem;
+    else return this.#timeProblem(found);
+    return undefined;
   }
 
-  #timeProblem({ metadata }: LeafEvent): string | undefined {
-    const { occurredAt } = metadata as { occurredAt: string };
-    const time = parseRfc3339(occurredAt) as number;
+  #timeProblem({ occurredAt, time }: { occurredAt: string; time: number }): string | undefined {
     if (time > this.#latestAllowed) this.#latestAllowed = this.#now().getTime() + TOLERANCE_MS;
     if (time > this.#latestAllowed) return `it occurs in the future, at ${occurredAt}`;
     const latest = this.latestTime;

@@ -1,6 +1,6 @@
 import { MAX_LEAF_BYTES } from '../audit/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
-import { sleep } from '../time/sleep.ts';
+import { sleep } from './sleep.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
@@ -10,9 +10,8 @@ export class LogUnavailable extends Error {
 const TIMEOUT_MS = 30_000;
 /** Three lines and signatures: monitors keep checkpoints. */
 const MAX_CHECKPOINT_BYTES = 16 * 1024;
-/** How often, and how long at a time, a rate limit is waited for. */
-const MAX_WAITS = 10;
-const MAX_WAIT_S = 60;
+const MAX_RATE_LIMIT_WAITS = 10;
+const MAX_RATE_LIMIT_WAIT_S = 60;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
 /** Each entry after its length in two bytes. */
 const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
@@ -51,7 +50,7 @@ export class LogClient {
       const response = await this.#fetch(url, type);
       const body = await readAtMost(maxBytes, response);
       if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
-      // The page of a proxy is not an answer of the log.
+      // The page of a proxy is not a response of the log.
       const contentType = response.headers.get('content-type') ?? 'none';
       if (!contentType.startsWith(type)) throw unavailable(`its content type is ${contentType}, not ${type}`);
       return body;
@@ -72,7 +71,8 @@ export class LogClient {
         signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (response.status !== 429 || waits === MAX_WAITS || !(seconds <= MAX_WAIT_S)) return response;
+      if (response.status !== 429 || waits === MAX_RATE_LIMIT_WAITS || !(seconds <= MAX_RATE_LIMIT_WAIT_S))
+        return response;
       await response.body?.cancel();
       await sleep(seconds * 1_000, this.#signal);
     }

@@ -1,9 +1,11 @@
-import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import { existsSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { openCheckpoint, type SignedCheckpoint } from '../transparency/checkpoint.ts';
 import { NotVerified } from '../transparency/notVerified.ts';
 import type { VerifierKey } from '../transparency/signedNote.ts';
+import { readStateFile, replaceFile, replacePath } from '../transparency/stateFile.ts';
+import type { Evidence } from './alarm.ts';
 
 /** A checkpoint as it was received, and when. */
 export type ReceivedCheckpoint = SignedCheckpoint & { note: string; receivedAt: string };
@@ -27,32 +29,68 @@ export const NEW_STATE: State = {
   latestTime: undefined,
 };
 
+/** 1 000 checkpoints of 16 KiB, as JSON. */
+const MAX_STATE_BYTES = 64 * 1024 * 1024;
+
+/** The files of a monitor: its state, beside it the last checkpoint for other tools, and the evidence of an alarm. */
+export class StateFiles {
+  readonly #state: string;
+
+  constructor(state: string) {
+    this.#state = state;
+  }
+
+  /** The directory of an alarm; it exists after one. */
+  get alarm(): string {
+    return `${this.#state}.alarm`;
+  }
+
+  /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
+  async readState(key: VerifierKey): Promise<State> {
+    if (!existsSync(this.#state)) return NEW_STATE;
+    try {
+      const text = await readStateFile(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
+      return await parseState(text, key);
+    } catch (error) {
+      const { message } = error as Error;
+      throw new Error(`the file of --state is not that of this log, and is left as it is: ${message}`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** After a kill at any moment, the file has this state or the one before. */
+  async writeState(state: State): Promise<void> {
+    await replaceFile(this.#state, formatState(state));
+  }
+
+  /** Writes the last checkpoint whose events were all checked, also for other tools. */
+  async writeCheckpoint(note: string): Promise<void> {
+    await replaceFile(`${this.#state}.checkpoint`, note);
+  }
+
+  /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */
+  async writeAlarm(text: string, evidence: readonly Evidence[]): Promise<void> {
+    const draft = `${this.alarm}.draft`;
+    await rm(draft, { recursive: true, force: true });
+    await mkdir(draft, { mode: 0o700 });
+    for (const { name, content } of [{ name: 'alarm.txt', content: Buffer.from(text) }, ...evidence])
+      await replaceFile(join(draft, name), content);
+    await replacePath(draft, this.alarm);
+  }
+}
+
+/** What every state file has had since the first release. */
 const FORMAT = 'plant-store monitor 1';
 
-const Received = Type.Object({ receivedAt: Type.String(), note: Type.String() });
-const isFile = Compile(
-  Type.Object({
-    format: Type.Literal(FORMAT),
-    checkpoint: Type.Union([Received, Type.Null()]),
-    pending: Type.Array(Received),
-    tiles: Type.Record(Type.String(), Type.String()),
-    latestTime: Type.Union([
-      Type.Refine(Type.String(), (text) => parseRfc3339(text) !== undefined),
-      Type.Null(),
-    ]),
-  }),
-);
+type Received = Pick<ReceivedCheckpoint, 'receivedAt' | 'note'>;
+const receivedOf = ({ receivedAt, note }: ReceivedCheckpoint): Received => ({ receivedAt, note });
 
-/** The text of a state file. */
-export function formatState({ checkpoint, pending, tiles, latestTime }: State): string {
-  const received = ({ receivedAt, note }: ReceivedCheckpoint): Static<typeof Received> => ({
-    receivedAt,
-    note,
-  });
+function formatState({ checkpoint, pending, tiles, latestTime }: State): string {
   const file = {
     format: FORMAT,
-    checkpoint: checkpoint ? received(checkpoint) : null,
-    pending: pending.map(received),
+    checkpoint: checkpoint ? receivedOf(checkpoint) : null,
+    pending: pending.map(receivedOf),
     tiles: Object.fromEntries([...tiles].map(([path, hashes]) => [path, hashes.toString('base64')])),
     latestTime: latestTime === undefined ? null : new Date(latestTime).toISOString(),
   };
@@ -61,24 +99,39 @@ export function formatState({ checkpoint, pending, tiles, latestTime }: State): 
 
 /** Parses the text of a state file; the signatures are verified again. @throws NotVerified */
 export async function parseState(text: string, key: VerifierKey): Promise<State> {
-  const file = parseJson(text);
-  if (!isFile.Check(file)) throw new NotVerified('it is not the state of a monitor');
-  const open = async ({ receivedAt, note }: Static<typeof Received>): Promise<ReceivedCheckpoint> => ({
+  const { format, checkpoint, pending, tiles, latestTime } = parseJson(text);
+  const time = latestTime === null ? undefined : Date.parse(String(latestTime));
+  const isState =
+    format === FORMAT &&
+    (checkpoint === null || isReceived(checkpoint)) &&
+    Array.isArray(pending) &&
+    pending.every(isReceived) &&
+    Object.values(Object(tiles)).every((hashes) => typeof hashes === 'string') &&
+    !Number.isNaN(time);
+  if (!isState) throw new NotVerified('it is not the state of a monitor');
+  const open = async ({ receivedAt, note }: Received): Promise<ReceivedCheckpoint> => ({
     ...(await openCheckpoint(note, key)),
     note,
     receivedAt,
   });
   return {
-    checkpoint: file.checkpoint ? await open(file.checkpoint) : undefined,
-    pending: await Promise.all(file.pending.map(open)),
-    tiles: new Map(Object.entries(file.tiles).map(([path, hashes]) => [path, Buffer.from(hashes, 'base64')])),
-    latestTime: file.latestTime === null ? undefined : parseRfc3339(file.latestTime),
+    checkpoint: checkpoint === null ? undefined : await open(checkpoint),
+    pending: await Promise.all(pending.map(open)),
+    tiles: new Map(
+      Object.entries<string>(Object(tiles)).map(([path, hashes]) => [path, Buffer.from(hashes, 'base64')]),
+    ),
+    latestTime: time,
   };
 }
 
-function parseJson(text: string): unknown {
+const isReceived = (value: unknown): value is Received => {
+  const { receivedAt, note } = Object(value);
+  return typeof receivedAt === 'string' && typeof note === 'string';
+};
+
+function parseJson(text: string): { [member: string]: unknown } {
   try {
-    return JSON.parse(text);
+    return Object(JSON.parse(text));
   } catch {
     throw new NotVerified('it is not JSON');
   }

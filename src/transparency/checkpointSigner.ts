@@ -1,15 +1,13 @@
 import { readdirSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../disk/fileLock.ts';
-import { replaceFile } from '../disk/replaceFile.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from './checkpoint.ts';
-import { isConsistent } from './consistencyProof.ts';
-import { decodeUtf8 } from './encoding.ts';
 import type { LogKey } from './logKey.ts';
+import { isConsistent } from './proof.ts';
 import { signCheckpoint } from './signCheckpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from './signedNote.ts';
+import { readStateFile, replaceFile } from './stateFile.ts';
 
 /**
  * The consistency proof between the first `from` events of the log and its first `to` events; empty for no
@@ -106,9 +104,7 @@ export class CheckpointSigner {
   /** Undefined if there is no file. */
   async #read(): Promise<string | undefined> {
     try {
-      const stats = await stat(this.file);
-      if (!stats.isFile() || stats.size > MAX_NOTE_BYTES) throw new Error('it is not a checkpoint');
-      return decodeUtf8(await readFile(this.file));
+      return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw unusable(this.file, error);

@@ -7,7 +7,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
 import { describe, expect, test } from 'vitest';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
-import { openInclusionProof } from '../../src/transparency/inclusionProof.ts';
+import { openInclusionProof } from '../../src/transparency/proof.ts';
 import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { refusalIn } from '../support/refusal.ts';

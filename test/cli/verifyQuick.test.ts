@@ -123,7 +123,7 @@ test('verify --quick fails in one line without a tree, or with one whose tiles c
   const contradictory = await quick(env);
   expect(contradictory).toMatchObject({ code: 1, stdout: '' });
   expect(contradictory.stderr).toMatch(
-    /^cannot verify the Merkle tree .*merkleTree\.db: its tiles contradict each other: tile 0 of level 1 .*\n$/,
+    /^cannot verify the Merkle tree .*merkleTree\.db: its tiles contradict each other: tile\/0\/000 does not have the hash .*\n$/,
   );
   rmSync(join(env.DATA_DIR as string, 'merkleTree.db'));
   const missing = await quick(env);

@@ -1,17 +1,17 @@
 import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import type { LogTree } from '../../projections/merkleTree/logTree.ts';
+import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { stopClock } from '../support/clock.ts';
 import { changeOnlyTable, damagePage } from '../support/damage.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
-import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/logTree.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/treeThread.ts';
 
 const plants = (name: string) => [1, 2, 3].map((id) => ({ ...plantOf('alice', id, name), id: eventId(id) }));
 
@@ -38,10 +38,10 @@ describe('the Merkle tree of a log', () => {
     const { tree, logged } = startTree(dir);
     await ready(tree);
     damagePage(treeIn(dir), 'tiles');
-    expect(() => tree.readTile({ level: 0, index: 0, width: 256 })).toThrow(ViewBehind);
+    await expect(tree.readTile({ level: 0, index: 0, width: 256 })).rejects.toThrow(ViewBehind);
     expect(tree.notReady).toBeDefined();
     await ready(tree);
-    expect(tree.readTile({ level: 0, index: 0, width: 256 })).toHaveLength(8_192);
+    expect(await tree.readTile({ level: 0, index: 0, width: 256 })).toHaveLength(8_192);
     expect(logged()).toContain('rebuilding view');
   });
 
@@ -58,9 +58,9 @@ describe('the Merkle tree of a log', () => {
     const altered = Buffer.alloc(width * 32, 7);
     db.prepare('UPDATE tiles SET hashes = ? WHERE level = ? AND number = ?').run(altered, level, index);
     db.close();
-    expect(() => tree.readTile({ level, index, width })).toThrow(ViewBehind);
+    await expect(tree.readTile({ level, index, width })).rejects.toThrow(ViewBehind);
     await ready(tree);
-    expect(tree.readTile({ level, index, width })).toEqual(Buffer.from(found?.hashes as Uint8Array));
+    expect(await tree.readTile({ level, index, width })).toEqual(Buffer.from(found?.hashes as Uint8Array));
     expect(logged()).toContain('its tiles contradict each other');
   });
 
@@ -72,13 +72,13 @@ describe('the Merkle tree of a log', () => {
     const { tree, logged } = startTree(dir);
     await ready(tree);
     const read = () => tree.readTile({ level: 0, index: 0, width: 256 });
-    if (isRead) expect(read()).toHaveLength(8_192);
+    if (isRead) expect(await read()).toHaveLength(8_192);
     for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(dir)}${part}`, { force: true });
     if (isRead) logWith({ dir, events: 1, after: 300 });
-    else expect(read).toThrow(ViewBehind);
+    else await expect(read()).rejects.toThrow(ViewBehind);
     await expect.poll(logged).toContain('rebuilding view');
     await ready(tree);
-    expect(read()).toHaveLength(8_192);
+    expect(await read()).toHaveLength(8_192);
     expect(existsSync(treeIn(dir))).toBe(true);
   });
 
@@ -97,13 +97,13 @@ describe('the Merkle tree of a log', () => {
     mkdirSync(treeIn(dir));
     andThen(treeIn(dir));
     for (const reading of [read, () => tree.startOf(0), () => tree.tileOf(1n)])
-      expect(reading).toThrow(ViewBehind);
+      await expect(reading()).rejects.toThrow(ViewBehind);
     logWith({ dir, events: 1, after: 300 });
     await expect.poll(() => tree.notReady).toBeDefined();
-    expect(read).toThrow(ViewBehind);
+    await expect(read()).rejects.toThrow(ViewBehind);
     rmdirSync(treeIn(dir));
     await saved(tree, 301n);
-    expect(read()).toHaveLength(8_192);
+    expect(await read()).toHaveLength(8_192);
     expect(tree.current).toMatchObject({ size: 301, root: await rootOf(logIn(dir), 301) });
   });
 
@@ -136,23 +136,23 @@ describe('the Merkle tree of a log', () => {
     using db = new DatabaseSync(treeIn(dir));
     db.exec(sql);
     db.close();
-    expect(() => tree.startOf(1)).toThrow(ViewBehind);
+    await expect(tree.startOf(1)).rejects.toThrow(ViewBehind);
     await ready(tree);
-    expect(tree.startOf(1)).toBe(256n);
+    expect(await tree.startOf(1)).toBe(256n);
     expect(logged()).toContain('tile 1 of level 0 is missing, or has no position');
   });
 
   test.each([
-    ['entries are read', (tree: LogTree) => tree.startOf(1), 256n],
-    ['a receipt is made', (tree: LogTree) => tree.tileOf(280n), { index: 1, startsAfter: 256n }],
+    ['entries are read', (tree: TreeThread) => tree.startOf(1), 256n],
+    ['a receipt is made', (tree: TreeThread) => tree.tileOf(280n), { index: 1, startsAfter: 256n }],
   ])('is rebuilt if the position of a tile is altered when %s', async (_, read, expected) => {
     const dir = logWith({ events: 600 });
     const { tree, logged } = startTree(dir);
     await ready(tree);
     changeOnlyTable(treeIn(dir), 'UPDATE tiles SET starts_after = 300 WHERE level = 0 AND number = 1');
-    expect(() => read(tree)).toThrow(ViewBehind);
+    await expect(read(tree)).rejects.toThrow(ViewBehind);
     await ready(tree);
-    expect(read(tree)).toEqual(expected);
+    expect(await read(tree)).toEqual(expected);
     expect(logged()).toContain('tile 1 of level 0 has another position in the index');
   });
 

@@ -153,7 +153,6 @@ describe('docs/auditing.md', () => {
 });
 
 describe.runIf(hasPython)('the scripts of docs/tools', () => {
-  const replayed = async () => succeeded(await runCli(['replay'], inDir));
   const proofOf = async (user: string, id: bigint | number) =>
     succeeded(await runCli(['prove', '--user', user, '--id', `${id}`], inDir));
 

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { rootOfHashes, rootOfTile } from '../../src/merkle/tiles.ts';
+import { rootOfTile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
+import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
-import { openConsistencyProof } from '../../src/transparency/consistencyProof.ts';
 import { formatEntryBundle } from '../../src/transparency/entryBundle.ts';
+import { openConsistencyProof } from '../../src/transparency/proof.ts';
 import { signCheckpoint } from '../../src/transparency/signCheckpoint.ts';
 import { keyNamed } from '../transparency/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
@@ -29,6 +30,14 @@ const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
   latestTime: undefined,
 });
 
+/** An application's check: it knows one type, whose data has a name. */
+const checkEvent: CheckEvent = ({ type, data, metadata }) => {
+  if (type !== 'PlantCreated') return undefined;
+  if (!Object.hasOwn(data as object, 'name')) return { problem: 'it has no name' };
+  const { occurredAt } = metadata as { occurredAt: string };
+  return { occurredAt, time: Date.parse(occurredAt) };
+};
+
 /** What a monitor with this state finds in a log. */
 async function check(log: FakeLog, state = NEW_STATE) {
   const problems: string[] = [];
@@ -38,6 +47,7 @@ async function check(log: FakeLog, state = NEW_STATE) {
     client: log,
     key: VERIFIER_KEY,
     state,
+    check: checkEvent,
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
     onReceived: async (last) => void states.push(last),
@@ -270,7 +280,7 @@ describe('an alarm is raised', () => {
       [logOf(400), forkOf(400, 10)],
     ] as const)
       expect((await alarmOf(showing([checkpoint], tiles), state)).message).toMatch(
-        /^mismatch: the tiles of 400 events have the root [\da-f]{64}, and the log has signed [\da-f]{64}$/,
+        /^mismatch: the tiles of 400 events have the root [\da-f]{64}, not [\da-f]{64}$/,
       );
   });
 
@@ -412,7 +422,9 @@ test.each([0, 1, 100, 255, 257, 300])(
     const log = logOf(512);
     const bundle = Array.from({ length: count }, (_, i) => Buffer.from(entryOf(257 + i)));
     const signedTile = Buffer.from(
-      [ALL.slice(0, 256), bundle].map((all) => rootOfHashes(all.map((entry) => leafHash(entry)))).join(''),
+      [ALL.slice(0, 256), bundle]
+        .map((all) => rootOfTile(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
+        .join(''),
       'hex',
     );
     const { tile, entries: read } = log;
@@ -492,23 +504,7 @@ describe('events that this service cannot have appended are reported', () => {
       entryOf(4, { at: '2025-12-31T23:57:00Z' }),
       'long before an event before it, at 2026-01-01T00:03:00.000Z',
     ],
-    ['without a name', entryOf(4).replace('"name":"Fern",', ''), 'its data is not that of a PlantCreated'],
-    [
-      'with another member',
-      entryOf(4).replace('"user"', '"note":"","user"'),
-      'its data has the unknown member "note"',
-    ],
-    [
-      'in the stream of another plant',
-      entryOf(4).replace('/4"', '/50"'),
-      'it is in the stream "plant-alice/50"',
-    ],
-    ['at another revision', entryOf(4).replace('"0"', '"1"'), 'it is a PlantCreated at revision 1'],
-    [
-      'without metadata',
-      entryOf(4).replace(/"metadata":.*?},/, ''),
-      'its metadata is not that of a PlantCreated',
-    ],
+    ['that the application refuses', entryOf(4).replace('"name":"Fern",', ''), 'it has no name'],
     [
       'that is not canonical',
       entryOf(4).replace('{"data"', '{ "data"'),

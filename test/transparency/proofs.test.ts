@@ -2,17 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { openCheckpoint } from '../../src/transparency/checkpoint.ts';
+import { NotVerified } from '../../src/transparency/notVerified.ts';
 import {
   formatConsistencyProof,
-  openConsistencyProof,
-  parseConsistencyProof,
-} from '../../src/transparency/consistencyProof.ts';
-import {
   formatInclusionProof,
+  openConsistencyProof,
   openInclusionProof,
+  parseConsistencyProof,
   parseInclusionProof,
-} from '../../src/transparency/inclusionProof.ts';
-import { NotVerified } from '../../src/transparency/notVerified.ts';
+} from '../../src/transparency/proof.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/transparency/signCheckpoint.ts';
 import { MTH, PATH, PROOF, rootOfPath, rootsOfProof } from '../merkle/rfc9162.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';

@@ -1,8 +1,12 @@
 import { consistencyProofFromTiles } from '../../merkle/tiles.ts';
 import type { TreeHead } from '../../merkle/treeHead.ts';
 import { openCheckpoint, type SignedCheckpoint } from '../../transparency/checkpoint.ts';
-import { isConsistent, parseConsistencyProof } from '../../transparency/consistencyProof.ts';
-import { isInclusionProof, openInclusionProof } from '../../transparency/inclusionProof.ts';
+import {
+  isConsistent,
+  isInclusionProof,
+  openInclusionProof,
+  parseConsistencyProof,
+} from '../../transparency/proof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../../transparency/signedNote.ts';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { fieldValue, find, longText, make, saveFile } from './dom.ts';

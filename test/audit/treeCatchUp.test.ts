@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { LogNotRead, TreeEnd } from '../../src/audit/treeEnd.ts';
+import { LogNotRead, TreeCatchUp } from '../../src/audit/treeCatchUp.ts';
 import {
   type EventLog,
   LogReplaced,
@@ -52,7 +52,7 @@ function logAndTree(end: Position) {
       if (position > state.position) state.position = position;
     },
   };
-  return { state, end: new TreeEnd({ log, tree }) };
+  return { state, end: new TreeCatchUp({ log, tree }) };
 }
 
 describe('the end of the tree', () => {

@@ -1,15 +1,14 @@
-import { type LogTree, TREE_NOT_UP_TO_DATE } from '../../projections/merkleTree/logTree.ts';
+import { TREE_NOT_UP_TO_DATE, type TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../projections/waiting.ts';
 import { type EventLog, LogReplaced, type Position, START } from '../eventStore/eventStore.ts';
 import { assertReached } from '../eventStore/readEvents.ts';
 import { unlessAborted } from '../time/sleep.ts';
 
-/** Events per page. */
 const PAGE_SIZE = 500;
 
-type Tree = Pick<LogTree, 'current' | 'read' | 'reached'>;
-/** The log was read up to `readTo`; of its events that are in the tree, or will be, the last one is at `last`. */
-type Progress = { logId: string; readTo: Position; last: Position };
+type Tree = Pick<TreeThread, 'current' | 'read' | 'reached'>;
+/** The log was read up to `to`; of its events that are in the tree, or will be, the last one is at `last`. */
+type Progress = { logId: string; to: Position; last: Position };
 
 /** The log could not be read to its end in time. The next attempt continues from there. */
 export class LogNotRead extends ViewBehind {
@@ -22,7 +21,7 @@ export class LogNotRead extends ViewBehind {
  * Waits until the tree has every event of its log. EventStoreDB's log also has other events: those that the tree's
  * thread has not read yet are read here, once for all who wait.
  */
-export class TreeEnd {
+export class TreeCatchUp {
   readonly #tree: Tree;
   readonly #log: EventLog;
   #read: Progress | undefined;
@@ -48,16 +47,16 @@ export class TreeEnd {
 
   /** Reads as far as the log has events now. @throws LogNotRead if the signal aborts before */
   async #readToEnd(signal: AbortSignal): Promise<void> {
-    const earlier = this.#read?.readTo ?? START;
+    const earlier = this.#read?.to ?? START;
     const end = await unlessAborted(this.#log.lastPosition(), signal);
     if (end === undefined) throw new LogNotRead();
     if (earlier > end) this.#read = undefined; // another log
-    for (let previous: Position | undefined; this.#progress.readTo < end; ) {
+    for (let previous: Position | undefined; this.#progress.to < end; ) {
       if (signal.aborted) throw new LogNotRead();
       if (!this.#reading) {
-        const { readTo } = this.#progress;
-        if (readTo === previous) assertReached(end, readTo);
-        previous = readTo;
+        const { to } = this.#progress;
+        if (to === previous) assertReached(end, to);
+        previous = to;
         this.#reading = this.#readPage().finally(() => {
           this.#reading = undefined;
         });
@@ -67,10 +66,10 @@ export class TreeEnd {
   }
 
   async #readPage(): Promise<void> {
-    const { logId, readTo, last } = this.#progress;
+    const { logId, to, last } = this.#progress;
     try {
-      const { events, position } = await this.#log.readAll({ after: readTo, limit: PAGE_SIZE });
-      this.#read = { logId, readTo: position, last: events.at(-1)?.position ?? last };
+      const { events, position } = await this.#log.readAll({ after: to, limit: PAGE_SIZE });
+      this.#read = { logId, to: position, last: events.at(-1)?.position ?? last };
     } catch (error) {
       if (error instanceof LogReplaced) this.#read = undefined;
       throw error;
@@ -80,8 +79,7 @@ export class TreeEnd {
   /** At least as far as the tree. */
   get #progress(): Progress {
     const { current, read } = this.#tree;
-    const { logId } = current;
     const own = this.#read;
-    return own?.logId === logId && own.readTo > read.to ? own : { logId, readTo: read.to, last: read.last };
+    return own?.logId === current.logId && own.to > read.to ? own : { logId: current.logId, ...read };
   }
 }

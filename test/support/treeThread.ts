@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, onTestFinished } from 'vitest';
-import { LogTree } from '../../projections/merkleTree/logTree.ts';
+import { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { leafText } from '../../src/audit/leaf.ts';
 import type { EventLog, Position } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
@@ -17,7 +17,7 @@ export function startTree(dir: string, url?: string) {
   const eventStoreDb =
     url === undefined ? {} : { eventStoreDb: { url, timeoutMs: 10_000, setting: 'the test' } };
   const location = { dataDir: dir, ...eventStoreDb };
-  const tree = new LogTree({ file: treeIn(dir), location, logger, onProgress: () => {} });
+  const tree = new TreeThread({ file: treeIn(dir), location, logger, onProgress: () => {} });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= tree.close());
   onTestFinished(close);
@@ -25,9 +25,9 @@ export function startTree(dir: string, url?: string) {
 }
 
 /** Resolves when the tree can be read. */
-export const ready = (tree: LogTree) => expect.poll(() => tree.notReady).toBeUndefined();
+export const ready = (tree: TreeThread) => expect.poll(() => tree.notReady).toBeUndefined();
 /** Resolves when the tree is saved up to a position. */
-export const saved = (tree: LogTree, position: Position) =>
+export const saved = (tree: TreeThread, position: Position) =>
   expect.poll(() => tree.notReady ?? tree.current.position).toBe(position);
 
 export function logIn(dir: string): EventLog {

@@ -1,0 +1,33 @@
+import { HASH_BYTES, type ReadTile, rootFromTiles } from './tiles.ts';
+import { TileWriter } from './tileWriter.ts';
+import type { TreeHead } from './treeHead.ts';
+
+/** A Merkle tree whose tiles are in memory: 32 bytes an entry. */
+export class MemoryTree {
+  readonly #writer = new TileWriter();
+  readonly #tiles = new Map<string, Buffer>();
+
+  constructor(leaves: Iterable<string> = []) {
+    for (const leaf of leaves) this.append(leaf);
+  }
+
+  get size(): number {
+    return this.#writer.size;
+  }
+
+  append(leaf: string): void {
+    this.#writer.append(leaf, BigInt(this.size) + 1n);
+  }
+
+  /** The size and root of its first leaves, or of all. */
+  async head(size = this.size): Promise<TreeHead> {
+    return { size, root: await rootFromTiles(size, this.read) };
+  }
+
+  /** The first hashes of a tile; fewer if the tree does not have as many. */
+  readonly read = ({ level, index, width }: Parameters<ReadTile>[0]): Buffer => {
+    for (const tile of this.#writer.takeChanged())
+      this.#tiles.set(`${tile.level}/${tile.index}`, tile.hashes);
+    return (this.#tiles.get(`${level}/${index}`) ?? Buffer.alloc(0)).subarray(0, width * HASH_BYTES);
+  };
+}

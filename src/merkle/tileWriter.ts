@@ -1,0 +1,105 @@
+import { MerkleTree } from './merkleTree.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
+
+/**
+ * A tile with its hashes, concatenated. `startsAfter`: for one of level 0, the position of the entry before its
+ * first one, so that its entries can be read; null for others.
+ */
+export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
+
+/** The height of the subtrees whose roots are the hashes of a level, by level: 0, 8, 16, … */
+const HEIGHT_PER_LEVEL = Math.log2(TILE_WIDTH);
+
+/** Hashes entries into tiles. It holds the last tile of each level, and those that were not taken yet. */
+export class TileWriter {
+  /** The position of the last entry. */
+  position: bigint;
+  readonly #tree: MerkleTree;
+  /** The last tile of each level. A full one stays until the next one begins. */
+  readonly #last: GrowingTile[];
+  readonly #full: StoredTile[] = [];
+
+  /** By default it is empty; otherwise it has these last tiles, from level 0 upwards, up to a position. */
+  constructor(last: readonly StoredTile[] = [], position = 0n) {
+    this.position = position;
+    this.#last = last.map((tile) => new GrowingTile(tile));
+    const [leaves] = last;
+    const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
+    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : treeOfTile(hashes).perfect));
+    this.#tree = new MerkleTree(size, perfect.reverse().flat());
+  }
+
+  get size(): number {
+    return this.#tree.size;
+  }
+
+  /** The Merkle Tree Hash of all leaves. */
+  root(): string {
+    return this.#tree.root();
+  }
+
+  /** The hashes of the last tile of level 0, and the position before its first entry. */
+  get lastTile(): { hashes: Buffer; startsAfter: bigint } {
+    const [leaves] = this.#last;
+    return { hashes: leaves?.hashes ?? Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
+  }
+
+  /** Appends the leaf of the entry at a position. */
+  append(leaf: string, position: bigint): void {
+    this.#tree.append(leaf, this.#completed);
+    this.position = position;
+  }
+
+  /** The tiles that have grown since the last call: full ones first, then the partial ones. */
+  takeChanged(): StoredTile[] {
+    const partial = this.#last.filter((tile) => tile.isChanged && tile.width < TILE_WIDTH);
+    return [...this.#full.splice(0), ...partial.map((tile) => tile.take())];
+  }
+
+  readonly #completed = (root: string, height: number): void => {
+    if (height % HEIGHT_PER_LEVEL !== 0) return;
+    const level = height / HEIGHT_PER_LEVEL;
+    let tile = this.#last[level];
+    if (!tile || tile.width === TILE_WIDTH) {
+      const startsAfter = level === 0 ? this.position : null;
+      const index = tile ? tile.index + 1 : 0;
+      tile = new GrowingTile({ level, index, width: 0, hashes: Buffer.alloc(0), startsAfter });
+      this.#last[level] = tile;
+    }
+    tile.add(root);
+    if (tile.width === TILE_WIDTH) this.#full.push(tile.take());
+  };
+}
+
+class GrowingTile {
+  readonly level: number;
+  readonly index: number;
+  readonly startsAfter: bigint | null;
+  width: number;
+  isChanged = false;
+  readonly #bytes = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+
+  constructor({ level, index, width, hashes, startsAfter }: StoredTile) {
+    this.level = level;
+    this.index = index;
+    this.startsAfter = startsAfter;
+    this.width = width;
+    this.#bytes.set(hashes);
+  }
+
+  get hashes(): Buffer {
+    return this.#bytes.subarray(0, this.width * HASH_BYTES);
+  }
+
+  add(hash: string): void {
+    this.#bytes.write(hash, this.width * HASH_BYTES, 'hex');
+    this.width++;
+    this.isChanged = true;
+  }
+
+  take(): StoredTile {
+    this.isChanged = false;
+    const { level, index, width, startsAfter } = this;
+    return { level, index, width, hashes: Buffer.from(this.hashes), startsAfter };
+  }
+}

@@ -1,0 +1,116 @@
+import { leafHash } from '../merkle/merkleTree.ts';
+import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint, type SignedCheckpoint } from './checkpoint.ts';
+import { decodeBase64, decodeHash, decodeNumber, encodeHash } from './encoding.ts';
+import { NotVerified } from './notVerified.ts';
+import type { VerifierKey } from './signedNote.ts';
+
+// Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs as a witness gets them:
+// https://c2sp.org/tlog-witness. Each is lines, a path, a blank line, and a checkpoint.
+
+/**
+ * An entry is at `index`, from 0, of the log that the signed checkpoint states; `path` is that of RFC 9162 in
+ * hexadecimal. `extra` is the entry itself in the proofs of this service.
+ */
+export type InclusionProof = {
+  index: number;
+  path: readonly string[];
+  checkpoint: string;
+  extra?: Buffer | undefined;
+};
+
+/** The first `from` entries of the log that the signed checkpoint states are an earlier log. */
+export type ConsistencyProof = { from: number; path: readonly string[]; checkpoint: string };
+
+const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
+const EXTRA = 'extra ';
+const INDEX = 'index ';
+const OLD = 'old ';
+/** No tree of fewer than 2^63 leaves needs more. */
+const MAX_PATH_LENGTH = 63;
+
+/** Whether a text is meant as an inclusion proof. */
+export const isInclusionProof = (text: string): boolean => text.startsWith(FIRST_LINE);
+
+/** The text of an inclusion proof, a `.tlog-proof` file. */
+export function formatInclusionProof({ index, path, checkpoint, extra }: InclusionProof): string {
+  const lines = [FIRST_LINE, ...(extra ? [EXTRA + extra.toString('base64')] : []), `${INDEX}${index}`];
+  return [...lines, ...path.map(encodeHash), '', checkpoint].join('\n');
+}
+
+/** The text of a consistency proof. */
+export function formatConsistencyProof({ from, path, checkpoint }: ConsistencyProof): string {
+  return [`${OLD}${from}`, ...path.map(encodeHash), '', checkpoint].join('\n');
+}
+
+/** Parses the text of an inclusion proof, and verifies nothing. @throws NotVerified if it is malformed */
+export function parseInclusionProof(text: string): InclusionProof {
+  const { before, last, ...proof } = parseProof(text, INDEX);
+  const [first, extra, unknown] = before;
+  if (first !== FIRST_LINE || unknown !== undefined || (extra !== undefined && !extra.startsWith(EXTRA)))
+    throw new NotVerified('the text is not an inclusion proof');
+  return {
+    index: decodeNumber(last, 'the index'),
+    ...proof,
+    ...(extra !== undefined && { extra: decodeBase64(extra.slice(EXTRA.length), 'the extra data') }),
+  };
+}
+
+/** Parses the text of a consistency proof, and verifies nothing. @throws NotVerified if it is malformed */
+export function parseConsistencyProof(text: string): ConsistencyProof {
+  const { before, last, ...proof } = parseProof(text, OLD);
+  if (before.length > 0) throw new NotVerified('the text is not a consistency proof');
+  return { from: decodeNumber(last, 'the old size'), ...proof };
+}
+
+/** The parts of a proof whose path follows the line that begins with `prefix`; `last` is the rest of that line. */
+function parseProof(text: string, prefix: string) {
+  const end = text.indexOf('\n\n');
+  const lines = text.slice(0, Math.max(end, 0)).split('\n');
+  const at = lines.findIndex((line) => line.startsWith(prefix));
+  if (at === -1) throw new NotVerified('the text is not a proof');
+  const path = lines.slice(at + 1);
+  if (path.length > MAX_PATH_LENGTH) throw new NotVerified('the proof has too many hashes');
+  const last = (lines[at] as string).slice(prefix.length);
+  return { before: lines.slice(0, at), last, path: path.map(decodeHash), checkpoint: text.slice(end + 2) };
+}
+
+/**
+ * Verifies an inclusion proof with its entry in `extra`, and the signature of its checkpoint by this key.
+ * @throws NotVerified
+ */
+export async function openInclusionProof(
+  text: string,
+  key: VerifierKey,
+): Promise<{ index: number; entry: Buffer; checkpoint: SignedCheckpoint }> {
+  const { index, path, checkpoint: note, extra: entry } = parseInclusionProof(text);
+  if (entry === undefined) throw new NotVerified('the proof does not have its entry as extra data');
+  const checkpoint = await openCheckpoint(note, key);
+  if (!verifyInclusion(leafHash(entry), { ...checkpoint, index, path }))
+    throw new NotVerified('the proof is invalid: its entry is not in the log of its checkpoint');
+  return { index, entry, checkpoint };
+}
+
+/**
+ * Verifies a consistency proof from an earlier tree head, and the signature of its checkpoint by this key.
+ * @throws NotVerified
+ */
+export async function openConsistencyProof(
+  text: string,
+  earlier: TreeHead,
+  key: VerifierKey,
+): Promise<SignedCheckpoint> {
+  const { from, path, checkpoint: note } = parseConsistencyProof(text);
+  const checkpoint = await openCheckpoint(note, key);
+  if (from !== earlier.size)
+    throw new NotVerified(`the proof is from ${from} events, and the earlier checkpoint has ${earlier.size}`);
+  if (!isConsistent(earlier, checkpoint, path))
+    throw new NotVerified('the proof is invalid: the earlier log is not the beginning of the later one');
+  return checkpoint;
+}
+
+/** Whether a path proves that the earlier log is the beginning of the later one; the empty log always is. */
+export function isConsistent(earlier: TreeHead, later: TreeHead, path: readonly string[]): boolean {
+  return earlier.size === 0 ? path.length === 0 : verifyConsistency(earlier, later, path);
+}

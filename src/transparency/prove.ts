@@ -1,0 +1,30 @@
+import { leafHash } from '../merkle/merkleTree.ts';
+import { verifyInclusion } from '../merkle/proofs.ts';
+import { consistencyProofFromTiles, inclusionProofFromTiles, type ReadTile } from '../merkle/tiles.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import { formatConsistencyProof, formatInclusionProof } from './proof.ts';
+
+/** A tree of which something is proven; `sign` returns the checkpoint with its head. */
+export type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
+
+/** The entry does not have its hash at this index of the tree. */
+export class NotInTree extends Error {
+  override readonly name = 'NotInTree';
+}
+
+/** The text of the proof that an entry is at an index, from 0, of the tree. @throws NotInTree */
+export async function proveInclusion(
+  entry: Buffer,
+  index: number,
+  { head, read, sign }: ProvenTree,
+): Promise<string> {
+  const path = await inclusionProofFromTiles(index, head.size, read);
+  if (!verifyInclusion(leafHash(entry), { index, path, ...head })) throw new NotInTree();
+  return formatInclusionProof({ extra: entry, index, path, checkpoint: await sign(head) });
+}
+
+/** The text of the proof that the first `from` entries, at least one, are the beginning of the tree. */
+export async function proveConsistency(from: number, { head, read, sign }: ProvenTree): Promise<string> {
+  const path = await consistencyProofFromTiles(from, head.size, read);
+  return formatConsistencyProof({ from, path, checkpoint: await sign(head) });
+}

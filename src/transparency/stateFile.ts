@@ -1,0 +1,40 @@
+import { open, readFile, rename, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { decodeUtf8 } from './encoding.ts';
+
+/** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
+export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
+  const stats = await stat(file);
+  if (!stats.isFile() || stats.size > maxBytes) throw new Error(`it is not ${what}`);
+  return decodeUtf8(await readFile(file));
+}
+
+/**
+ * Writes a file durably: after a power cut it has either its old content or this one. Not for two callers at
+ * once, who would share the draft.
+ */
+export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
+  const draft = `${file}.draft`;
+  const handle = await open(draft, 'w', 0o600);
+  try {
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await replacePath(draft, file);
+}
+
+/** Renames a file or a directory durably. */
+export async function replacePath(from: string, to: string): Promise<void> {
+  await rename(from, to);
+  const directory = await open(dirname(to), 'r');
+  try {
+    await directory.sync();
+  } catch (error) {
+    // Some file systems cannot sync a directory.
+    if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  } finally {
+    await directory.close();
+  }
+}
