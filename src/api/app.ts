@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import swagger from '@fastify/swagger';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
@@ -16,6 +17,7 @@ import type { ClosedRequest } from '../http/requestLog.ts';
 import { httpServer } from '../http/server.ts';
 import { traceparentOf } from '../http/traceparent.ts';
 import { auditPageFiles } from '../pages/auditPage.ts';
+import { domain } from '../plants/auditPageDomain.ts';
 import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
@@ -29,6 +31,9 @@ import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
 import { NewPlant, PLANT_HEADERS, Plant, plantRoutes } from './plantRoutes.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
+
+/** What the audit page knows of plants; browsers load the module, too. */
+const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('../plants/auditPageDomain.ts'));
 
 export type Dependencies = {
   store: EventStore;
@@ -112,7 +117,7 @@ export async function buildApp(deps: Dependencies) {
   });
   if (pages) {
     await apiReference(app, { title: 'Plant store' });
-    await servePage(app, { path: '/audit', readFiles: auditPageFiles });
+    await servePage(app, { path: '/audit', readFiles: () => auditPageFiles(domain, DOMAIN_MODULE) });
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });

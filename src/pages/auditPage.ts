@@ -1,18 +1,27 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { browserModules } from './browserModules.ts';
+import type { Domain } from './domain.ts';
 
-const SOURCES = join(import.meta.dirname, '..');
 const PAGE = join(import.meta.dirname, 'audit');
 
 /** A file of the page; the path of its HTML is empty. */
 export type PageFile = { path: string; type: string; body: string };
 
-/** The auditor's page: files to serve below /audit, which hold nothing of the log and require no token. */
-export async function auditPageFiles(): Promise<PageFile[]> {
-  const modules = await browserModules(SOURCES, 'pages/audit/main.ts');
+/**
+ * The auditor's page: files to serve below /audit, which hold nothing of the log. Browsers load the domain from its
+ * module.
+ */
+export async function auditPageFiles(domain: Domain, domainModule: string): Promise<PageFile[]> {
+  const { title, noun } = domain;
+  const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };
+  const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
+  const modules = await browserModules(join(PAGE, 'main.ts'), {
+    'node:crypto': join(PAGE, 'node/crypto.ts'),
+    'audit-page:domain': domainModule,
+  });
   return [
-    { path: '', type: 'text/html; charset=utf-8', body: read('index.html') },
+    { path: '', type: 'text/html; charset=utf-8', body: html },
     { path: 'style.css', type: 'text/css; charset=utf-8', body: read('style.css') },
     { path: 'icon.svg', type: 'image/svg+xml', body: read('icon.svg') },
     ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript; charset=utf-8', body })),

@@ -3,6 +3,7 @@ import { Compile } from 'typebox/compile';
 import { UUID } from '../eventStore/eventId.ts';
 import { InvalidEvent, type NewEvent, type RecordedEvent } from '../eventStore/eventStore.ts';
 import { isRfc3339 } from '../time/rfc3339.ts';
+import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
@@ -30,10 +31,10 @@ export const Metadata = Type.Object({
   traceparent: Type.Optional(Type.String({ pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' })),
 });
 
-/** The known events, by type, with the revisions at which they occur. */
+/** The known events, by type. */
 export const EVENTS = {
-  PlantCreated: { schema: PlantCreated, isData: isPlantCreated, isFirst: true },
-};
+  PlantCreated: { schema: PlantCreated, isData: isPlantCreated },
+} satisfies Record<keyof typeof EVENT_TYPES, object>;
 const isMetadata = Compile(Metadata);
 
 type Events = typeof EVENTS;
@@ -81,10 +82,9 @@ export function isKnownType(type: string): type is PlantEvent['type'] {
  */
 export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
   const { type, revision, stream, data } = event;
-  if (!isKnownType(type)) return undefined;
-  const { isData, isFirst } = EVENTS[type];
-  if (isFirst !== (revision === 0n)) return undefined;
-  if (isData.Check(data) && stream === plantStream(data.user, data.id)) return { type, data } as PlantEvent;
+  if (!isPlantEvent(type, revision)) return undefined;
+  if (EVENTS[type].isData.Check(data) && stream === plantStream(data.user, data.id))
+    return { type, data } as PlantEvent;
   if (!parsePlantStream(stream)) return undefined;
   throw new InvalidEvent(event);
 }
@@ -106,12 +106,12 @@ export function plantEventProblem(event: RecordedEvent): string | undefined {
 export function plantContentProblem(event: Omit<RecordedEvent, 'position'>): string | undefined {
   const { id, type, stream, revision, data, metadata } = event;
   if (!isKnownType(type)) return undefined;
-  const { schema, isData, isFirst } = EVENTS[type];
+  const { schema, isData } = EVENTS[type];
   if (!isData.Check(data)) return `its data is not that of a ${type}`;
   const own = plantStream(data.user, data.id);
   if (stream !== own)
     return `it is in the stream ${JSON.stringify(stream)}, but its data belongs to ${JSON.stringify(own)}`;
-  if (isFirst !== (revision === 0n)) return `it is a ${type} at revision ${revision} of its stream`;
+  if (!isPlantEvent(type, revision)) return `it is a ${type} at revision ${revision} of its stream`;
   if (!isMetadata.Check(metadata)) return `its metadata is not that of a ${type}`;
   const unknown = unknownMember(data, schema.properties);
   if (unknown !== undefined) return `its data has the unknown member ${JSON.stringify(unknown)}`;

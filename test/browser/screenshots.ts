@@ -94,12 +94,12 @@ for (const { name, width, height, scheme } of SIZES) {
   await page.locator('tbody tr:nth-child(3) .name').click();
   await shoot(page, `audit-timeline-${name}`);
 
-  await page.locator('nav a[href="#as-it-was"]').click();
-  await page.locator('#as-it-was [name="user"]').fill('alice');
-  await page.locator('#as-it-was button.primary').click();
-  await page.locator('#as-it-was input[type="range"]').fill('14');
+  await page.locator('nav a[href="#point-in-time"]').click();
+  await page.locator('#point-in-time [name="user"]').fill('alice');
+  await page.locator('#point-in-time button.primary').click();
+  await page.locator('#point-in-time input[type="range"]').fill('14');
   await page.waitForFunction(`document.querySelector('.when').textContent.includes('14 plants')`);
-  await shoot(page, `audit-as-it-was-${name}`);
+  await shoot(page, `audit-point-in-time-${name}`);
 
   await page.locator('nav a[href="#check"]').click();
   await page.locator('#check [name="key"]').fill(key);

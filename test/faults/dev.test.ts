@@ -32,5 +32,5 @@ test('npm run dev serves the audit page', async () => {
   const dev = start({ command: ['npm', 'run', 'dev'], env: { DATA_DIR: tempDir(), DOCS: 'on' } });
   const url = await dev.listening();
   expect((await fetch(`${url}/audit`)).status).toBe(200);
-  expect((await fetch(`${url}/audit/pages/audit/main.ts`)).status).toBe(200);
+  expect((await fetch(`${url}/audit/main.ts`)).status).toBe(200);
 });

@@ -1,76 +1,71 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { barsOf } from '../../src/pages/audit/bars.ts';
+import { type Change, statesAt } from '../../src/pages/audit/states.ts';
 import { indentedJson, visible } from '../../src/pages/audit/text.ts';
 import { browserModules } from '../../src/pages/browserModules.ts';
+import type { Entity } from '../../src/pages/domain.ts';
 import { appOver } from '../support/appOver.ts';
-import { ROOT } from '../support/process.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-const serve = async (pages = true) => (await appOver({}, { pages })).url;
-
-test('the page and its modules need no token, and have the headers of pages', async () => {
-  const url = await serve();
-  const files = [
-    ['', 'text/html'],
-    ['/style.css', 'text/css'],
-    ['/icon.svg', 'image/svg+xml'],
-    ['/pages/audit/main.ts', 'text/javascript'],
-    ['/merkle/merkleTree.ts', 'text/javascript'],
-  ] as const;
-  for (const [path, type] of files) {
+test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
+  const { url } = await appOver({}, { pages: true });
+  const get = async (path: string): Promise<string> => {
     const response = await fetch(`${url}/audit${path}`);
     expect([path, response.status]).toEqual([path, 200]);
-    expect(response.headers.get('content-type')).toContain(type);
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
     expect(response.headers.get('x-content-type-options')).toBe('nosniff');
-  }
-});
-
-test('the page has no inline script or style', async () => {
-  const html = await (await fetch(`${await serve()}/audit`)).text();
+    return `${response.headers.get('content-type')} ${await response.text()}`;
+  };
+  const html = await get('');
+  expect(html).toMatch(/^text\/html/);
   expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/);
-});
+  expect(await get('/style.css')).toMatch(/^text\/css/);
+  expect(await get('/icon.svg')).toMatch(/^image\/svg\+xml/);
 
-test('a browser that has a file gets 304', async () => {
-  const url = `${await serve()}/audit/style.css`;
-  const etag = (await fetch(url)).headers.get('etag') ?? '';
-  expect((await fetch(url, { headers: { 'if-none-match': etag } })).status).toBe(304);
-  expect((await fetch(url, { headers: { 'if-none-match': '"other"' } })).status).toBe(200);
-});
-
-test.each([
-  '/audit/service.ts',
-  '/audit/tokens/issueToken.ts',
-  '/audit/pages/auditPage.ts',
-  '/audit/..%2fpackage.json',
-  '/audit/pages/audit/../../../package.json',
-  '/audit/constructor',
-])('%s is 404', async (path) => {
-  await refusedWith(40401, await fetch((await serve()) + path));
-});
-
-test.each(['/audit', '/audit/style.css'])('without pages, %s is 404', async (path) => {
-  await refusedWith(40401, await fetch((await serve(false)) + path));
-});
-
-test('a browser gets only those modules of the server that the page uses', async () => {
-  const modules = await browserModules(join(ROOT, 'src'), 'pages/audit/main.ts');
-  const rooms = new Set([...modules.keys()].map((path) => path.split('/')[0]));
-  expect([...rooms].toSorted()).toEqual(['merkle', 'monitor', 'packages', 'pages', 'plants', 'transparency']);
-  for (const [path, text] of modules) {
-    expect([path, text]).toEqual([path, expect.not.stringContaining("'node:")]);
+  // All modules that are loaded, and from which packages.
+  const modules = new Set(['/main.ts']);
+  for (const path of modules) {
+    const text = await get(path);
+    expect(text).toMatch(/^text\/javascript/);
+    expect(text).not.toContain("'node:");
+    for (const [, imported = ''] of text.matchAll(/from '([^']+)';$/gm))
+      modules.add(new URL(imported, `http://page${path}`).pathname);
   }
+  const rooms = new Set([...modules].map((path) => path.split('/').slice(1, -1).join('/')));
+  expect([...rooms].toSorted()).toEqual([
+    '',
+    '@noble/hashes',
+    'plant-store/src/merkle',
+    'plant-store/src/monitor',
+    'plant-store/src/pages/audit',
+    'plant-store/src/pages/audit/node',
+    'plant-store/src/plants',
+    'plant-store/src/transparency',
+  ]);
+
+  const etag = (await fetch(`${url}/audit`)).headers.get('etag') ?? '';
+  expect((await fetch(`${url}/audit`, { headers: { 'if-none-match': etag } })).status).toBe(304);
+  for (const path of [
+    '/plant-store/src/service.ts',
+    '/..%2fpackage.json',
+    '/../../package.json',
+    '/constructor',
+  ])
+    await refusedWith(40401, await fetch(`${url}/audit${path}`));
+});
+
+test('without pages, the page is 404', async () => {
+  const { url } = await appOver({}, { pages: false });
+  for (const path of ['/audit', '/audit/style.css']) await refusedWith(40401, await fetch(url + path));
 });
 
 test('a module that browsers cannot load is an error', async () => {
-  const dir = tempDir();
-  writeFileSync(join(dir, 'page.ts'), "import { readFileSync } from 'node:fs';\nreadFileSync('x');\n");
-  await expect(browserModules(dir, 'page.ts')).rejects.toThrow(
-    'page.ts imports node:fs, which browsers do not have',
-  );
+  const entry = join(tempDir(), 'page.ts');
+  writeFileSync(entry, "import { readFileSync } from 'node:fs';\nreadFileSync('x');\n");
+  await expect(browserModules(entry)).rejects.toThrow('main.ts imports node:fs, which browsers do not have');
 });
 
 test.each([
@@ -86,7 +81,7 @@ test.each([
 });
 
 test('the JSON of an event is indented, with all digits and without invisible characters', () => {
-  const json = '{"id":9223372036854775807,"n":1.10,"name":"\\u202e\\u0000\u2066🌱\u{E0041}"}';
+  const json = '{"id":9223372036854775807,"n":1.10,"name":"\\u202e\\u0000\\u2066🌱\u{E0041}"}';
   const shown = indentedJson(json);
   expect(shown).toBe(
     '{\n  "id": 9223372036854775807,\n  "n": 1.10,\n  "name": "\\u202e\\u0000\\u2066🌱\\udb40\\udc41"\n}',
@@ -94,17 +89,38 @@ test('the JSON of an event is indented, with all digits and without invisible ch
   expect(JSON.parse(shown)).toEqual(JSON.parse(json));
 });
 
+describe('entities at a point in time', () => {
+  const evolve = (entity: Entity | undefined, { type, data }: { type: string; data: unknown }) =>
+    type === 'Removed' ? undefined : { ...entity, ...(data as Entity) };
+  const change = (time: number, id: string, type: string, data = {}): Change => {
+    return { time, id, type, data, revision: 0n };
+  };
+  const changes = [
+    change(1, 'a', 'Created', { name: 'Fern', tag: 'indoor' }),
+    change(2, 'b', 'Created', { name: 'Oak' }),
+    change(3, 'a', 'Renamed', { name: 'Bracken' }),
+    change(4, 'b', 'Removed'),
+    change(Number.NaN, 'c', 'Created', { name: 'without a time' }),
+  ];
+  const fern = { id: 'a', entity: { name: 'Fern', tag: 'indoor' }, since: 1, changed: 1 };
+  const oak = { id: 'b', entity: { name: 'Oak' }, since: 2, changed: 2 };
+  const bracken = { id: 'a', entity: { name: 'Bracken', tag: 'indoor' }, since: 1, changed: 3 };
+
+  test.each([
+    [0, []],
+    [1, [fern]],
+    [2, [fern, oak]],
+    [3, [bracken, oak]],
+    [4, [bracken]],
+  ])('at %d are what their events up to then make', (time, states) => {
+    expect(statesAt(changes, time, evolve)).toEqual(states);
+  });
+});
+
 test('bars have every event once, in ranges of one length without gaps', () => {
   const DAY_MS = 86_400_000;
   const YEARS_0_AND_9999 = [Date.parse('0000-01-01T00:00Z'), Date.parse('9999-12-31T23:59Z')];
-  for (const times of [
-    [0],
-    [5, 5, 5],
-    [0, 59_999],
-    [0, DAY_MS],
-    [3, 40 * DAY_MS, DAY_MS],
-    YEARS_0_AND_9999,
-  ]) {
+  for (const times of [[0], [5, 5, 5], [0, 59_999], [3, 40 * DAY_MS, DAY_MS], YEARS_0_AND_9999]) {
     const bars = barsOf(times);
     expect(bars.length).toBeGreaterThanOrEqual(30);
     expect(bars.length).toBeLessThanOrEqual(60);

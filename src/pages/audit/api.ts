@@ -2,12 +2,12 @@
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;
-  /** The error number of the API, such as 40401; undefined if it is not the service's. */
-  readonly number: number | undefined;
-  constructor(status: number, message: string, number?: number) {
+  /** The error code of the API, such as 40401; undefined if it is not the service's. */
+  readonly code: number | undefined;
+  constructor(status: number, message: string, code?: number) {
     super(message);
     this.status = status;
-    this.number = number;
+    this.code = code;
   }
 }
 

@@ -39,21 +39,14 @@ export function saveFile(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** The text of a field of a form, without spaces around it. */
-export const fieldValue = (form: HTMLFormElement, name: string): string =>
-  find<HTMLInputElement>(form, `[name="${name}"]`).value.trim();
-
-export function setField(form: HTMLFormElement, name: string, value: string): void {
-  find<HTMLInputElement>(form, `[name="${name}"]`).value = value;
-}
-
 /** Makes elements reachable by the keyboard as one stop, within which arrow keys move. */
 export function moveByArrows(container: HTMLElement, selector: string, [back, on]: [string, string]): void {
   container.addEventListener('keydown', (event) => {
     const step = { [back]: -1, [on]: 1 }[event.key];
     const all = [...container.querySelectorAll<HTMLElement>(selector)];
-    const to = all[all.indexOf(document.activeElement as HTMLElement) + (step ?? 0)];
-    if (step === undefined || !to || !all.includes(document.activeElement as HTMLElement)) return;
+    const from = all.indexOf(document.activeElement as HTMLElement);
+    const to = all[from + (step ?? 0)];
+    if (step === undefined || from === -1 || !to) return;
     event.preventDefault();
     for (const one of all) one.tabIndex = one === to ? 0 : -1;
     to.focus();
@@ -67,14 +60,20 @@ export function cellText(text: string): HTMLElement {
   return element;
 }
 
-/** A text of several lines in `element`; if it is long, its beginning and a button that shows all. */
-export function longText(element: HTMLElement, text: string): void {
+export function chip(text: string | undefined): Node | string {
+  return text === undefined ? '' : make('span', 'chip', cellText(text));
+}
+
+/** A text of several lines; if it is long, its beginning and a button that shows all. */
+export function longText(text: string): HTMLPreElement {
   const shown = make('bdi', '', beginning(text, MAX_SHOWN));
-  element.replaceChildren(shown);
-  if (text.length <= MAX_SHOWN) return;
+  const element = make('pre', '', shown);
+  element.tabIndex = 0;
+  if (text.length <= MAX_SHOWN) return element;
   const showAll = button(`Show all ${count(text.length)} characters`, () => {
     shown.textContent = text;
     showAll.remove();
   });
   element.append('…\n', showAll);
+  return element;
 }

@@ -1,22 +1,25 @@
+import type { Domain } from '../domain.ts';
 import { type Api, ApiError, messageOf } from './api.ts';
-import { button, cellText, longText, make, saveFile } from './dom.ts';
-import type { ShownEvent } from './events.ts';
+import { button, cellText, chip, longText, make, saveFile } from './dom.ts';
+import { type ShownEvent, textOf } from './events.ts';
 import { indentedJson, utc } from './text.ts';
 
-/** The error number of a path that the service does not have. */
+/** The error code of a path that the service does not have. */
 const NOT_FOUND = 40401;
 
 type Actions = {
   api: Api;
+  domain: Domain;
   /** Shows the events of a user only. */
   onUser: (user: string) => void;
-  /** Shows the plants of a user at a time. */
-  onMoment: (user: string, time: number) => void;
+  /** Shows the entities of a user at a time. */
+  onPointInTime: (user: string, time: number) => void;
 };
 
 /** The row of an event; it opens to show the event's JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
-  const { time, plant, name, tag, type, position, subject } = event;
+  const { time, data, type, position, subject } = event;
+  const entity = actions.domain.parseStream(subject);
   const toggle = button(utc(time) || 'no time', () => {
     const isOpen = toggle.getAttribute('aria-expanded') === 'true';
     toggle.setAttribute('aria-expanded', String(!isOpen));
@@ -25,17 +28,18 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   });
   toggle.className = 'toggle';
   toggle.setAttribute('aria-expanded', 'false');
-  const row = make('tr', 'event');
-  const cells: [string, Node | string][] = [
-    ['time', toggle],
-    ['user', plant ? cellText(plant.user) : ''],
-    ['name', cellText(name ?? (plant ? '' : subject))],
-    ['tag', tag === undefined ? '' : make('span', 'chip', cellText(tag))],
-    ['id', cellText(plant?.id ?? '')],
-    ['type', cellText(type)],
-    ['position', String(position)],
-  ];
-  row.append(...cells.map(([column, content]) => make('td', column, content)));
+  const cells: Record<string, Node | string> = {
+    time: toggle,
+    user: entity ? cellText(entity.user) : '',
+    name: cellText(textOf(data?.name) ?? (entity ? '' : subject)),
+    tag: chip(textOf(data?.tag)),
+    id: cellText(entity?.id ?? ''),
+    type: cellText(type),
+    position: String(position),
+  };
+  const columns = Object.entries(cells).map(([column, content]) => make('td', column, content));
+  const row = make('tr', 'event', ...columns);
+  row.dataset.position = String(position);
   row.addEventListener('click', ({ target }) => {
     const isOnText = getSelection()?.isCollapsed === false;
     if (!isOnText && !(target as Element).closest('button')) toggle.click();
@@ -43,47 +47,41 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   return row;
 }
 
-function detailRow(
-  { json, plant, time }: ShownEvent,
-  { api, onUser, onMoment }: Actions,
-): HTMLTableRowElement {
+function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLTableRowElement {
+  const { api, domain, onUser, onPointInTime } = actions;
   const text = indentedJson(json);
-  const shown = make('pre');
-  shown.tabIndex = 0;
-  longText(shown, text);
-  const said = make('span', 'said');
-  said.setAttribute('role', 'status');
-  const actions = make('p', 'actions');
-  actions.append(
-    button('Copy JSON', async () => {
-      const isCopied = await navigator.clipboard?.writeText(text).then(
-        () => true,
-        () => false,
-      );
-      said.textContent = isCopied ? 'Copied.' : 'The browser does not allow it; select the text.';
-    }),
-  );
-  if (plant) {
-    const { user, id } = plant;
-    actions.append(
-      button('Only this user', () => onUser(user)),
-      button('As it was then', () => onMoment(user, time)),
-      button('Receipt', async () => {
-        try {
-          const receipt = await api.get(`proofs/plants?${new URLSearchParams({ user, id })}`);
-          saveFile(`plant-${id}.tlog-proof`, await receipt.blob());
-          said.textContent = 'Saved; “Check” verifies it.';
-        } catch (error) {
-          const hasNoTree = error instanceof ApiError && error.number === NOT_FOUND;
-          said.textContent = hasNoTree
-            ? 'The service has no Merkle tree, so it gives no receipts.'
-            : messageOf(error);
-        }
-      }),
+  const status = make('span', 'status');
+  status.setAttribute('role', 'status');
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      status.textContent = 'Copied.';
+    } catch {
+      status.textContent = 'The browser does not allow it; select the text.';
+    }
+  };
+  const buttons = [button('Copy JSON', copy)];
+  const entity = domain.parseStream(subject);
+  if (entity) {
+    const saveReceipt = async (): Promise<void> => {
+      try {
+        const receipt = await api.get(`${domain.receipts}?${new URLSearchParams(entity)}`);
+        saveFile(`${domain.noun}-${entity.id}.tlog-proof`, await receipt.blob());
+        status.textContent = 'Saved; “Check” verifies it.';
+      } catch (error) {
+        const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;
+        status.textContent = hasNoTree
+          ? 'The service has no Merkle tree, so it gives no receipts.'
+          : messageOf(error);
+      }
+    };
+    buttons.push(
+      button('Only this user', () => onUser(entity.user)),
+      button('Point in time', () => onPointInTime(entity.user, time)),
+      button('Receipt', saveReceipt),
     );
   }
-  actions.append(said);
-  const cell = make('td', '', actions, shown);
+  const cell = make('td', '', make('p', 'actions', ...buttons, status), longText(text));
   cell.colSpan = 7;
   return make('tr', 'detail', cell);
 }

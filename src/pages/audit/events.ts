@@ -1,4 +1,3 @@
-import { parsePlantStream } from '../../plants/stream.ts';
 import type { Api } from './api.ts';
 
 /** An event as it is shown; `json` is its CloudEvent as received, of which nothing is lost. */
@@ -8,13 +7,10 @@ export type ShownEvent = {
   type: string;
   /** When it occurred, in milliseconds since 1970; NaN if it does not say. */
   time: number;
-  /** The user and the plant's ID, if its stream is that of a plant. */
-  plant: { user: string; id: string } | undefined;
-  name: string | undefined;
-  tag: string | undefined;
-  /** Its stream and revision. */
+  /** Its stream. */
   subject: string;
-  revision: string;
+  revision: bigint;
+  data: Record<string, unknown> | null | undefined;
 };
 
 /** Parses a CloudEvent of the service. */
@@ -25,32 +21,30 @@ export function parseEvent(json: string): ShownEvent {
     json,
     type,
     time: typeof time === 'string' ? Date.parse(time.replace(':60', ':59')) : Number.NaN,
-    plant: parsePlantStream(subject),
-    name: textOf(data?.name),
-    tag: textOf(data?.tag),
     subject,
-    revision,
+    revision: BigInt(revision),
+    data,
   };
 }
 
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
-const NDJSON = 'application/x-ndjson';
-
-/** A page of events, and the path of the next one. */
-export type Page = { events: ShownEvent[]; next: string | undefined };
-
-/** Reads events that match a query, newest first. @throws ApiError */
-export async function readPage(api: Api, query: URLSearchParams, signal: AbortSignal): Promise<Page> {
-  const response = await api.get(`events?${query}`, { accept: NDJSON, signal });
-  const lines = (await response.text()).split('\n').filter((line) => line !== '');
-  return { events: lines.map(parseEvent), next: nextOf(response.headers.get('link')) };
+/** All events that match a query, as NDJSON; with order=descending a page of them. @throws ApiError */
+export function getEvents(api: Api, query: URLSearchParams, signal?: AbortSignal): Promise<Response> {
+  return api.get(`events?${query}`, { accept: 'application/x-ndjson', signal });
 }
 
-/** The query of the next page (RFC 8288). */
-function nextOf(link: string | null): string | undefined {
-  const [, url] = /<([^>]*)>;\s*rel="next"/.exec(link ?? '') ?? [];
-  return url === undefined ? undefined : new URL(url, location.href).search.slice(1);
+/** A page of events, newest first, and the query of the next one (RFC 8288). @throws ApiError */
+export async function readPage(
+  api: Api,
+  query: URLSearchParams,
+  signal: AbortSignal,
+): Promise<{ events: ShownEvent[]; next: string | undefined }> {
+  const response = await getEvents(api, query, signal);
+  const lines = (await response.text()).split('\n').filter((line) => line !== '');
+  const [, url] = /<([^>]*)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
+  const next = url === undefined ? undefined : new URL(url, location.href).search.slice(1);
+  return { events: lines.map(parseEvent), next };
 }
 
 /** Reads all events that match a query, oldest first, one by one. @throws ApiError */
@@ -59,18 +53,13 @@ export async function* readEvents(
   query: URLSearchParams,
   signal: AbortSignal,
 ): AsyncGenerator<ShownEvent> {
-  const response = await api.get(`events?${query}`, { accept: NDJSON, signal });
-  for await (const line of linesOf(response)) yield parseEvent(line);
-}
-
-/** All events that match a query, oldest first, as a file. @throws ApiError */
-export async function download(api: Api, query: URLSearchParams): Promise<Blob> {
-  return (await api.get(`events?${query}`, { accept: NDJSON })).blob();
+  for await (const line of linesOf(await getEvents(api, query, signal))) yield parseEvent(line);
 }
 
 /** The lines of a response, without their ends. A last line that does not end is left out. */
 export async function* linesOf({ body }: Response): AsyncGenerator<string> {
   let rest = '';
+  // Safari 18 has no asynchronous iterator of streams.
   const reader = (body as ReadableStream<BufferSource>).pipeThrough(new TextDecoderStream()).getReader();
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {

@@ -1,44 +1,37 @@
 import './node/globals.ts';
+import { domain } from 'audit-page:domain';
 import { Api, messageOf } from './api.ts';
-import { AsItWas } from './asItWas.ts';
 import { Check } from './check.ts';
 import { find } from './dom.ts';
+import { PointInTime } from './pointInTime.ts';
 import { Timeline } from './timeline.ts';
 
-const VIEWS = ['timeline', 'as-it-was', 'check'] as const;
+const VIEWS = ['timeline', 'point-in-time', 'check'] as const;
 type View = (typeof VIEWS)[number];
-type Views = { timeline: Timeline; asItWas: AsItWas; check: Check };
 
 const section = (id: View | 'sign-in'): HTMLElement => find(document, `#${id}`);
-const signInForm = find<HTMLFormElement>(section('sign-in'), 'form');
-const token = find<HTMLTextAreaElement>(signInForm, '#token');
-const signInProblem = find(signInForm, '.problem');
+const token = find<HTMLTextAreaElement>(document, '#token');
+const signInProblem = find(section('sign-in'), '.problem');
 
 /** What the oldest supported browsers have; docs/auditing.md lists them. */
 const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
 
 /** What is there while the auditor is signed in. */
-let views: Views | undefined;
+let views: { timeline: Timeline; pointInTime: PointInTime; check: Check } | undefined;
 
-/** The view of the fragment; by default the first one. */
-function currentView(): View {
-  const id = location.hash.slice(1);
-  return VIEWS.find((view) => view === id) ?? VIEWS[0];
-}
-
+/** Shows the view of the fragment, by default the first one. */
 function show(): void {
-  const current = views ? currentView() : 'sign-in';
+  const id = location.hash.slice(1);
+  const current = views ? (VIEWS.find((view) => view === id) ?? VIEWS[0]) : 'sign-in';
   for (const id of [...VIEWS, 'sign-in'] as const) section(id).hidden = id !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !views;
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.getAttribute('href') === `#${current}`) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
-  }
+  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
+    link.ariaCurrent = link.hash === `#${current}` ? 'page' : null;
   if (current === 'check') void views?.check.show();
 }
 
 async function signIn(): Promise<void> {
-  const api = new Api(token.value.trim(), (message) => signOut(message));
+  const api = new Api(token.value.trim(), signOut);
   signInProblem.textContent = '';
   try {
     await api.get('events?limit=0');
@@ -47,14 +40,14 @@ async function signIn(): Promise<void> {
     return;
   }
   token.value = '';
-  const asItWas = new AsItWas(section('as-it-was'), api);
-  const onMoment = (user: string, time: number): void => {
-    location.hash = '#as-it-was';
-    void asItWas.showUser(user, time);
+  const pointInTime = new PointInTime(section('point-in-time'), api, domain);
+  const onPointInTime = (user: string, time: number): void => {
+    location.hash = '#point-in-time';
+    void pointInTime.showUser(user, time);
   };
   views = {
-    timeline: new Timeline(section('timeline'), { api, onMoment }),
-    asItWas,
+    timeline: new Timeline(section('timeline'), { api, domain, onPointInTime }),
+    pointInTime,
     check: new Check(section('check'), api),
   };
   show();
@@ -70,10 +63,8 @@ function signOut(message = ''): void {
   token.focus();
 }
 
-signInForm.addEventListener('submit', (event) => {
-  event.preventDefault();
-  void signIn();
-});
+addEventListener('submit', (event) => event.preventDefault());
+find(section('sign-in'), 'form').addEventListener('submit', signIn);
 find(document, '#sign-out').addEventListener('click', () => signOut());
 addEventListener('hashchange', show);
 if (isSupported) show();

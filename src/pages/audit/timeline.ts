@@ -1,30 +1,30 @@
+import type { Domain } from '../domain.ts';
 import { type Api, messageOf } from './api.ts';
 import type { TimeRange } from './bars.ts';
-import { fieldValue, find, make, moveByArrows, saveFile, setField } from './dom.ts';
+import { make, moveByArrows, saveFile } from './dom.ts';
 import { eventRow } from './eventRow.ts';
-import { download, readPage, type ShownEvent } from './events.ts';
+import { getEvents, readPage, type ShownEvent } from './events.ts';
 import { Histogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
 import { count, counted, utc } from './text.ts';
+import { View } from './view.ts';
 
 /** Events of a page, which are in the document; while they arrive, up to twice as many. */
 const PAGE_SIZE = 200;
 /** Times in the bars; of more events, the first ones that were loaded are not shown in them. */
 const MAX_TIMES = 100_000;
-/** How often events that arrive are shown, in milliseconds. */
+/** Types that the filter suggests. */
+const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
 
-type Context = { api: Api; onMoment: (user: string, time: number) => void };
+type Context = { api: Api; domain: Domain; onPointInTime: (user: string, time: number) => void };
 
 /** The events of the log, newest first: a page of them, and those that arrive. */
-export class Timeline {
-  readonly #section: HTMLElement;
+export class Timeline extends View {
   readonly #context: Context;
-  readonly #form: HTMLFormElement;
-  readonly #rows: HTMLElement;
-  readonly #histogram: Histogram;
-  /** Ends what the last filters have started. */
-  #loading = new AbortController();
+  readonly #form = this.find<HTMLFormElement>('form');
+  readonly #rows = this.find('tbody');
+  readonly #histogram = new Histogram(this.find('.chart'), (range) => this.#zoom(range));
   /** The queries of the pages up to this one, and of the next one. */
   #pages: string[] = [];
   #index = 0;
@@ -33,45 +33,34 @@ export class Timeline {
   /** The position of the oldest event in the bars. */
   #oldest: bigint | undefined;
   #times: number[] = [];
+  #types = new Set<string>();
   #arrived: ShownEvent[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Events that arrived while an older page is shown. */
   #unseen = 0;
 
   constructor(section: HTMLElement, context: Context) {
-    this.#section = section;
+    super(section, context.api);
     this.#context = context;
-    this.#form = find<HTMLFormElement>(section, 'form');
-    this.#rows = find(section, 'tbody');
-    this.#histogram = new Histogram(find(section, '.chart'), (range) => this.#zoom(range));
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
-    const { signal } = this.#closed;
-    this.#form.addEventListener('submit', (event) => this.#submitted(event), { signal });
-    this.#form.addEventListener('reset', () => setTimeout(() => this.load()), { signal });
-    for (const [name, show] of Object.entries({
-      newest: () => this.load(),
-      newer: () => (this.#index === 1 ? this.load() : this.#show(this.#index - 1)),
-      older: () => this.#show(this.#index + 1),
-    }))
-      this.#button(name).addEventListener('click', show, { signal });
-    find(section, '.download').addEventListener('click', () => this.#download(), { signal });
+    this.on('form', 'submit', () => this.load());
+    this.on('form', 'reset', () => setTimeout(() => this.load()));
+    this.on('.newest', 'click', () => this.load());
+    this.on('.newer', 'click', () => (this.#index === 1 ? this.load() : this.#show(this.#index - 1)));
+    this.on('.older', 'click', () => this.#show(this.#index + 1));
+    this.on('.download', 'click', () => this.#download());
   }
 
-  readonly #closed = new AbortController();
-
-  /** Ends all that it has started. */
-  close(): void {
-    this.#closed.abort();
-    this.#loading.abort();
+  override close(): void {
+    super.close();
     this.#clear();
+    this.find('datalist').replaceChildren();
   }
 
   /** Shows the newest events that match the filters, and follows the log. */
   async load(): Promise<void> {
-    const { api } = this.#context;
-    this.#loading.abort();
-    this.#loading = new AbortController();
-    const { signal } = this.#loading;
+    const { api } = this;
+    const signal = this.restart();
     this.#clear();
     this.#showState('Connecting');
     try {
@@ -80,7 +69,9 @@ export class Timeline {
       const last = await readPage(api, new URLSearchParams({ order: 'descending', limit: '1' }), signal);
       const end = last.events[0]?.position;
       this.#end = end ?? -1n;
-      this.#pages = [`${pageOf(query)}`];
+      this.#pages = [
+        `${new URLSearchParams([...query, ['order', 'descending'], ['limit', `${PAGE_SIZE}`]])}`,
+      ];
       void this.#show(0);
       await followEvents(api, {
         query,
@@ -90,64 +81,56 @@ export class Timeline {
         onState: (state, problem) => this.#showState(state, problem),
       });
     } catch (error) {
-      if (!signal.aborted) this.#problem(messageOf(error));
+      if (!signal.aborted) this.showProblem(messageOf(error));
     }
   }
 
-  /** Shows the events of a user. */
-  showUser(user: string): void {
-    this.#form.reset();
-    setField(this.#form, 'user', user);
+  #zoom({ from, to }: TimeRange): void {
+    this.field('since').value = utc(from);
+    this.field('until').value = utc(to);
     this.#form.requestSubmit();
   }
 
-  #submitted(event: Event): void {
-    event.preventDefault();
-    void this.load();
-  }
-
-  #zoom({ from, to }: TimeRange): void {
-    setField(this.#form, 'since', utc(from));
-    setField(this.#form, 'until', utc(to));
+  #showUser(user: string): void {
+    this.#form.reset();
+    this.field('user').value = user;
     this.#form.requestSubmit();
   }
 
   /** The filters as the API has them. @throws RangeError */
   #filters(): URLSearchParams {
-    const query = new URLSearchParams();
-    for (const name of ['user', 'id', 'type']) {
-      const value = fieldValue(this.#form, name);
-      if (value !== '') query.set(name, value);
-    }
-    const since = parseTime(fieldValue(this.#form, 'since'), 'Since', '00:00');
-    const until = parseTime(fieldValue(this.#form, 'until'), 'Until', '23:59:59.999');
-    if (since !== undefined) query.set('since', since);
-    if (until !== undefined) query.set('until', until);
-    return query;
+    const text = (name: string): string => this.field(name).value.trim();
+    const query = {
+      user: text('user'),
+      id: text('id'),
+      type: text('type'),
+      since: parseTime(text('since'), 'Since', '00:00'),
+      until: parseTime(text('until'), 'Until', '23:59:59.999'),
+    };
+    return new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ''));
   }
 
   /** Shows a page, which may take several responses: where few events match, each has few or none. */
   async #show(index: number): Promise<void> {
-    const { signal } = this.#loading;
-    for (const name of ['newest', 'newer', 'older']) this.#button(name).disabled = true;
+    const { signal } = this.loading;
+    for (const name of ['newest', 'newer', 'older']) this.#enable(name, false);
     if (index > 0) this.#rows.replaceChildren();
     this.#index = index;
     let next = this.#pages[index];
     try {
       for (let found = 0; next !== undefined && found < PAGE_SIZE; ) {
-        const page = await readPage(this.#context.api, new URLSearchParams(next), signal);
+        const page = await readPage(this.api, new URLSearchParams(next), signal);
         const events = page.events.filter(({ position }) => position <= this.#end);
         this.#rows.append(...events.map((event) => this.#row(event)));
-        const older = events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest);
-        this.#chart(older);
-        this.#oldest = older.at(-1)?.position ?? this.#oldest;
+        this.#chart(events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest));
+        this.#oldest = events.at(-1)?.position ?? this.#oldest;
         found += events.length;
         next = page.next;
-        this.#count(next === undefined ? '' : ', searching further');
+        this.#showCount(next === undefined ? '' : ', searching further');
       }
       if (next !== undefined) this.#pages[index + 1] = next;
     } catch (error) {
-      if (!signal.aborted) this.#problem(messageOf(error));
+      if (!signal.aborted) this.showProblem(messageOf(error));
     } finally {
       if (!signal.aborted) this.#showPaging();
     }
@@ -178,64 +161,52 @@ export class Timeline {
   #trim(): void {
     const all = this.#rows.querySelectorAll<HTMLElement>('.event');
     if (all.length <= 2 * PAGE_SIZE) return;
-    for (const row of [...all].slice(PAGE_SIZE)) {
-      if (row.nextElementSibling?.matches('.detail')) row.nextElementSibling.remove();
-      row.remove();
-    }
-    const before = all[PAGE_SIZE - 1]?.dataset.position ?? '';
+    const last = all[PAGE_SIZE - 1] as HTMLElement;
+    const rest = all[PAGE_SIZE] as HTMLElement;
+    while (rest.nextSibling) rest.nextSibling.remove();
+    rest.remove();
     const first = new URLSearchParams(this.#pages[0]);
-    this.#pages = [`${first}`, `${new URLSearchParams([...first, ['before', before]])}`];
+    this.#pages = [`${first}`, `${new URLSearchParams([...first, ['before', last.dataset.position ?? '']])}`];
   }
 
   #row(event: ShownEvent): HTMLTableRowElement {
-    const { api, onMoment } = this.#context;
-    const row = eventRow(event, { api, onMoment, onUser: (user) => this.showUser(user) });
-    row.dataset.position = String(event.position);
-    return row;
+    return eventRow(event, { ...this.#context, onUser: (user) => this.#showUser(user) });
   }
 
   #chart(events: readonly ShownEvent[]): void {
     this.#times.push(...events.map(({ time }) => time).filter(Number.isFinite));
     this.#times.splice(0, this.#times.length - MAX_TIMES);
     this.#histogram.show(this.#times);
-    find(this.#section, 'figcaption').textContent =
-      `${counted(this.#times.length, 'event')} loaded, over time`;
-    const types = find(this.#section, 'datalist');
-    const known = new Set([...types.children].map((option) => (option as HTMLOptionElement).value));
-    for (const type of new Set(events.map((event) => event.type))) {
-      if (known.has(type) || known.size >= 100) continue;
+    this.find('figcaption').textContent = `${counted(this.#times.length, 'event')} loaded, over time`;
+    for (const { type } of events) {
+      if (this.#types.has(type) || this.#types.size >= MAX_TYPES) continue;
+      this.#types.add(type);
       const option = make('option');
       option.value = type;
-      types.append(option);
+      this.find('datalist').append(option);
     }
   }
 
   #showPaging(): void {
-    this.#count('');
-    this.#button('newest').disabled = this.#index === 0;
-    this.#button('newest').textContent = this.#unseen > 0 ? `Newest (${count(this.#unseen)} new)` : 'Newest';
-    this.#button('newer').disabled = this.#index === 0;
-    this.#button('older').disabled = this.#pages[this.#index + 1] === undefined;
+    this.#showCount();
+    this.#enable('newest', this.#index > 0);
+    this.find('.newest').textContent = this.#unseen > 0 ? `Newest (${count(this.#unseen)} new)` : 'Newest';
+    this.#enable('newer', this.#index > 0);
+    this.#enable('older', this.#pages[this.#index + 1] !== undefined);
   }
 
-  #count(more: string): void {
+  #showCount(more = ''): void {
     const shown = this.#rows.querySelectorAll('.event').length;
     const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
-    const isNone = shown === 0 && more === '';
-    find(this.#section, '.count').textContent = isNone
-      ? 'No events'
-      : `${counted(shown, 'event')}, ${page}${more}`;
+    this.find('.count').textContent =
+      shown === 0 && more === '' ? 'No events' : `${counted(shown, 'event')}, ${page}${more}`;
   }
 
   #showState(state: LiveState | 'Connecting', problem = ''): void {
-    const shown = find(this.#section, '.live');
+    const shown = this.find('.live');
     shown.dataset.state = state;
     shown.textContent = state;
     shown.title = problem;
-  }
-
-  #problem(text: string): void {
-    find(this.#section, '.problem').textContent = text;
   }
 
   #clear(): void {
@@ -248,34 +219,28 @@ export class Timeline {
     this.#oldest = undefined;
     this.#rows.replaceChildren();
     this.#histogram.show([]);
-    this.#problem('');
+    this.showProblem('');
   }
 
   async #download(): Promise<void> {
-    const button = find<HTMLButtonElement>(this.#section, '.download');
-    button.disabled = true;
+    this.#enable('download', false);
     try {
-      saveFile('events.ndjson', await download(this.#context.api, this.#filters()));
+      saveFile('events.ndjson', await (await getEvents(this.api, this.#filters())).blob());
     } catch (error) {
-      this.#problem(messageOf(error));
+      this.showProblem(messageOf(error));
     } finally {
-      button.disabled = false;
+      this.#enable('download', true);
     }
   }
 
-  #button(page: string): HTMLButtonElement {
-    return find<HTMLButtonElement>(this.#section, `[data-page="${page}"]`);
+  #enable(button: string, isEnabled: boolean): void {
+    this.find<HTMLButtonElement>(`.${button}`).disabled = !isEnabled;
   }
 }
 
-/** The query of the first page of these filters. */
-function pageOf(filters: URLSearchParams): URLSearchParams {
-  return new URLSearchParams([...filters, ['order', 'descending'], ['limit', String(PAGE_SIZE)]]);
-}
-
 /** A time in RFC 3339, of a date, with a time or else this one, in UTC or else with an offset. @throws RangeError */
-function parseTime(text: string, name: string, timeOfDay: string): string | undefined {
-  if (text === '') return undefined;
+function parseTime(text: string, name: string, timeOfDay: string): string {
+  if (text === '') return '';
   const [, date, time = timeOfDay, offset = 'Z'] =
     /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
   const at = new Date(`${date}T${time}${offset}`);

@@ -1,21 +1,15 @@
 import { leafHash, MerkleTree } from '../../merkle/merkleTree.ts';
-import { TILE_WIDTH, type Tile, tilePath, tileWidth } from '../../merkle/tiles.ts';
+import { TILE_WIDTH, tilePath, tileWidth } from '../../merkle/tiles.ts';
 import { readAhead } from '../../monitor/readAhead.ts';
 import { parseEntryBundle } from '../../transparency/entryBundle.ts';
 import { NotVerified } from '../../transparency/notVerified.ts';
 import type { Api } from './api.ts';
 
-/** Reads a tile of the log's Merkle tree. @throws ApiError */
-export async function readTile(api: Api, tile: Tile): Promise<Buffer> {
-  const response = await api.get(tilePath(tile));
-  return Buffer.from(await response.arrayBuffer());
-}
-
 type Options = { signal: AbortSignal; onProgress: (entries: number) => void };
 
 /**
  * The root of the Merkle tree of the first `size` events, computed from their entries.
- * @throws ApiError; NotVerified if the log does not have so many
+ * @throws ApiError; NotVerified if the log has fewer events
  */
 export async function rootOfEntries(
   api: Api,
