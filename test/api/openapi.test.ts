@@ -5,13 +5,12 @@ import { pathToFileURL } from 'node:url';
 import type { RequestOpts } from '@oazapfts/runtime';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import { openInclusionProof } from '../../src/transparency/proof.ts';
 import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { refusalIn } from '../support/refusal.ts';
-import type { Plant } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 
 const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
@@ -214,28 +213,57 @@ describe('the document', () => {
   });
 });
 
-describe('a response has a content type and only headers that the document lists:', () => {
+describe('a response has only headers that the document lists:', () => {
   const TRANSPORT = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
+  const expectListed = ({ status, headers }: Response, path: string, method: string) => {
+    const listed = Object.keys(document.paths[path][method].responses[status].headers);
+    const sent = [...headers.keys()].filter((name) => !TRANSPORT.test(name));
+    expect(listed.map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
+  };
   const json = { 'content-type': 'application/json' };
-  const post = (body: string, headers: Record<string, string> = json) => ({ method: 'POST', body, headers });
-  const accept = (type: string) => ({ headers: { accept: type } });
-  test.each<[number, string, string, string, RequestInit?]>([
-    [200, '/plants', '', '', post('{"id":1,"name":"Fern"}')],
-    [400, '/plants', '', '', post('{"id":1,"name":"Oak"}')],
-    [400, '/plants', '', '', post('{')],
-    [413, '/plants', '', '', post(' '.repeat(70_000))],
-    [415, '/plants', '', '', post('{}', {})],
-    [200, '/plants', '?limit=1', ''],
-    [400, '/plants', '?limit=x', ''],
-    [401, '/plants', '', 'none'],
-    [200, '/events', '', 'audit'],
-    [200, '/events', '?limit=1', 'audit', accept('text/event-stream')],
-    [400, '/events', '?limit=x', 'audit'],
-    [400, '/events', '?after=999', 'audit', accept('text/event-stream')],
-    [400, '/events', '?user=nobody', 'audit'],
-    [401, '/events', '', 'none'],
-    [403, '/events', '', 'read'],
-    [406, '/events', '', 'audit', accept('application/json')],
+  test.each<[number, string, string, RequestInit]>([
+    [200, 'post', '', { headers: json, body: '{"id":1,"name":"Fern"}' }],
+    [400, 'post', '', { headers: json, body: '{"id":1,"name":"Oak"}' }],
+    [400, 'post', '', { headers: json, body: '{' }],
+    [413, 'post', '', { headers: json, body: ' '.repeat(70_000) }],
+    [415, 'post', '', { body: '{}' }],
+    [200, 'get', '?limit=1', {}],
+    [400, 'get', '?limit=x', {}],
+    [401, 'get', '', { headers: { authorization: 'Bearer nonsense' } }],
+  ])('%i to %s /plants%s', async (status, method, query, init) => {
+    await as('alice').create(1, { name: 'Fern' });
+    await as('alice').create(2, { name: 'Moss' });
+    const headers = { authorization: await bearer('alice'), ...init.headers };
+    const response = await fetch(`${url}/plants${query}`, { ...init, method: method.toUpperCase(), headers });
+    expect(response.status).toBe(status);
+    if (status !== 200) await refusalIn(response);
+    expectListed(response, '/plants', method);
+  });
+
+  const [lines, stream] = ['application/x-ndjson', 'text/event-stream'];
+  test.each<[number, string, string, string]>([
+    [200, '', 'audit', lines],
+    [200, '?limit=1', 'audit', stream],
+    [400, '?limit=x', 'audit', lines],
+    [400, '?after=999', 'audit', stream],
+    [400, '?user=nobody', 'audit', lines],
+    [400, '?since=2026-03-01T12:00:01Z&until=2026-03-01T12:00:00Z', 'audit', lines],
+    [401, '', '', lines],
+    [403, '', 'read', lines],
+    [406, '', 'audit', 'application/json'],
+  ])('%i to get /events%s with the scope %j as %s', async (status, query, scope, accept) => {
+    await as('alice').create(1, { name: 'Fern' });
+    const leaving = new AbortController();
+    const headers = { authorization: scope && (await bearer('carol', scope)), accept };
+    const response = await fetch(`${url}/events${query}`, { headers, signal: leaving.signal });
+    expect(response.status).toBe(status);
+    if (status !== 200) await refusalIn(response);
+    else expect(Object.keys(replay.responses[200].content)).toContain(response.headers.get('content-type'));
+    expectListed(response, '/events', 'get');
+    leaving.abort();
+  });
+
+  test.each<[number, string, string, string]>([
     [200, '/checkpoint', '', 'audit'],
     [200, '/log-key', '', 'read'],
     [200, '/tile/{tile}', '0/000.p/1', 'audit'],
@@ -246,32 +274,25 @@ describe('a response has a content type and only headers that the document lists
     [404, '/tile/{tile}', 'x', 'audit'],
     [404, '/tile/entries/{tile}', '999', 'audit'],
     [400, '/proofs/plants', '?id=x', 'read'],
-    [403, '/proofs/plants', '?id=1&user=carol', 'read'],
-    [404, '/proofs/plants', '?id=99', 'read'],
-  ])('%i of %s%s with the scope %j', async (status, path, rest, scope, init = {}) => {
-    for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
-    const authorization = scope === 'none' ? '' : await bearer('alice', scope || undefined);
+    [403, '/proofs/plants', '?id=1&user=alice', 'read'],
+    [404, '/proofs/plants', '?id=1', 'read'],
+  ])('%i to get %s, %j, with the scope %j', async (status, path, rest, scope) => {
+    await as('alice').create(1, { name: 'Fern' });
+    const authorization = scope === 'none' ? '' : await bearer('carol', scope);
     const given = path.includes('{tile}') ? path.replace('{tile}', rest) : `${path}${rest}`;
-    const leaving = new AbortController();
-    const headers = { authorization, ...init.headers };
-    const response = await untilAvailable(() =>
-      fetch(`${url}${given}`, { ...init, headers, signal: leaving.signal }),
-    );
+    const response = await untilAvailable(() => fetch(`${url}${given}`, { headers: { authorization } }));
     expect(response.status).toBe(status);
-    if (status !== 200) await refusalIn(response);
-    const { headers: listed, content } =
-      document.paths[path][init.method?.toLowerCase() ?? 'get'].responses[status];
+    const { content } = document.paths[path].get.responses[status];
     expect(Object.keys(content)).toContain(response.headers.get('content-type')?.split(';')[0]);
-    const sent = [...response.headers.keys()].filter((name) => !TRANSPORT.test(name));
-    expect(Object.keys(listed).map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
-    leaving.abort();
+    if (status !== 200) await refusalIn(response);
+    expectListed(response, path, 'get');
   });
 });
 
 type ClientResponse = Promise<{ status: number; data: unknown }>;
 type Client = {
   createPlant: (
-    plant: Plant & { id: number },
+    plant: { id: number; name: string; tag?: string },
     headers: { traceparent?: string },
     options: RequestOpts,
   ) => ClientResponse;
@@ -290,59 +311,67 @@ async function generatedClient(): Promise<Client> {
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const dir = mkdtempSync(join(cache, 'client-'));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
   const file = join(dir, 'client.mjs');
   writeFileSync(file, stripTypeScriptTypes(await generateSource(`${url}/openapi.json`)));
-  const client = await import(pathToFileURL(file).href);
-  rmSync(dir, { recursive: true });
-  return client;
+  return import(pathToFileURL(file).href);
 }
 
-describe('a client generated from the document', async () => {
-  const client = await generatedClient();
-  const options = async (user: string, scope?: string, headers = {}) => {
-    return { baseUrl: url, headers: { authorization: await bearer(user, scope), ...headers } };
-  };
-
-  test('creates and lists plants', async () => {
-    const [carol, dave] = [await options('carol'), await options('dave')];
-    const fern = { name: 'Fern', tag: 'indoor' };
-    const create = (id: number, plant: Plant, user: RequestOpts) =>
-      client.createPlant({ id, ...plant }, {}, user);
-    expect(await create(1, fern, carol)).toMatchObject({ status: 200, data: fern });
-    expect(await create(1, { name: 'Oak' }, dave)).toMatchObject({ status: 200, data: { name: 'Oak' } });
-    expect(await create(1, { name: 'Ivy' }, carol)).toMatchObject({ status: 400, data: { error: 40003 } });
-    expect(await create(2, { name: 'Moss' }, carol)).toMatchObject({ status: 200 });
-    expect(await client.listPlants({}, carol)).toMatchObject({ data: [fern, { name: 'Moss' }] });
-    expect(await client.listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
-    expect(await client.listPlants({}, dave)).toMatchObject({ status: 200, data: [{ name: 'Oak' }] });
+test('a client generated from the document creates and lists plants', async () => {
+  const { createPlant, listPlants } = await generatedClient();
+  const options = async (user: string) => ({ baseUrl: url, headers: { authorization: await bearer(user) } });
+  const [carol, dave] = [await options('carol'), await options('dave')];
+  const fern = { name: 'Fern', tag: 'indoor' };
+  expect(await createPlant({ id: 1, ...fern }, {}, carol)).toMatchObject({ status: 200, data: fern });
+  expect(await createPlant({ id: 1, name: 'Oak' }, {}, dave)).toMatchObject({
+    status: 200,
+    data: { name: 'Oak' },
   });
+  expect(await createPlant({ id: 2, name: 'Moss' }, {}, carol)).toMatchObject({ status: 200 });
+  expect(await createPlant({ id: 2, name: 'Ivy' }, {}, carol)).toMatchObject({
+    status: 400,
+    data: { error: 40003 },
+  });
+  expect(await listPlants({}, carol)).toMatchObject({ status: 200, data: [fern, { name: 'Moss' }] });
+  expect(await listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
+  expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [{ name: 'Oak' }] });
+});
 
-  test('replays events, one at a time', async () => {
-    await as('erin').create(1, { name: 'Fern' });
-    // It parses the body as one JSON value, and would send Accept: application/json.
-    const carol = await options('carol', 'audit', { accept: 'application/x-ndjson' });
-    const data = { id: '1', user: 'erin', name: 'Fern' };
-    expect(await client.replayEvents({ user: 'erin', limit: 1 }, carol)).toMatchObject({
+test('a client generated from the document replays events, one at a time', async () => {
+  const { replayEvents } = await generatedClient();
+  await as('erin').create(1, { name: 'Fern' });
+  await as('frank').create(1, { name: 'Oak' });
+  // It parses the body as one JSON value, and would send Accept: application/json.
+  const headers = { authorization: await bearer('carol', 'audit'), accept: 'application/x-ndjson' };
+  const carol = { baseUrl: url, headers };
+  for (const [user, name] of [
+    ['erin', 'Fern'],
+    ['frank', 'Oak'],
+  ] as const)
+    expect(await replayEvents({ user, limit: 1 }, carol)).toMatchObject({
       status: 200,
-      data: { data },
+      data: { data: { id: '1', user, name } },
     });
-    expect(await client.replayEvents({ limit: 1, after: '1' }, carol)).toMatchObject({
-      data: { position: '2' },
-    });
-    expect(await client.replayEvents({ user: 'nobody' }, carol)).toMatchObject({ data: { error: 40004 } });
-    const dave = await options('dave', 'read');
-    expect(await client.replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
+  expect(await replayEvents({ limit: 1 }, carol)).toMatchObject({ status: 200, data: { position: '1' } });
+  expect(await replayEvents({ limit: 1, after: '1' }, carol)).toMatchObject({
+    status: 200,
+    data: { position: '2' },
   });
+  expect(await replayEvents({ user: 'nobody' }, carol)).toMatchObject({
+    status: 400,
+    data: { error: 40004 },
+  });
+  const dave = { baseUrl: url, headers: { authorization: await bearer('dave', 'read') } };
+  expect(await replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
+});
 
-  test('gets tiles and receipts', async () => {
-    await as('grace').create(1, { name: 'Fern' });
-    const receipt = { status: 200, data: expect.stringMatching(/^c2sp\.org\/tlog-proof@v1\n/) };
-    expect(await client.provePlant('1', {}, await options('grace'))).toMatchObject(receipt);
-    const carol = await options('carol', 'audit');
-    for (const [tile, status] of [
-      ['0/000.p/1', 200],
-      ['1/000', 404],
-    ] as const)
-      expect((await client.getTile(tile, carol)).status).toBe(status);
-  });
+test('a client generated from the document gets tiles and receipts', async () => {
+  const { getTile, provePlant } = await generatedClient();
+  await as('grace').create(1, { name: 'Fern' });
+  const grace = { baseUrl: url, headers: { authorization: await bearer('grace') } };
+  const receipt = { status: 200, data: expect.stringMatching(/^c2sp\.org\/tlog-proof@v1\n/) };
+  expect(await provePlant('1', {}, grace)).toMatchObject(receipt);
+  const carol = { baseUrl: url, headers: { authorization: await bearer('carol', 'audit') } };
+  for (const tile of ['0/000.p/1', '1/000'])
+    expect((await getTile(tile, carol)).status).toBe(tile === '1/000' ? 404 : 200);
 });

@@ -66,11 +66,14 @@ describe('creating a plant', () => {
       expect(traces('bob of traces')).toEqual([traceparent]);
     });
 
-    // More of them are in test/http/traceparent.test.ts.
-    test('that is malformed ignores it', async () => {
-      expect((await post('carol of traces', `${traceparent}-more`)).status).toBe(200);
-      expect(traces('carol of traces')).toEqual([undefined]);
-    });
+    test.each(['', 'malformed', `${traceparent}-more`, '<script>', 'a'.repeat(8_000)])(
+      'that is malformed ignores it: %.20s',
+      async (given) => {
+        const user = `carol of ${given.length}`;
+        expect((await post(user, given)).status).toBe(200);
+        expect(traces(user)).toEqual([undefined]);
+      },
+    );
   });
 
   test('ignores unknown fields and does not store them', async () => {
@@ -122,6 +125,13 @@ describe('creating it again', () => {
     expect(events(user)).toHaveLength(1);
     expect(await as(user).list()).toEqual([before]);
   });
+
+  test('as another user creates another plant: IDs are unique per user', async () => {
+    const [alice, bob] = [as('alice of id 7'), as('bob of id 7')];
+    expect((await alice.create(7, fern)).status).toBe(200);
+    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
+    expect([await alice.list(), await bob.list()]).toEqual([[fern], [{ name: 'Oak' }]]);
+  });
 });
 
 describe('creating it twice concurrently', () => {
@@ -154,28 +164,63 @@ describe('creating it twice concurrently', () => {
   });
 });
 
-// Any other ID of 64 bits is in postProperties.test.ts.
-test('an ID of minus zero is zero', async () => {
-  const alice = as('alice at zero');
-  expect((await alice.post('{"id":-0,"name":"Fern"}')).status).toBe(200);
-  expect((await alice.post('{"id":0.0,"name":"Fern"}')).status).toBe(200);
-  expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
+describe('the id', () => {
+  test('may be any integer of 64 bits, and keeps every digit', async () => {
+    const ids = [
+      '9223372036854775807',
+      '9223372036854775806',
+      '-9223372036854775808',
+      '9007199254740993',
+      '0',
+      '-1',
+    ];
+    for (const id of ids) expect((await as('alice of ids').create(BigInt(id), fern)).status).toBe(200);
+    expect(events('alice of ids').map(({ stream, data }) => [stream, data.id])).toEqual(
+      ids.map((id) => [`plant-alice of ids/${id}`, id]),
+    );
+  });
+
+  test('of minus zero is zero', async () => {
+    const alice = as('alice at zero');
+    expect((await alice.post('{"id":-0,"name":"Fern"}')).status).toBe(200);
+    expect((await alice.post('{"id":0.0,"name":"Fern"}')).status).toBe(200);
+    expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
+  });
 });
 
 describe('a body that violates NewPlant is 40002 and names the field:', () => {
-  const ids = '9223372036854775808 -9223372036854775809 1.5 "5" "" null true [5] {}'.split(' ');
-  const names = '5 null true ["Fern"] {"toString":"Fern"} 9007199254740993'.split(' ');
-  const tags = 'null 5 false ["indoor"] {}'.split(' ');
-  const bodies = '[] [{"id":1,"name":"Fern"}] "Fern" 5 9007199254740993 null true'.split(' ');
   test.each([
-    ...ids.map((id) => ['id', `{"id":${id},"name":"Fern"}`]),
-    ...names.map((name) => ['name', `{"id":1,"name":${name}}`]),
-    ...tags.map((tag) => ['tag', `{"id":1,"name":"Fern","tag":${tag}}`]),
-    ...bodies.map((body) => ['body', body]),
+    ['id', '{"id":9223372036854775808,"name":"Fern"}'],
+    ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
+    ['id', '{"id":1.5,"name":"Fern"}'],
+    ['id', '{"id":"5","name":"Fern"}'],
+    ['id', '{"id":"","name":"Fern"}'],
+    ['id', '{"id":null,"name":"Fern"}'],
+    ['id', '{"id":true,"name":"Fern"}'],
+    ['id', '{"id":[5],"name":"Fern"}'],
+    ['id', '{"id":{},"name":"Fern"}'],
     ['id', '{"name":"Fern"}'],
     ['id', '{"ID":1,"name":"Fern"}'],
-    ['id', '{}'],
     ['name', '{"id":1}'],
+    ['name', '{"id":1,"name":5}'],
+    ['name', '{"id":1,"name":null}'],
+    ['name', '{"id":1,"name":true}'],
+    ['name', '{"id":1,"name":["Fern"]}'],
+    ['name', '{"id":1,"name":{"toString":"Fern"}}'],
+    ['name', '{"id":1,"name":9007199254740993}'],
+    ['tag', '{"id":1,"name":"Fern","tag":null}'],
+    ['tag', '{"id":1,"name":"Fern","tag":5}'],
+    ['tag', '{"id":1,"name":"Fern","tag":false}'],
+    ['tag', '{"id":1,"name":"Fern","tag":["indoor"]}'],
+    ['tag', '{"id":1,"name":"Fern","tag":{}}'],
+    ['body', '[]'],
+    ['body', '[{"id":1,"name":"Fern"}]'],
+    ['body', '"Fern"'],
+    ['body', '5'],
+    ['body', '9007199254740993'],
+    ['body', 'null'],
+    ['body', 'true'],
+    ['id', '{}'],
   ])('%s, in %s', async (field, body) => {
     const message = await refusedWith(40002, await as('alice of faults').post(body));
     expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));

@@ -141,3 +141,17 @@ test('users list only their own plants, whatever their names', async () => {
     { numRuns: 15 },
   );
 });
+
+test.each([
+  ['a', 'a/1'],
+  ['b', 'b-'],
+  ['c/1', 'c/1/1'],
+  ['d%2F1', 'd/1'],
+  ['🌱', '🌱/🌱'],
+  ['plant-a', '-a'],
+])('the users %s and %s are distinct', async (one, other) => {
+  await as(one).create(1, { name: 'Fern' });
+  await as(other).create(1, { name: 'Oak' });
+  expect((await as(other).list()).map(({ name }) => name)).toEqual(['Oak']);
+  expect((await as(one).list()).map(({ name }) => name)).toEqual(['Fern']);
+});

@@ -2,17 +2,21 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { MAIN, NODE, start } from './process.ts';
-import { client, startService, tokenOf } from './service.ts';
+import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { canRun, MAIN, NODE, start } from './process.ts';
+import { client, startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
-import { onTerminal } from './terminal.ts';
 
 export const NPM_START = ['npm', 'start'];
 export const SERVER = [NODE, MAIN];
-export const ON_A_TERMINAL = onTerminal(NPM_START);
-export { CTRL_C, hasTerminal } from './terminal.ts';
+/** On its own terminal: what is written to stdin is typed there. */
+export const ON_A_TERMINAL = ['script', '-qec', 'exec npm start', '/dev/null'];
+export const CTRL_C = '\x03';
 /** The log line of a server that closed connections with requests in flight. */
 export const CUT = /"connections":(\d+),"msg":"closed connections of requests in flight"/;
+
+export const hasTerminal = canRun('Ctrl-C in a terminal', ['script', '-qec', 'true', '/dev/null']);
 
 /** The server as a process, after its first response. */
 export async function startProcess(command: readonly string[], dir = tempDir()) {
@@ -47,7 +51,8 @@ export async function keptAlive(url: string): Promise<void> {
 
 /** A POST of alice whose head and half of whose body the server has received. */
 export async function slowUpload({ url, dir }: Started, name: string) {
-  const token = await tokenOf(dir, 'alice');
+  const { privateKey } = loadOrCreateKey(`${dir}/key.json`);
+  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
   const body = JSON.stringify({ id: 7, name });
   const socket = await connected(url);
   let response = '';
