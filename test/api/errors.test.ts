@@ -33,23 +33,14 @@ describe('an unknown path is 404, with and without a token:', () => {
   test.each([
     ['GET', '/'],
     ['GET', '/nothing'],
-    ['POST', '/nothing'],
     ['PROPFIND', '/nothing'],
     ['OPTIONS', '/nothing'],
     ['GET', '/plants/'],
-    ['GET', '/plants/1'],
     ['GET', '/Plants'],
-    ['GET', '/events/'],
-    ['GET', '/events/1'],
     ['GET', '//plants'],
-    ['GET', '//x/plants'],
     ['GET', '/x/../plants'],
     ['GET', '/./plants'],
-    ['GET', '/v1/plants'],
-    ['GET', '/health'],
-    ['GET', '/health/live/..'],
     ['GET', '/__proto__'],
-    ['GET', '/constructor'],
     ['GET', `/${'x'.repeat(2_000)}`],
     ['OPTIONS', '*'],
   ])('%s %s', async (method, path) => {
@@ -60,12 +51,8 @@ describe('an unknown path is 404, with and without a token:', () => {
 
 describe.each([
   ['/plants', ['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD, POST'],
-  ['/plants?limit=x', ['DELETE', 'PROPFIND'], 'GET, HEAD, POST'],
   ['/events', ['POST', 'DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD'],
-  ['/events?limit=x', ['POST', 'PROPFIND'], 'GET, HEAD'],
-  ['/health/live', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
-  ['/health/ready', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
-  ['/openapi.json', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
+  ['/health/live?x', ['POST', 'OPTIONS'], 'GET, HEAD'],
 ])('another method for %s is 405, with the allowed ones in Allow:', (path, methods, allow) => {
   test.each(methods)('%s', async (method) => {
     for (const headers of [{}, { authorization: await bearer('alice') }]) {
@@ -74,19 +61,6 @@ describe.each([
       expect(await refusedWith(40501, response)).toContain(allow);
     }
   });
-});
-
-test('without a valid token, 401 precedes every other error', async () => {
-  const body = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'x'.repeat(70_000) };
-  const posted = await fetch(`${url}/plants`, body);
-  expect(posted.headers.get('www-authenticate')).toBe('Bearer realm="plants"');
-  expect(posted.headers.get('log-position')).toBeNull();
-  await refusedWith(40101, posted);
-  for (const path of ['/plants?limit=x', '/events?limit=x'])
-    await refusedWith(40101, await call('GET', path));
-  const bad = await call('GET', '/plants?limit=x', { authorization: 'Bearer nonsense' });
-  expect(bad.headers.get('www-authenticate')).toMatch(/^Bearer realm="plants", error="invalid_token"/);
-  await refusedWith(40102, bad);
 });
 
 describe('a malformed URL is 40007:', () => {

@@ -145,15 +145,8 @@ describe('a scrape after known requests', () => {
   test('has no user, ID, token, or other text of a client', async () => {
     const { url, metricsUrl, as, dir } = await start();
     const odd = [
-      '/odd"}1',
+      ...'/odd"}1 /plants/odd /%6fdd /%odd //odd /plants?odd /tile/odd /%00odd'.split(' '),
       '/odd\\n{}',
-      '/plants/odd',
-      '/%6fdd',
-      '/%odd',
-      '//odd',
-      '/plants?odd',
-      '/tile/odd',
-      '/%00odd',
     ];
     for (const path of odd)
       await exchange(url, `GET ${path} HTTP/1.1\r\nHost: odd\r\nConnection: close\r\n\r\n`);
@@ -211,15 +204,7 @@ describe('the port of the metrics', () => {
     expect([head.status, await head.text()]).toEqual([200, '']);
     expect(head.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
     expect((await fetch(`${metricsUrl}?name=up`)).status).toBe(200);
-    for (const path of [
-      '/',
-      '/plants',
-      '/health/live',
-      '/metrics/',
-      '/metrics%3F',
-      '//metrics',
-      '/openapi.json',
-    ])
+    for (const path of '/ /plants /health/live /metrics/ /metrics%3F //metrics /openapi.json'.split(' '))
       expect([path, (await fetch(`${origin}${path}`)).status]).toEqual([path, 404]);
     const posted = await fetch(metricsUrl, { method: 'POST', body: 'x' });
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
