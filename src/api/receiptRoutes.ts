@@ -25,7 +25,7 @@ const PlantQuery = Type.Object({
 });
 
 const ERRORS = errorsOf([
-  { ...API_ERRORS.invalidQuery, example: `id must be ${INT64_RULE}.` },
+  { ...API_ERRORS.invalidQuery, message: `id must be ${INT64_RULE}.` },
   'insufficientScope',
   'unknownPlant',
   tooManyInFlight('receipts'),

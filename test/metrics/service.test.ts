@@ -211,13 +211,6 @@ describe('the port of the metrics', () => {
     expect((await fetch(`${url}/metrics`)).status).toBe(404);
   });
 
-  test('is closed with the service', async () => {
-    const { metricsUrl = '', close } = await start();
-    await scrape(metricsUrl);
-    await close();
-    await expect(fetch(metricsUrl)).rejects.toThrow('fetch failed');
-  });
-
   test('in use ends the start with one line', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void other.close());
