@@ -105,14 +105,11 @@ describe('with CORS_ORIGINS', () => {
     },
   );
 
-  test.each(['/events', '/health/live', '/openapi.json', '/tile/0/000', '/proofs/plants'])(
-    'a preflight of %s returns the allowed origin',
-    async (path) => {
-      const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);
-      expect(response.status).toBe(204);
-      expect(response.headers.get('access-control-allow-origin')).toBe(APP);
-    },
-  );
+  test.each(['/health/live', '/tile/0/000'])('a preflight of %s returns the allowed origin', async (path) => {
+    const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+  });
 
   test.each<[number, string, Record<string, string>]>([
     [40501, '/plants', {}],
