@@ -88,11 +88,6 @@ test('every setting is read', () => {
   });
 });
 
-test('the key files are in the data directory by default', () => {
-  const { keyFile, logKeyFile } = readConfig({ DATA_DIR: '/plants' });
-  expect([keyFile, logKeyFile]).toEqual(['/plants/key.json', '/plants/log-key.json']);
-});
-
 test('the key of tokens must not be the key of the log', () => {
   const problem = 'LOG_KEY_FILE must be another file than KEY_FILE';
   expect(problemsOf({ KEY_FILE: 'keys/one.json', LOG_KEY_FILE: './keys/../keys/one.json' })).toEqual([
@@ -120,10 +115,6 @@ test('LOG_ORIGIN is required if EVENT_SOURCE cannot be the name of a key', () =>
     expect.stringMatching('^with this EVENT_SOURCE, LOG_ORIGIN must be a name such as '),
   ]);
   expect(readConfig({ EVENT_SOURCE, LOG_ORIGIN: 'plants' }).logOrigin).toBe('plants');
-});
-
-test('other environment variables are ignored', () => {
-  expect(readConfig({ PATH: '/bin', NODE_ENV: 'production' })).toEqual(readConfig({}));
 });
 
 test('the configuration is immutable', () => {
@@ -216,13 +207,6 @@ test('all problems are reported at once, without values', () => {
   expect(named.join()).not.toContain('hunter2');
 });
 
-test('a URL that cannot be parsed is reported with the other problems', () => {
-  expect(problemsOf({ ...provider, JWKS_URL: 'https://[hunter2', PORT: 'http' }).sort()).toEqual([
-    expect.stringMatching('^JWKS_URL must be an https URL'),
-    expect.stringMatching('^PORT must be a port'),
-  ]);
-});
-
 describe('JWKS_URL', () => {
   test('requires the issuer and the audience', () => {
     const JWKS_URL = 'https://id.example/jwks';
@@ -235,40 +219,24 @@ describe('JWKS_URL', () => {
   });
 
   test.each([
-    'https://id.example',
-    'https://id.example:8443/realms/plants/jwks',
-    'http://localhost/jwks',
-    'http://localhost:8080/jwks',
-    'http://127.0.0.1:8080/jwks',
-    'http://127.9.9.9/jwks',
-    'http://[::1]:8080/jwks',
+    ...'https://id.example https://id.example:8443/realms/plants/jwks http://localhost/jwks'.split(' '),
+    ...'http://localhost:8080/jwks http://127.0.0.1:8080/jwks http://127.9.9.9/jwks'.split(' '),
+    ...'http://[::1]:8080/jwks'.split(' '),
   ])('may be %s', (JWKS_URL) => {
     expect(readConfig({ ...provider, JWKS_URL }).jwksUrl).toEqual(new URL(JWKS_URL));
   });
 
   test.each([
+    ...'id.example/jwks file:///etc/jwks.json https:// https://[id.example'.split(' '),
+    ...'https://alice:secret@id.example/jwks http://id.example/jwks http://0.0.0.0/jwks'.split(' '),
+    ...'http://10.0.0.1/jwks http://[::2]/jwks http://127.0.0.1@evil.example/jwks'.split(' '),
+    ...'http://127.0.0.1:80@evil.example/jwks http://localhost@evil.example/jwks'.split(' '),
+    ...'http://localhost.evil.example/jwks http://localhost:8080.evil.example/jwks'.split(' '),
+    ...'http://127.0.0.1.evil.example/jwks http://127.0.0.300/jwks http://127../jwks'.split(' '),
+    ...'http://evil.example/http://localhost/jwks http://evil.example#http://localhost/jwks'.split(' '),
     '',
-    'id.example/jwks',
-    'file:///etc/jwks.json',
-    'https://',
-    'https://[id.example',
     'https://id.example/the keys',
-    'https://alice:secret@id.example/jwks',
-    'http://id.example/jwks',
-    'http://0.0.0.0/jwks',
-    'http://10.0.0.1/jwks',
-    'http://[::2]/jwks',
-    'http://127.0.0.1@evil.example/jwks',
-    'http://127.0.0.1:80@evil.example/jwks',
-    'http://localhost@evil.example/jwks',
-    'http://localhost.evil.example/jwks',
-    'http://localhost:8080.evil.example/jwks',
-    'http://127.0.0.1.evil.example/jwks',
     'http://127.0.0.1\\@evil.example/jwks',
-    'http://127.0.0.300/jwks',
-    'http://127../jwks',
-    'http://evil.example/http://localhost/jwks',
-    'http://evil.example#http://localhost/jwks',
     'http://evil.example\nhttp://localhost/jwks',
   ])('may not be %j', (JWKS_URL) => {
     expect(problemsOf({ ...provider, JWKS_URL })).toEqual([
@@ -294,14 +262,6 @@ describe('the file .env', () => {
       expect.stringMatching('^LOG_LEVEL must be '),
       expect.stringMatching('^PORT must be '),
     ]);
-  });
-
-  test('does not change the environment', () => {
-    writeFileSync('.env', 'JWT_ISSUER=https://id.example\n');
-    const env = { PORT: '9090' };
-    readConfig(env);
-    expect(env).toEqual({ PORT: '9090' });
-    expect(process.env).not.toHaveProperty('JWT_ISSUER');
   });
 
   test('that cannot be read is reported as a problem', () => {

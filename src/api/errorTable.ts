@@ -5,7 +5,7 @@ import { LogContradictsTree } from '../audit/receipt.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { LogReplaced, StoreUnavailable, StreamDeleted } from '../eventStore/eventStore.ts';
 import { BadPosition } from '../eventStore/position.ts';
-import { type ErrorEntries, HTTP_ERRORS, RETRY, tokenErrors } from '../http/errors.ts';
+import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '../http/errors.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { UnknownPlant } from '../plants/unknownPlant.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
@@ -16,74 +16,54 @@ export const API_ERRORS = {
   ...HTTP_ERRORS,
   ...tokenErrors('plants'),
   invalidQuery: { ...HTTP_ERRORS.invalidQuery, of: [BadFilter, UnknownUser] },
-  plantIdTaken: {
-    code: 40003,
-    description: 'the user has another plant with this ID',
+  plantIdTaken: entry(40003, 'the user has another plant with this ID', {
     of: [PlantIdTaken],
     message: 'You have another plant with this ID. Choose another ID.',
-  },
-  badPosition: {
-    code: 40005,
-    description: 'a position is invalid, or of another log',
+  }),
+  badPosition: entry(40005, 'a position is invalid, or of another log', {
     of: [BadPosition],
     example: 'Log-Position is a position of another log.',
-  },
-  noSuchTile: {
-    code: HTTP_ERRORS.notFound.code,
-    description: 'the path is not that of a tile, or the tree does not have the tile',
+  }),
+  noSuchTile: entry(40401, 'the path is not that of a tile, or the tree does not have the tile', {
     of: [NoSuchTile],
     example: 'Not the path of a tile (https://c2sp.org/tlog-tiles).',
-  },
-  unknownPlant: {
-    code: 40402,
-    description: 'the user has no plant with this ID',
+  }),
+  unknownPlant: entry(40402, 'the user has no plant with this ID', {
     of: [UnknownPlant],
     message: 'There is no plant with this ID.',
-  },
-  eventLost: {
-    code: 50002,
-    description: 'the log no longer has the event that created this plant',
+  }),
+  eventLost: entry(50002, 'the log no longer has the event that created this plant', {
     of: [LogContradictsTree, StreamDeleted],
     message:
       'The log no longer has the event that created this plant. The service has logged it for its operators.',
-  },
-  storeUnavailable: {
-    code: 50301,
-    description: 'the event store is unavailable; retry',
+  }),
+  storeUnavailable: entry(50301, 'the event store is unavailable; retry', {
     of: [StoreUnavailable, LogReplaced],
     headers: RETRY,
     message: 'The event store is unavailable. The request may have been stored, and can be repeated safely.',
-  },
-  viewBehind: {
-    code: 50302,
-    description: 'the list or the Merkle tree is not up to date yet; retry',
+  }),
+  viewBehind: entry(50302, 'the list or the Merkle tree is not up to date yet; retry', {
     of: [ViewBehind],
     headers: RETRY,
     example: 'The plant list is being rebuilt; retry.',
-  },
-  viewDamaged: {
-    code: 50302,
-    description: 'the list is being rebuilt; retry',
+  }),
+  viewDamaged: entry(50302, 'the list is being rebuilt; retry', {
     of: [ViewDamaged],
     headers: RETRY,
     message: 'The plant list is being rebuilt; retry.',
-  },
-  logContradictsCheckpoint: {
-    code: 50304,
-    description: 'the log contradicts a checkpoint that it has signed',
+  }),
+  logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
     of: [LogContradictsCheckpoint],
     headers: RETRY,
     message:
       'The log contradicts a checkpoint that it has signed, so nothing is signed. The service has logged it for its operators.',
-  },
-  checkpointFileUnusable: {
-    code: 50304,
-    description: 'the checkpoint cannot be saved; retry',
+  }),
+  checkpointFileUnusable: entry(50304, 'the checkpoint cannot be saved; retry', {
     of: [CheckpointFileUnusable],
     headers: RETRY,
     message: 'The checkpoint cannot be saved, so it is not signed; retry.',
-  },
-} as const satisfies ErrorEntries;
+  }),
+};
 
 /** Those that every route may have; the first of a status is its example. */
 export const COMMON_ERRORS = [

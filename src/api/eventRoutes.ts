@@ -42,7 +42,7 @@ const ERRORS = errorsOf([
   {
     ...HTTP_ERRORS.invalidQuery,
     description: 'the query is invalid, since is later than until, or the log has no event of the user',
-    example: 'since must not be later than until.',
+    message: 'since must not be later than until.',
   },
   {
     ...API_ERRORS.badPosition,

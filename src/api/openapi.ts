@@ -12,7 +12,7 @@ export const errorsOf = describeErrors(API_ERRORS, COMMON_ERRORS);
 export const tooManyInFlight = (...kinds: [Kind, ...Kind[]]): ErrorEntry => ({
   ...API_ERRORS.tooManyInFlight,
   description: `${kinds.map((kind) => `${MAX_IN_FLIGHT[kind]} ${kind}`).join(', or ')} of the user are in flight; read them, and retry`,
-  example: new TooManyInFlight(kinds[0], MAX_IN_FLIGHT[kinds[0]]).message,
+  message: new TooManyInFlight(kinds[0], MAX_IN_FLIGHT[kinds[0]]).message,
 });
 
 /** The rest of a path, which OpenAPI cannot describe: it has slashes. */

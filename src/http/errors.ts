@@ -21,145 +21,120 @@ type ErrorClass = abstract new (...given: never[]) => Error;
 /** A header of an error response: its value, or how to get that from the error. */
 type HeaderValue = string | { of(error: Error): string }['of'];
 
+type Thrown = ErrorClass | string;
+type ErrorHeaders = Readonly<Record<string, HeaderValue>>;
+
 /** An error response of the API. */
-export type ErrorEntry = {
+export type ErrorEntry = Readonly<{
   /** The status × 100 + a number that identifies the cause; it never changes. */
   code: number;
   /** When clients get it, for the OpenAPI document, which adds the code and a full stop. */
   description: string;
+  message: string;
+  /** Whether clients get the message of the error instead, of which `message` is an example. */
+  isExample: boolean;
   /** What is thrown for it: classes, or the `code` of errors of Node, Fastify and its plugins. */
-  of?: readonly (ErrorClass | string)[];
-  headers?: Readonly<Record<string, HeaderValue>>;
-} & (
-  | { message: string }
-  /** The message is that of the error, such as this one. */
-  | { example: string }
-);
+  of: readonly Thrown[];
+  headers: ErrorHeaders;
+}>;
 export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
+
+type Text = { message: string } | { example: string };
+
+export function entry(
+  code: number,
+  description: string,
+  { of = [], headers = {}, ...text }: Text & { of?: readonly Thrown[]; headers?: ErrorHeaders },
+): ErrorEntry {
+  const isExample = 'example' in text;
+  return { code, description, message: isExample ? text.example : text.message, isExample, of, headers };
+}
 
 export const RETRY = { 'Retry-After': '1' };
 
 /** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
 export const HTTP_ERRORS = {
-  notJson: { code: 40001, description: 'the body is not JSON', example: 'The body is not UTF-8.' },
-  invalidBody: {
-    code: 40002,
-    description: 'the body is invalid, the message names the field and the rule',
+  notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
+  invalidBody: entry(40002, 'the body is invalid, the message names the field and the rule', {
     example: 'name must be a string.',
-  },
-  invalidQuery: {
-    code: 40004,
-    description: 'the query is invalid',
-    example: 'limit must be given once.',
-  },
-  malformedHttp: { code: 40006, description: 'malformed HTTP', message: 'Malformed HTTP.' },
-  malformedUrl: {
-    code: 40007,
-    description: 'the URL is malformed',
+  }),
+  invalidQuery: entry(40004, 'the query is invalid', { example: 'limit must be given once.' }),
+  malformedHttp: entry(40006, 'malformed HTTP', { message: 'Malformed HTTP.' }),
+  malformedUrl: entry(40007, 'the URL is malformed', {
     of: ['FST_ERR_BAD_URL'],
     message: 'The URL is malformed.',
-  },
-  notFound: { code: 40401, description: 'not found', message: 'Not found.' },
-  methodNotAllowed: {
-    code: 40501,
-    description: 'the method is not allowed',
-    example: 'Method not allowed; use GET, HEAD.',
-  },
-  notAcceptable: {
-    code: 40601,
-    description: 'the client accepts none of the media types',
+  }),
+  notFound: entry(40401, 'not found', { message: 'Not found.' }),
+  methodNotAllowed: entry(40501, 'the method is not allowed', { example: 'Method not allowed; use GET.' }),
+  notAcceptable: entry(40601, 'the client accepts none of the media types', {
     example: 'The media types are application/x-ndjson and text/event-stream.',
-  },
-  requestTimeout: {
-    code: 40801,
-    description: 'the request was not received in time',
+  }),
+  requestTimeout: entry(40801, 'the request was not received in time', {
     of: ['ERR_HTTP_REQUEST_TIMEOUT'],
     message: 'The request was not received in time.',
-  },
-  bodyTooLarge: {
-    code: 41301,
-    description: 'the body is larger than 60 KiB',
+  }),
+  bodyTooLarge: entry(41301, 'the body is larger than 60 KiB', {
     message: 'The body is larger than 60 KiB.',
-  },
-  chunkExtensionsTooLarge: {
-    code: 41301,
-    description: 'the chunk extensions are too large',
+  }),
+  chunkExtensionsTooLarge: entry(41301, 'the chunk extensions are too large', {
     of: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
     message: 'The chunk extensions are too large.',
-  },
-  unsupportedMediaType: {
-    code: 41501,
-    description: 'the body is not application/json in UTF-8',
+  }),
+  unsupportedMediaType: entry(41501, 'the body is not application/json in UTF-8', {
     of: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
     message: 'The body must be application/json in UTF-8, without a content encoding.',
-  },
-  expectationFailed: {
-    code: 41701,
-    description: 'the Expect field is not supported',
+  }),
+  expectationFailed: entry(41701, 'the Expect field is not supported', {
     message: 'The only supported Expect is 100-continue.',
-  },
-  headersTooLarge: {
-    code: 43101,
-    description: 'the header fields are too large',
+  }),
+  headersTooLarge: entry(43101, 'the header fields are too large', {
     of: ['HPE_HEADER_OVERFLOW'],
     message: 'The header fields are too large.',
-  },
-  tooManyInFlight: {
-    code: 42901,
-    description: 'too many responses of the user are in flight; read them, and retry',
+  }),
+  tooManyInFlight: entry(42901, 'too many responses of the user are in flight; read them, and retry', {
     of: [TooManyInFlight],
     headers: RETRY,
     example: 'You have 8 responses in flight.',
-  },
-  rateLimitExceeded: {
-    code: 42902,
-    description: 'the user sends more requests than the rate limit allows, if there is one; retry',
+  }),
+  rateLimitExceeded: entry(42902, 'the user sends more requests than the rate limit allows; retry', {
     of: [RateLimitExceeded],
     headers: { 'Retry-After': ({ retryAfterS }: RateLimitExceeded) => String(retryAfterS) },
     example: 'The limit is 100 requests in 1 s. Wait, and retry.',
-  },
-  internal: { code: 50001, description: 'internal error', message: 'Internal server error.' },
-  identityProviderUnavailable: {
-    code: 50303,
-    description: 'the identity provider is unavailable; retry',
+  }),
+  internal: entry(50001, 'internal error', { message: 'Internal server error.' }),
+  identityProviderUnavailable: entry(50303, 'the identity provider is unavailable; retry', {
     of: [IdentityProviderUnavailable],
     headers: RETRY,
     message: 'The identity provider is unavailable, so the token cannot be verified; retry.',
-  },
-} as const satisfies ErrorEntries;
+  }),
+};
 
 /** The errors of bearer tokens (RFC 6750 section 3.1): without credentials, the challenge has no error code. */
 export function tokenErrors(realm: string) {
   const challenge = `Bearer realm="${realm}"`;
   return {
-    noToken: {
-      code: 40101,
-      description: 'the bearer token is missing',
+    noToken: entry(40101, 'the bearer token is missing', {
       of: NO_TOKEN_CODES,
       headers: { 'WWW-Authenticate': challenge },
       message: 'This requires a bearer token.',
-    },
-    invalidToken: {
-      code: 40102,
-      description: 'the bearer token is invalid',
+    }),
+    invalidToken: entry(40102, 'the bearer token is invalid', {
       of: [InvalidToken],
       headers: {
         'WWW-Authenticate': ({ message }) =>
           `${challenge}, error="invalid_token", error_description="${message}"`,
       },
       example: 'The token has expired.',
-    },
-    insufficientScope: {
-      code: 40301,
-      description: 'the scope of the token is insufficient',
+    }),
+    insufficientScope: entry(40301, 'the scope of the token is insufficient', {
       of: [InsufficientScope],
       headers: {
         'WWW-Authenticate': ({ scope }: InsufficientScope) =>
           `${challenge}, error="insufficient_scope", scope="${scope}"`,
       },
       example: 'This requires a token whose scope contains audit.',
-    },
-  } as const satisfies ErrorEntries;
+    }),
+  };
 }
 
 /** An error that is thrown by its entry. */
@@ -167,7 +142,7 @@ export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: number;
   readonly headers: Record<string, string>;
-  constructor(entry: ErrorEntry, message = messageOf(entry), headers: Record<string, string> = {}) {
+  constructor(entry: ErrorEntry, message = entry.message, headers: Record<string, string> = {}) {
     super(message);
     this.code = entry.code;
     this.headers = headers;
@@ -184,25 +159,20 @@ export function errorResponse(
 ): ErrorResponse {
   if (error instanceof HttpError) return responseOf(error.code, error.message, error.headers);
   const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
-  const entry = Object.values(entries).find(({ of = [] }) =>
+  const entry = Object.values(entries).find(({ of }) =>
     of.some((one) => (typeof one === 'string' ? code === one : error instanceof one)),
   );
   if (!entry && statusCode >= 400 && statusCode < 500)
     return responseOf(statusCode * 100 + 1, 'The request cannot be processed.');
-  if (!entry) return responseOf(fallback.code, messageOf(fallback));
-  const headers = Object.entries(entry.headers ?? {}).map(([name, value]) => [
+  if (!entry) return responseOf(fallback.code, fallback.message);
+  const headers = Object.entries(entry.headers).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : value(error as Error),
   ]);
-  const message = 'message' in entry ? entry.message : (error as Error).message;
+  const message = entry.isExample ? (error as Error).message : entry.message;
   return responseOf(entry.code, message, Object.fromEntries(headers));
 }
 
 function responseOf(code: number, message: string, headers: Record<string, string> = {}): ErrorResponse {
   return { status: Math.floor(code / 100), body: { error: code, message }, headers };
-}
-
-/** The message of an entry, or an example of it. */
-export function messageOf(entry: ErrorEntry): string {
-  return 'message' in entry ? entry.message : entry.example;
 }

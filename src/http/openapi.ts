@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import { ErrorBody, type ErrorEntries, type ErrorEntry, messageOf } from './errors.ts';
+import { ErrorBody, type ErrorEntries, type ErrorEntry } from './errors.ts';
 
 // How routes describe their responses in the OpenAPI document.
 
@@ -60,9 +60,9 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
     .sort((a, b) => a.code - b.code)
     .map(({ code, description }) => `${description} (${code})`)
     .join('; ');
-  const names = causes.flatMap((cause) => Object.keys(cause.headers ?? {}));
+  const names = causes.flatMap((cause) => Object.keys(cause.headers));
   const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
-  const example = { error: first.code, message: messageOf(first) };
+  const example = { error: first.code, message: first.message };
   return jsonResponse(
     `${description[0]?.toUpperCase()}${description.slice(1)}.`,
     { schema: ErrorBody, example },

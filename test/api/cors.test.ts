@@ -28,16 +28,10 @@ const listed = (response: Response, field: string): string[] =>
 /** Requests that fail, one for each place that returns errors. */
 const REFUSED: [number, string, RequestInit?][] = [
   [401, '/plants'],
-  [401, '/plants', { method: 'POST', body: '{}' }],
-  [401, '/plants', { headers: { authorization: 'Bearer nonsense' } }],
-  [401, '/events'],
-  [401, '/checkpoint'],
   [401, '/tile/0/000'],
-  [405, '/tile/0/000', { method: 'DELETE' }],
   [404, '/nothing'],
   [400, '/%zz'],
   [405, '/plants', { method: 'DELETE' }],
-  [405, '/health/live', { method: 'POST' }],
 ];
 
 describe('without CORS_ORIGINS', () => {
@@ -61,13 +55,9 @@ describe('with CORS_ORIGINS', () => {
       expect([response.status, await response.text()]).toEqual([204, '']);
       expect(response.headers.get('access-control-allow-origin')).toBe(origin);
       expect(listed(response, 'access-control-allow-methods')).toEqual(['get', 'head', 'post']);
-      expect(listed(response, 'access-control-allow-headers')).toEqual([
-        'authorization',
-        'content-type',
-        'last-event-id',
-        'log-position',
-        'traceparent',
-      ]);
+      expect(listed(response, 'access-control-allow-headers')).toEqual(
+        'authorization content-type last-event-id log-position traceparent'.split(' '),
+      );
       expect(response.headers.get('access-control-allow-credentials')).toBeNull();
 
       const body = '{"id":1,"name":"Fern"}';
@@ -77,14 +67,9 @@ describe('with CORS_ORIGINS', () => {
         expect(one.status).toBe(200);
         expect(one.headers.get('access-control-allow-origin')).toBe(origin);
         expect(listed(one, 'vary')).toContain('origin');
-        expect(listed(one, 'access-control-expose-headers')).toEqual([
-          'checkpoint',
-          'content-disposition',
-          'link',
-          'log-position',
-          'request-id',
-          'retry-after',
-        ]);
+        expect(listed(one, 'access-control-expose-headers')).toEqual(
+          'checkpoint content-disposition link log-position request-id retry-after'.split(' '),
+        );
       }
     },
   );
@@ -120,24 +105,11 @@ describe('with CORS_ORIGINS', () => {
     },
   );
 
-  test('400 and 403 responses have CORS headers, too', async () => {
-    const bob = open.as('bob');
-    const origin = { origin: APP };
-    const posted = await bob.post('{"id":"1"}', origin);
-    const replayed = await bob.request('/events', { headers: origin });
-    expect([(await refusalIn(posted)).error, (await refusalIn(replayed)).error]).toEqual([40002, 40301]);
-    for (const response of [posted, replayed])
-      expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+  test.each(['/health/live', '/tile/0/000'])('a preflight of %s returns the allowed origin', async (path) => {
+    const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-origin')).toBe(APP);
   });
-
-  test.each(['/events', '/health/live', '/openapi.json', '/tile/0/000', '/proofs/plants'])(
-    'a preflight of %s returns the allowed origin',
-    async (path) => {
-      const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);
-      expect(response.status).toBe(204);
-      expect(response.headers.get('access-control-allow-origin')).toBe(APP);
-    },
-  );
 
   test.each<[number, string, Record<string, string>]>([
     [40501, '/plants', {}],

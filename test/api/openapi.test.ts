@@ -140,10 +140,6 @@ describe('the document', () => {
     expect(replay.requestBody).toBeUndefined();
   });
 
-  test('describes what is 400 in a replay', () => {
-    expect(replay.responses[400].description).toMatch(/since is later than until, .* no event of the user/);
-  });
-
   test('describes the responses and their headers', () => {
     for (const { responses } of operations) {
       const { 200: success, ...refusals } = responses;
@@ -213,79 +209,41 @@ describe('the document', () => {
   });
 });
 
+// test/e2e/validatingProxy.test.ts checks what the proxy knows: statuses, media types and bodies.
 describe('a response has only headers that the document lists:', () => {
   const TRANSPORT = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
-  const expectListed = ({ status, headers }: Response, path: string, method: string) => {
-    const listed = Object.keys(document.paths[path][method].responses[status].headers);
-    const sent = [...headers.keys()].filter((name) => !TRANSPORT.test(name));
-    expect(listed.map((name) => name.toLowerCase())).toEqual(expect.arrayContaining(sent));
-  };
   const json = { 'content-type': 'application/json' };
+  const post = (body: string): RequestInit => ({ method: 'POST', headers: json, body });
   test.each<[number, string, string, RequestInit]>([
-    [200, 'post', '', { headers: json, body: '{"id":1,"name":"Fern"}' }],
-    [400, 'post', '', { headers: json, body: '{"id":1,"name":"Oak"}' }],
-    [400, 'post', '', { headers: json, body: '{' }],
-    [413, 'post', '', { headers: json, body: ' '.repeat(70_000) }],
-    [415, 'post', '', { body: '{}' }],
-    [200, 'get', '?limit=1', {}],
-    [400, 'get', '?limit=x', {}],
-    [401, 'get', '', { headers: { authorization: 'Bearer nonsense' } }],
-  ])('%i to %s /plants%s', async (status, method, query, init) => {
-    await as('alice').create(1, { name: 'Fern' });
-    await as('alice').create(2, { name: 'Moss' });
-    const headers = { authorization: await bearer('alice'), ...init.headers };
-    const response = await fetch(`${url}/plants${query}`, { ...init, method: method.toUpperCase(), headers });
+    [200, '/plants', '', post('{"id":1,"name":"Fern"}')],
+    [400, '/plants', '', post('{"id":1,"name":"Oak"}')],
+    [413, '/plants', '', post(' '.repeat(70_000))],
+    [415, '/plants', '', { method: 'POST', body: '{}' }],
+    [200, '/plants', '?limit=1', {}],
+    [400, '/plants', '?limit=x', {}],
+    [401, '/plants', '', { headers: { authorization: 'Bearer nonsense' } }],
+    [200, '/events', '', { headers: { accept: 'application/x-ndjson' } }],
+    [200, '/events', '?limit=1', { headers: { accept: 'text/event-stream' } }],
+    [400, '/events', '?user=nobody', {}],
+    [406, '/events', '', { headers: { accept: 'application/json' } }],
+    [200, '/checkpoint', '', {}],
+    [200, '/log-key', '', {}],
+    [200, '/tile/{tile}', '0/000.p/1', {}],
+    [200, '/tile/entries/{tile}', '000.p/1', {}],
+    [404, '/tile/entries/{tile}', '999', {}],
+    [200, '/proofs/plants', '?id=1', {}],
+    [404, '/proofs/plants', '?id=9', {}],
+  ])('%i of %s, %j', async (status, path, rest, init) => {
+    for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
+    const headers = { authorization: await bearer('alice', 'audit'), ...init.headers };
+    const target = path.includes('{tile}') ? path.replace('{tile}', rest) : `${path}${rest}`;
+    const response = await untilAvailable(() => fetch(`${url}${target}`, { ...init, headers }));
     expect(response.status).toBe(status);
     if (status !== 200) await refusalIn(response);
-    expectListed(response, '/plants', method);
-  });
-
-  const [lines, stream] = ['application/x-ndjson', 'text/event-stream'];
-  test.each<[number, string, string, string]>([
-    [200, '', 'audit', lines],
-    [200, '?limit=1', 'audit', stream],
-    [400, '?limit=x', 'audit', lines],
-    [400, '?after=999', 'audit', stream],
-    [400, '?user=nobody', 'audit', lines],
-    [400, '?since=2026-03-01T12:00:01Z&until=2026-03-01T12:00:00Z', 'audit', lines],
-    [401, '', '', lines],
-    [403, '', 'read', lines],
-    [406, '', 'audit', 'application/json'],
-  ])('%i to get /events%s with the scope %j as %s', async (status, query, scope, accept) => {
-    await as('alice').create(1, { name: 'Fern' });
-    const leaving = new AbortController();
-    const headers = { authorization: scope && (await bearer('carol', scope)), accept };
-    const response = await fetch(`${url}/events${query}`, { headers, signal: leaving.signal });
-    expect(response.status).toBe(status);
-    if (status !== 200) await refusalIn(response);
-    else expect(Object.keys(replay.responses[200].content)).toContain(response.headers.get('content-type'));
-    expectListed(response, '/events', 'get');
-    leaving.abort();
-  });
-
-  test.each<[number, string, string, string]>([
-    [200, '/checkpoint', '', 'audit'],
-    [200, '/log-key', '', 'read'],
-    [200, '/tile/{tile}', '0/000.p/1', 'audit'],
-    [200, '/tile/entries/{tile}', '000.p/1', 'audit'],
-    [200, '/proofs/plants', '?id=1&user=alice', 'audit'],
-    [401, '/checkpoint', '', 'none'],
-    [403, '/tile/{tile}', '0/000', 'read'],
-    [404, '/tile/{tile}', 'x', 'audit'],
-    [404, '/tile/entries/{tile}', '999', 'audit'],
-    [400, '/proofs/plants', '?id=x', 'read'],
-    [403, '/proofs/plants', '?id=1&user=alice', 'read'],
-    [404, '/proofs/plants', '?id=1', 'read'],
-  ])('%i to get %s, %j, with the scope %j', async (status, path, rest, scope) => {
-    await as('alice').create(1, { name: 'Fern' });
-    const authorization = scope === 'none' ? '' : await bearer('carol', scope);
-    const given = path.includes('{tile}') ? path.replace('{tile}', rest) : `${path}${rest}`;
-    const response = await untilAvailable(() => fetch(`${url}${given}`, { headers: { authorization } }));
-    expect(response.status).toBe(status);
-    const { content } = document.paths[path].get.responses[status];
-    expect(Object.keys(content)).toContain(response.headers.get('content-type')?.split(';')[0]);
-    if (status !== 200) await refusalIn(response);
-    expectListed(response, path, 'get');
+    const { [init.method?.toLowerCase() ?? 'get']: operation } = document.paths[path];
+    const listed = Object.keys(operation.responses[status].headers).map((name) => name.toLowerCase());
+    const sent = [...response.headers.keys()].filter((name) => !TRANSPORT.test(name));
+    expect(listed).toEqual(expect.arrayContaining(sent));
   });
 });
 
@@ -323,46 +281,20 @@ test('a client generated from the document creates and lists plants', async () =
   const [carol, dave] = [await options('carol'), await options('dave')];
   const fern = { name: 'Fern', tag: 'indoor' };
   expect(await createPlant({ id: 1, ...fern }, {}, carol)).toMatchObject({ status: 200, data: fern });
-  expect(await createPlant({ id: 1, name: 'Oak' }, {}, dave)).toMatchObject({
-    status: 200,
-    data: { name: 'Oak' },
-  });
-  expect(await createPlant({ id: 2, name: 'Moss' }, {}, carol)).toMatchObject({ status: 200 });
-  expect(await createPlant({ id: 2, name: 'Ivy' }, {}, carol)).toMatchObject({
-    status: 400,
-    data: { error: 40003 },
-  });
-  expect(await listPlants({}, carol)).toMatchObject({ status: 200, data: [fern, { name: 'Moss' }] });
+  expect(await createPlant({ id: 1, name: 'Oak' }, {}, carol)).toMatchObject({ data: { error: 40003 } });
   expect(await listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
-  expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [{ name: 'Oak' }] });
+  expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [] });
 });
 
-test('a client generated from the document replays events, one at a time', async () => {
+test('a client generated from the document replays events', async () => {
   const { replayEvents } = await generatedClient();
   await as('erin').create(1, { name: 'Fern' });
-  await as('frank').create(1, { name: 'Oak' });
   // It parses the body as one JSON value, and would send Accept: application/json.
   const headers = { authorization: await bearer('carol', 'audit'), accept: 'application/x-ndjson' };
-  const carol = { baseUrl: url, headers };
-  for (const [user, name] of [
-    ['erin', 'Fern'],
-    ['frank', 'Oak'],
-  ] as const)
-    expect(await replayEvents({ user, limit: 1 }, carol)).toMatchObject({
-      status: 200,
-      data: { data: { id: '1', user, name } },
-    });
-  expect(await replayEvents({ limit: 1 }, carol)).toMatchObject({ status: 200, data: { position: '1' } });
-  expect(await replayEvents({ limit: 1, after: '1' }, carol)).toMatchObject({
+  expect(await replayEvents({ user: 'erin', limit: 1 }, { baseUrl: url, headers })).toMatchObject({
     status: 200,
-    data: { position: '2' },
+    data: { data: { id: '1', user: 'erin', name: 'Fern' } },
   });
-  expect(await replayEvents({ user: 'nobody' }, carol)).toMatchObject({
-    status: 400,
-    data: { error: 40004 },
-  });
-  const dave = { baseUrl: url, headers: { authorization: await bearer('dave', 'read') } };
-  expect(await replayEvents({}, dave)).toMatchObject({ status: 403, data: { error: 40301 } });
 });
 
 test('a client generated from the document gets tiles and receipts', async () => {

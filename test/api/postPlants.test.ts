@@ -59,13 +59,6 @@ describe('creating a plant', () => {
       expect(Object.entries(event?.metadata ?? {}).at(-1)).toEqual(['traceparent', traceparent]);
     });
 
-    test('of another trace, again, returns the plant and appends nothing', async () => {
-      const other = traceparent.replaceAll('4', '5');
-      for (const given of [traceparent, other, 'malformed'])
-        expect((await post('bob of traces', given)).status).toBe(200);
-      expect(traces('bob of traces')).toEqual([traceparent]);
-    });
-
     test.each(['', 'malformed', `${traceparent}-more`, '<script>', 'a'.repeat(8_000)])(
       'that is malformed ignores it: %.20s',
       async (given) => {
@@ -165,21 +158,6 @@ describe('creating it twice concurrently', () => {
 });
 
 describe('the id', () => {
-  test('may be any integer of 64 bits, and keeps every digit', async () => {
-    const ids = [
-      '9223372036854775807',
-      '9223372036854775806',
-      '-9223372036854775808',
-      '9007199254740993',
-      '0',
-      '-1',
-    ];
-    for (const id of ids) expect((await as('alice of ids').create(BigInt(id), fern)).status).toBe(200);
-    expect(events('alice of ids').map(({ stream, data }) => [stream, data.id])).toEqual(
-      ids.map((id) => [`plant-alice of ids/${id}`, id]),
-    );
-  });
-
   test('of minus zero is zero', async () => {
     const alice = as('alice at zero');
     expect((await alice.post('{"id":-0,"name":"Fern"}')).status).toBe(200);
@@ -194,33 +172,15 @@ describe('a body that violates NewPlant is 40002 and names the field:', () => {
     ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
     ['id', '{"id":1.5,"name":"Fern"}'],
     ['id', '{"id":"5","name":"Fern"}'],
-    ['id', '{"id":"","name":"Fern"}'],
     ['id', '{"id":null,"name":"Fern"}'],
-    ['id', '{"id":true,"name":"Fern"}'],
-    ['id', '{"id":[5],"name":"Fern"}'],
-    ['id', '{"id":{},"name":"Fern"}'],
-    ['id', '{"name":"Fern"}'],
     ['id', '{"ID":1,"name":"Fern"}'],
     ['name', '{"id":1}'],
-    ['name', '{"id":1,"name":5}'],
-    ['name', '{"id":1,"name":null}'],
-    ['name', '{"id":1,"name":true}'],
     ['name', '{"id":1,"name":["Fern"]}'],
-    ['name', '{"id":1,"name":{"toString":"Fern"}}'],
     ['name', '{"id":1,"name":9007199254740993}'],
     ['tag', '{"id":1,"name":"Fern","tag":null}'],
-    ['tag', '{"id":1,"name":"Fern","tag":5}'],
-    ['tag', '{"id":1,"name":"Fern","tag":false}'],
-    ['tag', '{"id":1,"name":"Fern","tag":["indoor"]}'],
-    ['tag', '{"id":1,"name":"Fern","tag":{}}'],
-    ['body', '[]'],
     ['body', '[{"id":1,"name":"Fern"}]'],
-    ['body', '"Fern"'],
-    ['body', '5'],
-    ['body', '9007199254740993'],
     ['body', 'null'],
-    ['body', 'true'],
-    ['id', '{}'],
+    ['body', '9007199254740993'],
   ])('%s, in %s', async (field, body) => {
     const message = await refusedWith(40002, await as('alice of faults').post(body));
     expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
@@ -233,10 +193,7 @@ describe('a body that violates NewPlant is 40002 and names the field:', () => {
 describe('a body that cannot be parsed exactly is 40001:', () => {
   test.each([
     ['an empty body', ''],
-    ['incomplete JSON', '{"id":1,"name":"Fe'],
     ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
-    ['an unpaired surrogate in an unknown field', '{"id":1,"name":"Fern","colour":"\\udf31"}'],
-    ['65 levels', `{"id":1,"name":"Fern","deep":${'['.repeat(64)}${']'.repeat(64)}}`],
     ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
   ])('%s', async (_, body) => {
     await refusedWith(40001, await as('bob of faults').post(body));
@@ -246,11 +203,7 @@ describe('a body that cannot be parsed exactly is 40001:', () => {
 
 describe('the media type', () => {
   test.each([
-    'application/json',
     'Application/JSON',
-    'application/json;charset=utf-8',
-    'application/json; charset=UTF-8',
-    'application/json; charset="utf-8"',
     'application/json ; Charset="Utf-8"',
     'application/json; profile="https://example.org/plant"',
   ])('may be %s', async (type) => {
@@ -259,33 +212,19 @@ describe('the media type', () => {
   });
 
   test.each([
-    'application/json; charset=iso-8859-1',
-    'application/json; charset="utf-16"',
-    'application/json; charset=us-ascii',
-    'APPLICATION/JSON; CHARSET=ISO-8859-1',
-    'text/plain',
-    'text/json',
-    'application/jsonp',
-    'application/merge-patch+json',
-    'application/x-www-form-urlencoded',
-    'multipart/form-data; boundary=x',
-    'application/octet-stream',
-    'nonsense',
-    '',
-  ])('may not be %j', async (type) => {
+    ['content-type', 'application/json; charset=iso-8859-1'],
+    ['content-type', 'application/json; charset="utf-16"'],
+    ['content-type', 'application/jsonp'],
+    ['content-type', 'multipart/form-data; boundary=x'],
+    ['content-type', 'nonsense'],
+    ['content-type', ''],
+    ['content-encoding', 'GZIP'],
+    ['content-encoding', 'identity, gzip'],
+  ])('may not have %s: %s', async (name, value) => {
     const alice = as('alice of types');
-    await refusedWith(41501, await alice.post('{"id":1,"name":"Fern"}', { 'content-type': type }));
+    await refusedWith(41501, await alice.post('{"id":1,"name":"Fern"}', { [name]: value }));
     expect(events('alice of types')).toEqual([]);
   });
-
-  test.each(['gzip', 'GZIP', 'br', 'deflate', 'identity, gzip'])(
-    'may not have a Content-Encoding: %s',
-    async (encoding) => {
-      const alice = as('alice of types');
-      await refusedWith(41501, await alice.post('{"id":1,"name":"Fern"}', { 'content-encoding': encoding }));
-      expect(events('alice of types')).toEqual([]);
-    },
-  );
 
   test.each([
     ['with a body', new Uint8Array(Buffer.from('{"id":1,"name":"Fern"}'))],
@@ -349,11 +288,6 @@ describe('the body', () => {
       expect(Buffer.byteLength(text)).toBeLessThan(MAX_LEAF_BYTES);
     },
   );
-
-  test('is measured in bytes, not in characters', async () => {
-    const text = JSON.stringify({ id: 1, name: '🌱'.repeat(LARGEST / 4) });
-    await refusedWith(41301, await as('alice of more').post(text));
-  });
 });
 
 async function lastEvent(): Promise<RecordedEvent> {

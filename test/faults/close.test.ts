@@ -8,10 +8,8 @@ import {
   CTRL_C,
   CUT,
   connected,
-  expectGracefulStop,
   expectRefused,
   hasTerminal,
-  keptAlive,
   ON_A_TERMINAL,
   SERVER,
   slowUpload,
@@ -23,9 +21,6 @@ import { logWith } from '../support/logs.ts';
 import { start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
-
-test('SIGINT to npm start completes requests in flight, closes idle connections, and exits with 0', () =>
-  expectGracefulStop('SIGINT'));
 
 test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
   // The log is too long for the buffers of a connection.
@@ -65,14 +60,6 @@ describe('the server', () => {
       expect(server.stdout()).toContain('"closed"');
     },
   );
-
-  test('does not wait for an idle keep-alive connection', async () => {
-    const { server, url } = await startProcess(SERVER);
-    await keptAlive(url);
-    process.kill(server.pid, 'SIGTERM');
-    expect(await server.ended).toEqual({ code: 0, signal: null });
-    expect(server.stdout()).not.toMatch(CUT);
-  });
 
   test('exits with 1 if its last save of the view fails', async () => {
     const { server, url, dir } = await startProcess(SERVER);

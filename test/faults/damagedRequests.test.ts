@@ -26,60 +26,28 @@ const valid = [
 ];
 
 const METHODS = [
-  'get',
-  'PLANT',
+  ...'get PLANT GETGET PRI CONNECT TRACE OPTIONS PROPFIND DELETE'.split(' '),
   '',
-  'GETGET',
-  'PRI',
-  'CONNECT',
-  'TRACE',
-  'OPTIONS',
-  'PROPFIND',
-  'DELETE',
   'G\0T',
   'GET ',
 ];
 const TARGETS = [
+  ...'* /%zz /plants% // http:// http://plants/plants /../plants'.split(' '),
   '',
-  '*',
-  '/%zz',
-  '/plants%',
-  '//',
-  'http://',
-  'http://plants/plants',
   '/plants\0',
   '/plants plants',
-  '/../plants',
 ];
 const VERSIONS = [
+  ...'HTTP/0.9 HTTP/1.0 HTTP/1.2 HTTP/2.0 HTTP/11.1 http/1.1 HTTPS/1.1 ICY'.split(' '),
   '',
-  'HTTP/0.9',
-  'HTTP/1.0',
-  'HTTP/1.2',
-  'HTTP/2.0',
-  'HTTP/11.1',
-  'http/1.1',
   'HTTP/1.1 ',
-  'HTTPS/1.1',
-  'ICY',
 ];
 const LENGTHS = [
-  '-1',
-  '+5',
-  '0x10',
+  ...'-1 +5 0x10 5,5 99999999999999999999 1e3 65537 70000 4294967296 9223372036854775807'.split(' '),
+  ...'27 0 ٥'.split(' '),
   '5, 6',
-  '5,5',
-  '99999999999999999999',
-  '1e3',
   '',
-  '65537',
-  '70000',
-  '4294967296',
-  '9223372036854775807',
   '5 5',
-  '27',
-  '0',
-  '٥',
 ];
 const CHUNKS = ['-1', 'x', '', '0x5', 'ffffffffffffffff', '5;', '5;a="', '11 1', '10001', '0'];
 const PIECES = [

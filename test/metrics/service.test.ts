@@ -145,15 +145,8 @@ describe('a scrape after known requests', () => {
   test('has no user, ID, token, or other text of a client', async () => {
     const { url, metricsUrl, as, dir } = await start();
     const odd = [
-      '/odd"}1',
+      ...'/odd"}1 /plants/odd /%6fdd /%odd //odd /plants?odd /tile/odd /%00odd'.split(' '),
       '/odd\\n{}',
-      '/plants/odd',
-      '/%6fdd',
-      '/%odd',
-      '//odd',
-      '/plants?odd',
-      '/tile/odd',
-      '/%00odd',
     ];
     for (const path of odd)
       await exchange(url, `GET ${path} HTTP/1.1\r\nHost: odd\r\nConnection: close\r\n\r\n`);
@@ -211,26 +204,11 @@ describe('the port of the metrics', () => {
     expect([head.status, await head.text()]).toEqual([200, '']);
     expect(head.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
     expect((await fetch(`${metricsUrl}?name=up`)).status).toBe(200);
-    for (const path of [
-      '/',
-      '/plants',
-      '/health/live',
-      '/metrics/',
-      '/metrics%3F',
-      '//metrics',
-      '/openapi.json',
-    ])
+    for (const path of '/ /plants /health/live /metrics/ /metrics%3F //metrics /openapi.json'.split(' '))
       expect([path, (await fetch(`${origin}${path}`)).status]).toEqual([path, 404]);
     const posted = await fetch(metricsUrl, { method: 'POST', body: 'x' });
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect((await fetch(`${url}/metrics`)).status).toBe(404);
-  });
-
-  test('is closed with the service', async () => {
-    const { metricsUrl = '', close } = await start();
-    await scrape(metricsUrl);
-    await close();
-    await expect(fetch(metricsUrl)).rejects.toThrow('fetch failed');
   });
 
   test('in use ends the start with one line', async () => {
@@ -240,11 +218,6 @@ describe('the port of the metrics', () => {
     const { port } = other.address() as AddressInfo;
     const starting = start({ METRICS_PORT: `${port}` });
     await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
-  });
-
-  test('on an unknown host ends the start with one line', async () => {
-    const starting = start({ METRICS_HOST: 'nothing.invalid' });
-    await expect(starting).rejects.toThrow(/^cannot serve metrics: .* nothing\.invalid$/);
   });
 });
 

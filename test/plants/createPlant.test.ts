@@ -45,12 +45,6 @@ describe('createPlant', () => {
     ]);
   });
 
-  test('appends an event without a tag if the plant has none', async () => {
-    const store = await given();
-    await createPlant(store, { user: 'alice', id: 1n, name: '' }, CONTEXT);
-    expect((await logOf(store))[0]?.data).toEqual({ id: '1', user: 'alice', name: '' });
-  });
-
   test('returns the position of the existing event if the plant is the same', async () => {
     const store = await given({ user: 'bob', id: 1n, name: 'Oak' }, FERN);
     expect(await createPlant(store, { ...FERN }, CONTEXT)).toBe(2n);
@@ -67,12 +61,6 @@ describe('createPlant', () => {
     const store = await given(FERN);
     await expect(createPlant(store, other, CONTEXT)).rejects.toThrow(PlantIdTaken);
     expect(await streamsOf(store)).toEqual(['plant-alice/42']);
-  });
-
-  test('creates a plant if only another user has the ID', async () => {
-    const store = await given(FERN);
-    await createPlant(store, { ...FERN, user: 'bob' }, CONTEXT);
-    expect(await streamsOf(store)).toEqual(['plant-alice/42', 'plant-bob/42']);
   });
 
   test.each([

@@ -5,7 +5,6 @@ import { expect, onTestFinished } from 'vitest';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 import { canRun, MAIN, NODE, start } from './process.ts';
-import { client, startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const NPM_START = ['npm', 'start'];
@@ -79,22 +78,4 @@ export async function expectCreated(closed: Promise<string>, name: string): Prom
   expect(response).toContain('HTTP/1.1 200 OK');
   expect(response).toMatch(/^connection: close\r$/im);
   expect(response).toContain(JSON.stringify({ name }));
-}
-
-/** Expects that a signal to npm start completes requests in flight, closes idle connections, keeps all plants. */
-export async function expectGracefulStop(signal: NodeJS.Signals): Promise<void> {
-  const started = await startProcess(NPM_START);
-  const { server, url, dir } = started;
-  await keptAlive(url);
-  const upload = await slowUpload(started, 'Fern');
-  process.kill(server.pid, signal);
-  await server.printed(/"closing"/);
-  upload.finish();
-  await expectCreated(upload.closed, 'Fern');
-  expect((await server.ended).code).toBe(0);
-  expect(server.stdout()).toContain('"closed"');
-  expect(server.stdout()).not.toMatch(CUT);
-  await expectRefused(url);
-  const again = await startService({ DATA_DIR: dir });
-  expect(await client(again.url, dir)('alice').list()).toEqual([{ name: 'Fern' }]);
 }

@@ -97,7 +97,7 @@ class EmptyAdapter implements Adapter {
 }
 
 /** The API that trusts a provider as the service does, without plants. */
-export async function apiTrusting(issuer: string) {
+async function apiTrusting(issuer: string) {
   const key = providerKeys(new URL(`${issuer}/jwks`));
   const now = () => new Date();
   const verifyToken = tokenVerifier({

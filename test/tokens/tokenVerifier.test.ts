@@ -43,7 +43,6 @@ test('a valid token returns its subject', async () => {
 test.each([
   ['empty text', ''],
   ['garbage', 'garbage'],
-  ['dots', '..'],
   ['a token without its signature', `${header}.${payload}.`],
   ['a token whose claims were changed', `${header}.${signed({ sub: 'bob' }).split('.')[1]}.${signature}`],
   ['claims that are not an object', signedJwt(privateKey, ['alice'])],
@@ -57,7 +56,6 @@ test.each([
   ],
   ['an unknown critical header', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
   ['the typ of a logout token', signedJwt(privateKey, claims, { typ: 'logout+jwt' })],
-  ['the typ of a DPoP proof', signedJwt(privateKey, claims, { typ: 'dpop+jwt' })],
   ['a typ with another prefix', signedJwt(privateKey, claims, { typ: 'text/jwt' })],
   ['an empty typ', signedJwt(privateKey, claims, { typ: '' })],
   ['a typ that is null', signedJwt(privateKey, claims, { typ: null })],
@@ -147,40 +145,16 @@ describe('a token spelt in another way', () => {
   });
 });
 
-describe('a subject', () => {
-  test.each([
-    ['of 255 characters', 'a'.repeat(255)],
-    ['of 255 UTF-16 code units', `${'🪴'.repeat(127)}a`],
-    ['that is an emoji', '🪴'],
-    ['with hyphens', 'auth0-alice-'],
-    ['with slashes', '/alice/1'],
-    ['with percent signs', '%2F%'],
-    ['with spaces', ' alice '],
-  ])('%s is accepted', async (_what, sub) => {
-    expect(await verifier().verify(signed({ sub }))).toBe(sub);
-  });
-});
-
 describe('the result', () => {
   test.each([
     ['audit', ['audit']],
     ['read audit write', ['read', 'audit', 'write']],
-    ['Audit', ['Audit']],
     ['audit,write', ['audit,write']],
-    ['audit\twrite', ['audit\twrite']],
     [undefined, []],
-    [null, []],
     [['audit'], []],
-    [7, []],
-    [{ audit: true }, []],
   ])('for the claim scope %j has the scopes %j', async (scope, scopes) => {
     for (const subject of ['alice', 'bob'])
       expect(await verifier().identify(signed({ sub: subject, scope }))).toMatchObject({ subject, scopes });
-  });
-
-  test('for an empty scope has no scopes', async () => {
-    const { scopes } = await verifier().identify(signed({ scope: '' }));
-    expect(scopes.filter((scope) => scope !== '')).toEqual([]);
   });
 
   test('is that of its own token, even if another has the same user', async () => {
@@ -192,16 +166,6 @@ describe('the result', () => {
         { subject: 'alice', scopes: [] },
         { subject: 'bob', scopes: ['read'] },
       ]);
-  });
-
-  test('must be verified again after ten minutes', async () => {
-    const { clock, identify } = verifier();
-    const token = signed();
-    expect((await identify(token)).verifyAgainAt).toBe(NOON + 10 * MINUTE);
-    clock.now = NOON + 10 * MINUTE - 1;
-    expect((await identify(token)).verifyAgainAt).toBe(NOON + 10 * MINUTE);
-    clock.now = NOON + 10 * MINUTE;
-    expect((await identify(token)).verifyAgainAt).toBe(NOON + 20 * MINUTE);
   });
 
   test('must be verified again at the expiry of its token', async () => {
@@ -254,17 +218,6 @@ describe('a verified token', () => {
     const token = (sub: string, scope?: string): string => hmac(secret, { sub, exp: claims.exp, scope });
     return { key, verify, token };
   }
-
-  test('is evicted after many others', async () => {
-    const { key, verify, token } = smallCache();
-    for (const sub of ['alice', 'bob', 'carol', 'alice']) await verify(token(sub));
-    expect(key).toHaveBeenCalledTimes(3);
-    await verify(token('dave')); // instead of bob
-    await verify(token('alice'));
-    expect(key).toHaveBeenCalledTimes(4);
-    await verify(token('bob'));
-    expect(key).toHaveBeenCalledTimes(5);
-  });
 
   test('with many scopes takes the space of several', async () => {
     const { key, verify, token } = smallCache();
