@@ -11,6 +11,7 @@ import type { TokenRefusal } from '../metrics/metrics.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { ExpiredToken, IdentityProviderUnavailable, InvalidToken } from '../tokens/tokenVerifier.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
+import { NotAcceptable } from './eventRoutes.ts';
 import { TooManyInFlight } from './inFlight.ts';
 
 /** The error numbers of the API, besides those of HTTP itself. */
@@ -53,6 +54,7 @@ export function errorTable(error: unknown): ErrorResponse | undefined {
   if (error instanceof BadPosition) return errorResponse(API_ERRORS.badPosition, error.message);
   if (error instanceof BadFilter || error instanceof UnknownUser)
     return errorResponse(HTTP_ERRORS.invalidQuery, error.message);
+  if (error instanceof NotAcceptable) return errorResponse(HTTP_ERRORS.notAcceptable, error.message);
   if (error instanceof InvalidToken)
     return unauthorized(API_ERRORS.invalidToken, error.message, 'invalid_token');
   if (error instanceof InsufficientScope) {

@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
+import { textSchema } from '../audit/querySchemas.ts';
 import type { TreeAndLog } from '../audit/readEntries.ts';
 import { receiptOf } from '../audit/receipt.ts';
 import { response } from '../http/openapi.ts';
-import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import type { Turns } from '../time/turns.ts';

@@ -1,4 +1,5 @@
-import { type EventLog, type RecordedEvent, START } from '../eventStore/eventStore.ts';
+import type { EventLog, RecordedEvent } from '../eventStore/eventStore.ts';
+import { readToEnd } from '../eventStore/readEvents.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../merkle/proofs.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -6,7 +7,6 @@ import { plantStream } from '../plants/stream.ts';
 import type { ConsistencyProof } from '../transparency/consistencyProof.ts';
 import type { InclusionProof } from '../transparency/inclusionProof.ts';
 import { leafText } from './leaf.ts';
-import { replay } from './replay.ts';
 
 /** The log does not have what is to be proven; the message names it. */
 export class NotProven extends Error {
@@ -83,7 +83,12 @@ export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: numbe
 }
 
 async function* readFirst(log: EventLog, size = Number.POSITIVE_INFINITY, signal: AbortSignal) {
-  yield* replay(log, { after: START, limit: size }, { signal });
+  let remaining = size;
+  for await (const { events } of readToEnd(log, { signal })) {
+    yield { events: events.slice(0, remaining) };
+    remaining -= events.length;
+    if (remaining <= 0) return;
+  }
   signal.throwIfAborted();
 }
 
