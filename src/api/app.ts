@@ -22,9 +22,9 @@ import { isUser } from '../plants/user.ts';
 import { Turns } from '../time/turns.ts';
 import type { VerifyToken } from '../tokens/tokenVerifier.ts';
 import type { CheckpointSigner } from '../transparency/checkpointSigner.ts';
+import { auditRoutes } from './auditRoutes.ts';
 import { type CheckpointRefusal, Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
-import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
@@ -136,7 +136,7 @@ export async function buildApp(deps: Dependencies) {
         listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
       },
     });
-    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
+    await secured.register(auditRoutes, { log, checkpoints, source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
     const logKey = signer.verifierKey;

@@ -9,6 +9,7 @@ import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '../http/errors.ts';
 import { PlantIdTaken } from '../plants/createPlant.ts';
 import { UnknownPlant } from '../plants/unknownPlant.ts';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '../transparency/checkpointSigner.ts';
+import { NotAcceptable } from './eventRoutes.ts';
 import { NoSuchTile } from './transparencyRoutes.ts';
 
 /** Every error of the API. */
@@ -16,6 +17,7 @@ export const API_ERRORS = {
   ...HTTP_ERRORS,
   ...tokenErrors('plants'),
   invalidQuery: { ...HTTP_ERRORS.invalidQuery, of: [BadFilter, UnknownUser] },
+  notAcceptable: { ...HTTP_ERRORS.notAcceptable, of: [NotAcceptable] },
   plantIdTaken: entry(40003, 'the user has another plant with this ID', {
     of: [PlantIdTaken],
     message: 'You have another plant with this ID. Choose another ID.',

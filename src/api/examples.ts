@@ -1,4 +1,5 @@
-import { type CloudEvent, leafOfCloudEvent } from '../audit/cloudEvent.ts';
+import type { CloudEvent } from '../audit/cloudEvent.ts';
+import { leafOfCloudEvent } from '../audit/cloudEventLeaf.ts';
 import { formatInclusionProof } from '../transparency/proof.ts';
 
 // What the OpenAPI document shows: a log of one event, with its key, its checkpoint and its receipt.

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { textSchema } from '../audit/querySchemas.ts';
 import type { EventLog } from '../eventStore/eventStore.ts';
 import { type Headers, response } from '../http/openapi.ts';
-import { textSchema } from '../http/textSchema.ts';
 import { INT64_RULE, isInt64Text, plantStream } from '../plants/stream.ts';
 import { UnknownPlant } from '../plants/unknownPlant.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
@@ -83,7 +83,7 @@ const schemas = {
         'Content-Disposition': Type.String({ description: 'A file name.' }),
       }),
       ...errorsOf([
-        { ...API_ERRORS.invalidQuery, example: `id must be ${INT64_RULE}.` },
+        { ...API_ERRORS.invalidQuery, message: `id must be ${INT64_RULE}.` },
         'insufficientScope',
         'unknownPlant',
         tooManyInFlight('receipts'),

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
-import { canonicalText, leafMetadata, leafTextOf } from './leaf.ts';
 
 /**
  * An event in the JSON format of CloudEvents 1.0
@@ -46,60 +45,41 @@ export const CloudEvent = Type.Object(
 );
 export type CloudEvent = Static<typeof CloudEvent>;
 
+/** How events become CloudEvents. */
+export type CloudEventFormat = {
+  source: string;
+  /** The attributes of an event that show what of it is hashed. */
+  hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata'>;
+};
+
 /** An event as a CloudEvent; members that are undefined are not there in JSON. */
-export function toCloudEvent(event: RecordedEvent, source: string): CloudEvent {
+export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEventFormat): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
-  const { time, correlationid, schemaversion, traceparent } = attributesOf(metadataOf(event));
+  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
   const bytes = data instanceof Uint8Array ? data : undefined;
-  const hashed: { metadata?: string | undefined; dataAndMetadata?: string } = leafMetadata(event);
-  // One literal: it costs less than spreading the optional members.
   const cloudEvent: { [Name in keyof CloudEvent]: CloudEvent[Name] | undefined } = {
     specversion: '1.0',
     id,
     source,
     type,
     subject: stream,
-    time,
+    time: isRfc3339(occurredAt) ? occurredAt : undefined,
     datacontenttype: contentType(data),
     data: bytes ? undefined : data,
     data_base64: bytes && Buffer.from(bytes).toString('base64'),
     position: String(position),
     revision: String(revision),
-    correlationid,
-    schemaversion,
-    traceparent,
-    metadata: hashed.metadata,
-    dataandmetadata: hashed.dataAndMetadata,
+    correlationid: textOf($correlationId),
+    schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
+    traceparent: textOf(traceparent),
+    ...hashed?.(event),
   };
   return cloudEvent as CloudEvent;
 }
 
-/** The attributes that metadata have a value for. */
-function attributesOf({ occurredAt, $correlationId, schemaVersion, traceparent }: Metadata) {
-  return {
-    time: isRfc3339(occurredAt) ? occurredAt : undefined,
-    correlationid: typeof $correlationId === 'string' && $correlationId !== '' ? $correlationId : undefined,
-    schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
-    traceparent: typeof traceparent === 'string' && traceparent !== '' ? traceparent : undefined,
-  };
-}
-
-/** The JSON of `toCloudEvent`. */
-export const cloudEventJson = (event: RecordedEvent, source: string): string =>
-  JSON.stringify(toCloudEvent(event, source));
-
-/**
- * The Merkle tree leaf of an event, as `leafText` makes it from the event itself. @throws Error if the
- * CloudEvent is not one of `toCloudEvent`
- */
-export function leafOfCloudEvent(event: CloudEvent): string {
-  const { id, subject: stream, revision, type, data, metadata, dataandmetadata } = event;
-  const names = { id, stream, revision, type };
-  if (dataandmetadata !== undefined) return leafTextOf(names, { dataAndMetadata: dataandmetadata });
-  return leafTextOf(names, {
-    data: canonicalText(data),
-    metadata: metadata === undefined ? undefined : canonicalText(JSON.parse(metadata)),
-  });
+/** A text that is not empty, which the attributes of CloudEvents must not be. */
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** When an event occurred, by its metadata, in milliseconds since 1970; undefined if they do not say. */
@@ -113,11 +93,9 @@ function metadataOf({ metadata }: RecordedEvent): Metadata {
   return typeof metadata === 'object' && metadata !== null ? (metadata as Metadata) : {};
 }
 
-const JSON_TYPE = 'application/json';
-
 function contentType(data: unknown): string | undefined {
   if (data === undefined) return undefined;
-  return data instanceof Uint8Array ? 'application/octet-stream' : JSON_TYPE;
+  return data instanceof Uint8Array ? 'application/octet-stream' : 'application/json';
 }
 
 function isInt32(value: unknown): value is number {

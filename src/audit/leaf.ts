@@ -60,7 +60,7 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
 }
 
 /** Data and metadata of an event as they are in its leaf. */
-function leafContent(event: LeafEvent): LeafContent {
+export function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
   const { data, metadata } = event;
   if (!isBytes(data) && !isBytes(metadata)) {
@@ -74,30 +74,6 @@ function leafContent(event: LeafEvent): LeafContent {
 const combinedContent = ({ data, metadata }: LeafEvent): { dataAndMetadata: string } => ({
   dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]`,
 });
-
-/** What a leaf covers besides names and data; `dataAndMetadata` as in `leafContent`. */
-export function leafMetadata(
-  event: LeafEvent,
-): { metadata: string | undefined } | { dataAndMetadata: string } {
-  const { data, metadata } = event;
-  if (areWellFormed(event) && isIJson(data) && !isBytes(metadata)) {
-    try {
-      return { metadata: canonicalText(metadata) };
-    } catch {} // it has no canonical form
-  }
-  return leafContent(event);
-}
-
-/** Whether a value has canonical JSON, or is absent. */
-function isIJson(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed();
-  if (typeof value === 'number') return Number.isFinite(value);
-  if (typeof value !== 'object' || value === null) return true;
-  if (isBytes(value)) return false;
-  for (const key of Object.keys(value))
-    if (!key.isWellFormed() || !isIJson((value as Record<string, unknown>)[key])) return false;
-  return true;
-}
 
 /** Whether all names of an event are well-formed Unicode. */
 function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {

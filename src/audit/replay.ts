@@ -1,9 +1,7 @@
 import { type Batch, type EventLog, type Position, START } from '../eventStore/eventStore.ts';
-import { assertInLog, BadPosition } from '../eventStore/position.ts';
 import { readLive, readToEnd } from '../eventStore/readEvents.ts';
-import { parsePlantStream } from '../plants/stream.ts';
 import type { Turn } from '../time/turns.ts';
-import { type EventFilter, matches } from './eventFilter.ts';
+import { assertReadable, type EventFilter } from './eventFilter.ts';
 
 /** The log has no event of this user. */
 export class UnknownUser extends Error {
@@ -32,25 +30,23 @@ type Options = {
 export async function* replay(
   log: EventLog,
   filter: EventFilter,
-  { signal, live = false, after = 'after', turn, ...options }: Options,
+  { signal, live = false, after: name = 'after', turn, ...options }: Options,
 ): AsyncGenerator<Batch> {
+  const { after, user } = filter;
   const last = await log.lastPosition();
   const end = options.end ?? last;
-  assertInLog(filter.after, last, after);
-  // EventStoreDB reads from the position of an event only.
-  if (filter.after > START && !(await log.readEvent(filter.after)))
-    throw new BadPosition(`${after} is not the position of an event.`);
+  await assertReadable(log, after, last, name);
   // The events before `after` are not read, so a user without events after it may be known.
-  let isKnown = filter.user === undefined || filter.after > START;
+  let isKnown = user === undefined || after > START;
   let remaining = filter.limit;
   if (remaining === 0) return;
-  const range = { after: filter.after, signal, turn };
+  const range = { after, signal, turn };
   for await (const { events, caughtUp } of live ? readLive(log, range) : readToEnd(log, { ...range, end })) {
-    isKnown ||= events.some(({ stream }) => parsePlantStream(stream)?.user === filter.user);
+    isKnown ||= events.some((event) => filter.isOfUser(event));
     const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
-    if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(filter.user ?? '');
+    if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(user ?? '');
     const matching = events
-      .filter((event) => (live || event.position <= end) && matches(filter, event))
+      .filter((event) => (live || event.position <= end) && filter.matches(event))
       .slice(0, remaining);
     remaining -= matching.length;
     yield { events: matching, caughtUp };

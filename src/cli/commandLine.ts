@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { EventQuery } from '../audit/eventFilter.ts';
+import { PlantEventQuery } from '../audit/plantStreams.ts';
 import type { Context } from './context.ts';
 
 type Runners = {
@@ -157,7 +157,7 @@ function withoutValues(text: string): string {
 
 /** The filters as options, with their descriptions in the API. */
 function addFilters(command: Command): Command {
-  for (const [filter, schema] of Object.entries<object>(EventQuery.properties))
+  for (const [filter, schema] of Object.entries<object>(PlantEventQuery.properties))
     command.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter));
   return command;
 }

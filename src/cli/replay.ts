@@ -1,4 +1,5 @@
-import { cloudEventJson, toCloudEvent } from '../audit/cloudEvent.ts';
+import { toCloudEvent } from '../audit/cloudEvent.ts';
+import { hashedAttributes } from '../audit/cloudEventLeaf.ts';
 import type { EventQuery } from '../audit/eventFilter.ts';
 import { replay } from '../audit/replay.ts';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
@@ -12,7 +13,9 @@ type Options = EventQuery & { follow?: true; table?: true };
 export async function replayCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   const filter = parseEventOptions(options);
-  const format = options.table ? tableRow : (event: RecordedEvent) => cloudEventJson(event, config.source);
+  const cloudEvents = { source: config.source, hashed: hashedAttributes };
+  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, cloudEvents));
+  const format = options.table ? tableRow : toJson;
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { exact: true });
   const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
@@ -31,6 +34,6 @@ const columns = (position: string, time: string, type: string, stream: string, d
 const TABLE_HEADER = `${columns('position', 'time', 'type', 'stream', 'data')}\n`;
 
 function tableRow(event: RecordedEvent): string {
-  const { position, type, subject, time = '', data } = toCloudEvent(event, '');
+  const { position, type, subject, time = '', data } = toCloudEvent(event, { source: '' });
   return printable(columns(position, time, type, subject, JSON.stringify(data) ?? ''));
 }

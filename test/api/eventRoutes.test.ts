@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CloudEvent } from 'cloudevents';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { leafOfCloudEvent } from '../../src/audit/cloudEventLeaf.ts';
 import { rootOfLog } from '../../src/audit/proof.ts';
 import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
 import {

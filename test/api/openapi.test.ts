@@ -6,7 +6,7 @@ import type { RequestOpts } from '@oazapfts/runtime';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { generateSource } from 'oazapfts';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { leafOfCloudEvent } from '../../src/audit/cloudEventLeaf.ts';
 import { openInclusionProof } from '../../src/transparency/proof.ts';
 import { parseVerifierKey } from '../../src/transparency/signedNote.ts';
 import { untilAvailable } from '../support/instances.ts';

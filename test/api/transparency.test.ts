@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
-import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
+import { leafOfCloudEvent } from '../../src/audit/cloudEventLeaf.ts';
 import {
   type EventStore,
   type Page,

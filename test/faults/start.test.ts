@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
-import { run, startServer } from '../support/process.ts';
+import { startServer } from '../support/process.ts';
 import { expectNoStart, PASSWORD } from '../support/securedFakeServer.ts';
 import { tempDir } from '../support/tempDir.ts';
 

@@ -2,6 +2,18 @@ import { Type } from 'typebox';
 
 const MAX_LIMIT = 2_147_483_647;
 
+/** The schema of a text that must follow a rule; the rule completes the sentence "NAME must be …". */
+export const textSchema = (
+  isValid: (text: string) => boolean,
+  rule: string,
+  options: { description: string; examples?: [string] },
+) =>
+  Type.Refine(
+    Type.Unsafe<string>({ type: 'string', ...options }),
+    (value) => typeof value === 'string' && isValid(value),
+    () => `must be ${rule}`,
+  );
+
 /** The schema of the query parameter `limit`: a 32-bit integer in decimal digits, as text. */
 export const limitSchema = (items: string) =>
   Type.Refine(
