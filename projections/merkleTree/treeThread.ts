@@ -28,7 +28,7 @@ const logger = {
   fatal: forward('fatal'),
 };
 
-const log = await openLog(location, { logger, exact: true, besideStore: true });
+const log = await openLog(location, { logger, raw: true, storeIsOpen: true });
 const view = await MerkleTreeView.open(file);
 view.onSaved = () => post({ saved: view.saved });
 let resets = 0;

@@ -14,7 +14,7 @@ export async function replayCommand(options: Options, context: Context): Promise
   const filter = parseEventOptions(options);
   const format = options.table ? tableRow : (event: RecordedEvent) => cloudEventJson(event, config.source);
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { exact: true });
+  const log = await useLog(resources, context, { raw: true });
   const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
   let header = options.table ? TABLE_HEADER : '';
   for await (const { events } of batches) {

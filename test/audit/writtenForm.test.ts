@@ -54,7 +54,7 @@ describe('an object in the written form', () => {
 
 /** All events of a log, read exactly. */
 async function readExactly(file: string): Promise<readonly RecordedEvent[]> {
-  const log = openLogReader(file, { exact: true });
+  const log = openLogReader(file, { raw: true });
   onTestFinished(() => log.close());
   return (await log.readAll({ after: START, limit: 500 })).events;
 }

@@ -87,7 +87,7 @@ describe('readToEnd', () => {
 
   test('yields one empty batch for an empty log', async () => {
     const batches = await Array.fromAsync(readToEnd(logOf([]).log, { signal: never() }));
-    expect(batches).toEqual([{ events: [], caughtUp: true }]);
+    expect(batches).toEqual([{ events: [], caughtUp: true, position: START }]);
   });
 
   test('fails if a page says that it is the last one, before the end that the log had at the beginning', async () => {

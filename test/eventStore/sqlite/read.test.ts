@@ -27,7 +27,7 @@ async function openBoth(again?: EventStore): Promise<EventStore> {
   const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
   const onFatal = (error: Error) => expect.unreachable(error.message);
   const writing = await openSqliteStore({ file, now: () => new Date(), onFatal });
-  const reading = openLogReader(file, { exact: true });
+  const reading = openLogReader(file, { raw: true });
   const store: EventStore = {
     ...reading,
     append: writing.append,
@@ -43,8 +43,8 @@ async function openBoth(again?: EventStore): Promise<EventStore> {
 
 eventStoreContract('a reader of the embedded log beside its writer', openBoth);
 
-function openLog(file: string, exact = false): EventLog {
-  const log = openLogReader(file, { exact });
+function openLog(file: string, raw = false): EventLog {
+  const log = openLogReader(file, { raw });
   onTestFinished(() => log.close());
   return log;
 }
@@ -286,8 +286,8 @@ describe('a file that is not a log of this service', () => {
   });
 });
 
-describe('an exact reader', () => {
-  /** The data of events that another writer stored, as read by an exact and a normal reader. */
+describe('a raw reader', () => {
+  /** The data of events that another writer stored, as read by a raw and a parsed reader. */
   async function dataOf(...written: (string | Uint8Array)[]) {
     const file = join(tempDir(), 'log.db');
     using db = openLogFile(file);
@@ -295,8 +295,8 @@ describe('an exact reader', () => {
       "INSERT INTO events (id, stream, revision, type, data, metadata, recorded_at) VALUES (?, ?, 0, 'T', CAST(? AS TEXT), '{}', 'now')",
     );
     for (const [i, data] of written.entries()) insert.run(`${i}`, `plant-bob/${i}`, Buffer.from(data));
-    const read = async (exact: boolean) => (await readAll(openLog(file, exact))).map(({ data }) => data);
-    return { exactly: await read(true), plainly: await read(false) };
+    const read = async (raw: boolean) => (await readAll(openLog(file, raw))).map(({ data }) => data);
+    return { raw: await read(true), parsed: await read(false) };
   }
 
   test.each([
@@ -315,7 +315,7 @@ describe('an exact reader', () => {
     ['trailing characters', '{"name":"Fern"}\0more', '{"name":"Fern"}\0more'],
     ['a byte order mark before it', '\ufeff{"name":"Fern"}', '\ufeff{"name":"Fern"}'],
   ])('returns JSON with %s as text', async (_, text, value) => {
-    expect(await dataOf(text)).toEqual({ exactly: [text], plainly: [value] });
+    expect(await dataOf(text)).toEqual({ raw: [text], parsed: [value] });
   });
 
   test.each<[string, one: string, other: string | Uint8Array]>([
@@ -323,8 +323,8 @@ describe('an exact reader', () => {
     ['text, and the JSON of that text', 'fern', '"fern"'],
     ['JSON with other formatting, and the JSON of that text', '{"size":1.0}', '"{\\"size\\":1.0}"'],
   ])('returns different data for different bytes: %s', async (_, one, other) => {
-    const { exactly } = await dataOf(one, other);
-    expect(exactly[1]).not.toEqual(exactly[0]);
+    const { raw } = await dataOf(one, other);
+    expect(raw[1]).not.toEqual(raw[0]);
   });
 
   test('returns everything that this store writes as the same value', async () => {
@@ -352,9 +352,9 @@ describe('an exact reader', () => {
     const plant = JSON.stringify({ id: '42', user: 'alice', name: 'Fern 🌿', tag: 'indoor' });
     const bytes = Buffer.from(plant);
     const altered = Array.from(bytes, (byte, at) => bytes.map((other, i) => (i === at ? byte ^ 1 : other)));
-    const { exactly } = await dataOf(plant, ...altered);
-    expect(exactly[0]).toEqual(JSON.parse(plant));
-    const texts = exactly.map((data) => JSON.stringify(data));
+    const { raw } = await dataOf(plant, ...altered);
+    expect(raw[0]).toEqual(JSON.parse(plant));
+    const texts = raw.map((data) => JSON.stringify(data));
     expect(new Set(texts).size).toBe(texts.length);
   });
 });
