@@ -9,7 +9,6 @@ import {
   type EventStore,
   type Json,
   NO_STREAM,
-  type RecordedEvent,
   START,
 } from '../../../src/eventStore/eventStore.ts';
 import { openLogFile, UnusableLog } from '../../../src/eventStore/sqlite/file.ts';
@@ -78,22 +77,6 @@ const namesIn = (events: readonly { data: unknown }[]) =>
   events.map(({ data }) => (data as { name: string }).name);
 
 describe('a reader of the embedded log beside its server', () => {
-  test('yields small batches of large events, like the store', async () => {
-    const { dir, store, log } = await both();
-    const names = [...Array(40).fill('x'.repeat(60_000)), 'Fern'];
-    for (const [id, name] of names.entries()) await store.append(`plant-bob/${id}`, event(name), NO_STREAM);
-    await store.close();
-    for (const reader of [log, await openIn(dir)]) {
-      const batches: (readonly RecordedEvent[])[] = [];
-      for await (const { events, caughtUp } of subscribe(reader)) {
-        batches.push(events);
-        if (caughtUp) break;
-      }
-      expect(Math.max(...batches.map(({ length }) => length))).toBeLessThanOrEqual(5);
-      expect(namesIn(batches.flat())).toEqual(names);
-    }
-  });
-
   test('reads during a write transaction, and returns its event after the commit only', async () => {
     const { file, store, log } = await both();
     await store.append('plant-alice/1', event('first'), NO_STREAM);
@@ -108,27 +91,6 @@ describe('a reader of the embedded log beside its server', () => {
     writing.exec('COMMIT');
     expect(namesIn(await readAll(log))).toEqual(['first', 'second']);
     expect(await log.lastPosition()).toBe(2n);
-  });
-
-  test('never returns events of a rolled-back transaction', async () => {
-    const { file, store, log } = await both();
-    await store.append('plant-alice/1', event('first'), NO_STREAM);
-    const insert = "INSERT INTO events VALUES (2, 'i', 'plant-bob/1', 0, 'T', '{}', '{}', 'now')";
-    openWriter(file).exec(`BEGIN; ${insert}; ROLLBACK`);
-    await store.append('plant-bob/2', event('second'), NO_STREAM);
-    expect(namesIn(await readAll(log))).toEqual(['first', 'second']);
-  });
-
-  test('yields each event when it is committed, in order', async () => {
-    const { store, log } = await both();
-    await store.append('plant-alice/1', event('0'), NO_STREAM);
-    const batches: unknown[] = [];
-    for await (const { events, caughtUp } of subscribe(log)) {
-      batches.push([caughtUp, ...namesIn(events)]);
-      if (batches.length === 4) break;
-      await store.append(`plant-bob/${batches.length}`, event(`${batches.length}`), NO_STREAM);
-    }
-    expect(batches).toEqual(['0', '1', '2', '3'].map((name) => [true, name]));
   });
 
   test.each([499, 500, 501, 1_000])('reports that it has caught up after %s events', async (count) => {
@@ -154,15 +116,6 @@ describe('a reader of the embedded log beside its server', () => {
     }
   });
 
-  test('yields small pages of large events backwards', async () => {
-    const { store, log } = await both();
-    for (let i = 0; i < 12; i++) await store.append(`plant-bob/${i}`, event('x'.repeat(60_000)), NO_STREAM);
-    const page = await log.readBackwards({ limit: 500, prefix: 'plant-bob/' });
-    expect(page).toMatchObject({ events: { length: 5 }, position: 8n, isEnd: false });
-    expect(await log.readBackwards({ before: 8n, limit: 500 })).toMatchObject({ position: 3n, isEnd: false });
-    expect(await log.readBackwards({ before: 3n, limit: 500 })).toMatchObject({ position: 1n, isEnd: true });
-  });
-
   test('reads positions with gaps', async () => {
     const { file, store, log } = await both();
     await appendMany(store, 499);
@@ -180,14 +133,6 @@ describe('a reader of the embedded log beside its server', () => {
     }
     expect(positions.slice(498)).toEqual([499n, 600n, 1_000n, 1_001n, 5_000n]);
     expect(await log.lastPosition()).toBe(5_000n);
-  });
-
-  test('returns the log ID of the store, which does not change', async () => {
-    const { file, store, log } = await both();
-    expect(await log.logId()).toBe(await store.logId());
-    await store.append('plant-alice/1', event('first'), NO_STREAM);
-    await store.close();
-    expect(await openLog(file).logId()).toBe(await log.logId());
   });
 
   test('does not block a writer, even while a subscription is paused', async () => {
