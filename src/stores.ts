@@ -1,7 +1,7 @@
 import type { BaseLogger } from 'pino';
 import { logFile } from './disk/dataDir.ts';
 import type { EventLog, EventStore, StoreObserver } from './eventStore/eventStore.ts';
-import { type LogReaderOptions, openLogReader, type ReadOptions } from './eventStore/sqlite/read.ts';
+import { type LogReaderOptions, openLogReader } from './eventStore/sqlite/read.ts';
 import { openSqliteStore } from './eventStore/sqlite/store.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
@@ -24,7 +24,7 @@ type Context = {
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
-} & ReadOptions;
+};
 
 /**
  * Opens the event store for its only writer on this machine. @throws Error with a message for the operator
@@ -58,7 +58,7 @@ export async function openLog(
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });
-  if (options.besideStore) return store;
+  if (options.storeIsOpen) return store;
   try {
     await store.lastPosition(); // a subscription would wait for the server for ever
     return store;

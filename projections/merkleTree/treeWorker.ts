@@ -66,7 +66,7 @@ const post = serve<TreeOperations, void, TreeEvent>(
 await opening;
 
 async function open() {
-  const log = await openLog(location, { logger, exact: true, besideStore: true });
+  const log = await openLog(location, { logger, raw: true, storeIsOpen: true });
   const view = await MerkleTreeView.open(file);
   const state: TreeState = { saved: view.saved, read: undefined, resets: 0, rebuilds: 0 };
   const report = (change: Partial<TreeState>): void => post({ state: Object.assign(state, change) });

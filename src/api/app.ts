@@ -86,7 +86,7 @@ export async function buildApp(deps: Dependencies) {
   } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
   const turns = new Turns();
-  const log = store.exact ?? store;
+  const log = store.raw ?? store;
   const checkpoints =
     transparency &&
     new Checkpoints({

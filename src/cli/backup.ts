@@ -19,7 +19,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   if (config.eventStoreDb) throw new Error('the log is in EventStoreDB; use its own backup.');
   if (existsSync(file)) throw new Error(`${file} already exists.`);
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { exact: true });
+  const log = await useLog(resources, context, { raw: true });
   // In a directory, since the thread that copies may still create files when a signal ends the command.
   const drafts = `${file}.${randomUUID()}.partial`;
   const draft = join(drafts, basename(file));
@@ -27,7 +27,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   resources.defer(() => rmSync(drafts, { recursive: true, maxRetries: 10 }));
   await copyLogFile(logFile(config.dataDir), draft, signal);
 
-  const copy = openLogReader(draft, { exact: true });
+  const copy = openLogReader(draft, { raw: true });
   resources.defer(() => copy.close());
   const { size, root } = await rootOfLog(copy, signal);
   if ((await rootOfLog(log, signal, size)).root !== root) throw new Error('backup does not match the log.');

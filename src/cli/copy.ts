@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { rootOfLog } from '../audit/proof.ts';
 import { copyLog } from '../copy/copyLog.ts';
-import type { LogLocation } from '../stores.ts';
+import type { EventLog, EventStore } from '../eventStore/eventStore.ts';
+import { type LogLocation, STREAMS } from '../stores.ts';
 import { type Context, loggerTo, write } from './context.ts';
 import { isSameLocation, parseLocation, useStoreAt } from './logLocation.ts';
 import { commandProgress } from './progress.ts';
@@ -23,20 +24,25 @@ export async function copyCommand(args: string[], context: Context): Promise<voi
   await write(output, `${result}\n`);
 }
 
+const rawOf = (store: EventStore): EventLog => store.raw ?? store;
+
 type Locations = { from: LogLocation; to: LogLocation };
 
 async function copy(locations: Locations, { print, onTerminal, onFatal, signal }: Context): Promise<string> {
   const options = { logger: loggerTo(print), onFatal };
   await using resources = new AsyncDisposableStack();
-  const from = await useStoreAt(locations.from, { ...options, mustExist: true }, resources).catch(
-    prefix('--from'),
-  );
-  const to = await useStoreAt(locations.to, { ...options, mustExist: false }, resources).catch(
-    prefix('--to'),
-  );
+  const open = (location: LogLocation, option: string) =>
+    useStoreAt(location, { ...options, mustExist: option === '--from' }, resources).catch(prefix(option));
+  const from = rawOf(await open(locations.from, '--from'));
+  const to = await open(locations.to, '--to');
   using progress = commandProgress(print, onTerminal);
-  const { events, copied } = await copyLog({ from, to, onProgress: (done) => progress.show(done) });
-  const [source, target] = await Promise.all([from, to].map((log) => rootOfLog(log, signal, events)));
+  const { events, copied } = await copyLog({
+    from,
+    to,
+    prefix: STREAMS.prefix,
+    onProgress: (done) => progress.show(done),
+  });
+  const [source, target] = await Promise.all([from, rawOf(to)].map((log) => rootOfLog(log, signal, events)));
   if (source?.root !== target?.root)
     throw new Error(`the Merkle roots differ: ${source?.root} of the source, ${target?.root} of the target`);
   const done = copied === 0 ? 'nothing to copy' : `copied ${copied} events`;

@@ -43,7 +43,7 @@ type Options = {
 };
 
 /**
- * Opens the log at a location, to be read exactly, until `resources` are disposed of. A data directory is
+ * Opens the log at a location, until `resources` are disposed of. A data directory is
  * locked. @throws Error with a message for the operator
  */
 export async function useStoreAt(
@@ -57,7 +57,7 @@ export async function useStoreAt(
     if (mustExist && fileSize(logFile(dataDir)) === 0) throw new Error(`there is no log in ${dataDir}`);
     resources.use(lock(dataDir));
   }
-  const store = await openStore(location, { logger, now: () => new Date(), onFatal, exact: true });
+  const store = await openStore(location, { logger, now: () => new Date(), onFatal });
   resources.defer(() => store.close());
   return store;
 }

@@ -23,7 +23,7 @@ export async function rebuildCommand(context: Context): Promise<void> {
   for (const [name, { file, open }] of Object.entries(VIEWS))
     await rebuild({ name, file: file(dataDir), open }, store, context);
   if (!config.merkleTree) return;
-  const log = await useLog(resources, context, { exact: true, besideStore: true }); // as it is hashed
+  const log = await useLog(resources, context, { raw: true, storeIsOpen: true }); // as it is hashed
   await rebuild(
     { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open },
     log,

@@ -21,7 +21,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const expect =
     options.expect === undefined ? undefined : await parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { exact: true });
+  const log = await useLog(resources, context, { raw: true });
   const quick = options.quick === true;
   const isFile = config.eventStoreDb === undefined;
   const [[result, lines], fileProblems] = await Promise.all([

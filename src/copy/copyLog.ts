@@ -7,8 +7,8 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../eventStore/eventStore.ts';
+import { eventsOf } from '../eventStore/readEvents.ts';
 import { copyProblem } from './copyable.ts';
-import { type EventCursor, openCursor } from './eventCursor.ts';
 
 /**
  * Events of the source that are done, the position of the last of them, and that of the source's last event.
@@ -26,34 +26,35 @@ export type Copied = { events: number; copied: number };
 type Options = {
   from: EventLog;
   to: EventStore;
+  /** Of the streams: subscriptions to EventStoreDB have no others. */
+  prefix?: string;
   onProgress?: (progress: CopyProgress) => void;
 };
 
 const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as const;
 
+/** The events of a log from its start; an error says which log has failed. */
+type Cursor = AsyncGenerator<RecordedEvent, undefined>;
+
 /**
  * Copies the events of the source to the target, in order, then compares both logs from the start. A target
  * that already has the first of them gets the others; a target that has anything else is refused and not
- * changed. A copy that was interrupted can be continued with the same call.
+ * changed. A copy that was interrupted can be continued with the same call. Both are read raw.
  * @throws Error with a message for the operator
  */
-export async function copyLog({ from, to, onProgress }: Options): Promise<Copied> {
-  const source = named('the source', from);
-  const target = named('the target', to);
-  const end = await source.lastPosition();
-  await target.lastPosition();
+export async function copyLog({ from, to, prefix = '', onProgress }: Options): Promise<Copied> {
+  const target = to.raw ?? to;
+  const end = await from.lastPosition().catch(unavailable('the source'));
+  await target.lastPosition().catch(unavailable('the target'));
   const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
     onProgress?.({ step, events, position, end: position > end ? position : end });
 
   /** Compares both logs from the start; `missing` is the first event that the target does not have. */
-  async function compare(
-    cursor: EventCursor,
-    message: string,
-  ): Promise<{ same: number; missing?: RecordedEvent }> {
-    using other = target.cursor();
+  async function compare(cursor: Cursor, message: string) {
+    await using other = openCursor('the target', target);
     for (let same = 0; ; same++) {
-      const [event, counterpart] = await Promise.all([cursor.next(), other.next()]);
-      if (!counterpart) return { same, ...(event && { missing: event }) };
+      const [{ value: event }, { value: counterpart }] = await Promise.all([cursor.next(), other.next()]);
+      if (!counterpart) return { same, missing: event };
       const difference = differenceOf(event, counterpart);
       if (difference !== undefined) throw new Error(`${message}: ${difference}`);
       if (event) report('comparing', same + 1, event);
@@ -61,12 +62,12 @@ export async function copyLog({ from, to, onProgress }: Options): Promise<Copied
   }
 
   async function copyMissing(): Promise<{ same: number; copied: number }> {
-    using cursor = source.cursor();
+    await using cursor = openCursor('the source', from);
     const { same, missing } = await compare(cursor, 'the target has other events, and was not changed');
     let copied = 0;
     // One append at a time: concurrent ones have no defined order, and a failed one would leave a gap.
-    for (let event = missing; event; event = await cursor.next()) {
-      await append(to, event);
+    for (let event = missing; event; event = (await cursor.next()).value) {
+      await append(to, event, prefix);
       report('copying', same + ++copied, event);
     }
     return { same, copied };
@@ -75,7 +76,7 @@ export async function copyLog({ from, to, onProgress }: Options): Promise<Copied
   const { same, copied } = await copyMissing();
   if (copied === 0) return { events: same, copied };
 
-  using cursor = source.cursor();
+  await using cursor = openCursor('the source', from);
   const { same: events, missing } = await compare(cursor, 'the copy does not match the source');
   if (missing) {
     throw new Error(
@@ -85,26 +86,19 @@ export async function copyLog({ from, to, onProgress }: Options): Promise<Copied
   return { events, copied };
 }
 
-/** A log whose errors say which side failed. */
-function named(side: string, log: EventLog) {
-  const orUnavailable = async <T>(result: Promise<T>): Promise<T> => {
-    try {
-      return await result;
-    } catch (error) {
-      throw new Error(`${side} is unavailable: ${(error as Error).message}`, { cause: error });
-    }
-  };
-  return {
-    lastPosition: () => orUnavailable(log.lastPosition()),
-    cursor(): EventCursor {
-      const cursor = openCursor(log);
-      return {
-        next: () => orUnavailable(cursor.next()),
-        [Symbol.dispose]: () => cursor[Symbol.dispose](),
-      };
-    },
-  };
+async function* openCursor(side: string, log: EventLog): Cursor {
+  try {
+    yield* eventsOf(log);
+  } catch (error) {
+    unavailable(side)(error as Error);
+  }
 }
+
+const unavailable =
+  (side: string) =>
+  (cause: Error): never => {
+    throw new Error(`${side} is unavailable: ${cause.message}`, { cause });
+  };
 
 function differenceOf(event: RecordedEvent | undefined, counterpart: RecordedEvent): string | undefined {
   if (!event) return `the target has one more event, at position ${counterpart.position}`;
@@ -114,10 +108,10 @@ function differenceOf(event: RecordedEvent | undefined, counterpart: RecordedEve
 }
 
 /** Can be retried after any failure: the event keeps its ID and its revision. */
-async function append(to: EventStore, event: RecordedEvent): Promise<void> {
+async function append(to: EventStore, event: RecordedEvent, prefix: string): Promise<void> {
   const { position, stream, revision, id, type, data, metadata } = event;
   try {
-    const problem = copyProblem(event);
+    const problem = copyProblem(event, prefix);
     if (problem !== undefined) throw new Error(problem);
     await to.append(stream, { id, type, data, metadata } as NewEvent, revision - 1n);
   } catch (error) {

@@ -1,14 +1,16 @@
 import { UUID } from '../eventStore/eventId.ts';
 import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { PLANT_STREAM_PREFIX } from '../plants/stream.ts';
 
 /**
  * Why an event would not be the same in every store, to follow its position in a message; undefined if it
  * would be.
  */
-export function copyProblem({ stream, id, type, data, metadata }: RecordedEvent): string | undefined {
-  if (!stream.startsWith(PLANT_STREAM_PREFIX))
-    return `its stream ${JSON.stringify(stream)} is not that of a plant, and subscriptions to EventStoreDB would not have it`;
+export function copyProblem(
+  { stream, id, type, data, metadata }: RecordedEvent,
+  prefix = '',
+): string | undefined {
+  if (!stream.startsWith(prefix))
+    return `its stream ${JSON.stringify(stream)} does not start with ${prefix}, and subscriptions to EventStoreDB would not have it`;
   if (!UUID.test(id)) return 'its ID is not a UUID in lower case';
   if (type === '') return 'it has no type';
   for (const [name, value] of Object.entries({ data, metadata })) {
@@ -20,11 +22,11 @@ export function copyProblem({ stream, id, type, data, metadata }: RecordedEvent)
 
 /**
  * Stores return text that is not JSON as text, bytes as bytes, and undefined for nothing. An embedded log
- * that is read exactly also returns JSON as text that it would have written differently.
+ * that is read raw also returns JSON as text that it would have written differently.
  */
 function jsonProblem(value: unknown): string | undefined {
   if (typeof value === 'string' && isJson(value))
-    return 'is JSON in a form that this service does not write, and may have been altered: run verify';
+    return 'is JSON in a form that the embedded log does not write, and may have been altered: run verify';
   if (Object.prototype.toString.call(value) !== '[object Object]') return 'is not a JSON object';
   let problem: string | undefined;
   try {

@@ -123,7 +123,7 @@ export type EventStore = EventLog & {
    * The same log, read such that no byte of an event can change without another result, as it is hashed.
    * Undefined if every read is like that. It is closed with the store.
    */
-  readonly exact?: EventLog;
+  readonly raw?: EventLog;
 
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event

@@ -1,36 +1,46 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { unlessAborted } from '../time/sleep.ts';
-import type { Turn } from '../time/turns.ts';
-import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
+import {
+  type Batch,
+  type EventLog,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+} from './eventStore.ts';
 
-/** Events per page. */
 const PAGE_SIZE = 500;
-/** New events of all live readers in one turn of the event loop, if they share turns. */
+/** Of all live readers, if they share turns. */
 const NEW_EVENTS_PER_TURN = 500;
 /** What a batch of new events costs besides them, in events. */
 const BATCH_COST = 16;
-/** A live reader that has not asked for more for so long does not keep its subscription, in milliseconds. */
+/** A live reader that has not asked for more for this time does not keep its subscription. */
 export const IDLE_TIMEOUT_MS = 2_000;
 
+/** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
+export type Turn = (share?: number) => Promise<void>;
 const anyTurn: Turn = () => nextTurn();
 
 type ReadToEnd = {
   after?: Position | undefined;
   /** The end that the log has; it is read if it is not known. */
   end?: Position | undefined;
-  signal: AbortSignal;
+  signal?: AbortSignal | undefined;
   turn?: Turn | undefined;
 };
 
+const NEVER = new AbortController().signal;
+
 /**
- * All events after a position, in batches, to the end that the log has at the beginning or later; the last batch
- * has caught up, and may be empty. Each is read after a `turn` of the event loop.
+ * All events after a position, in pages, to the end that the log has at the beginning or later; the last page
+ * has caught up, and may be empty. Each is read after a `turn` of the event loop. `position` is that of the last event
+ * that was read, of any stream.
  * @throws StoreUnavailable, also if reading ends before that
  */
 export async function* readToEnd(
-  log: EventLog,
-  { after = START, signal, turn = anyTurn, ...options }: ReadToEnd,
-): AsyncGenerator<Batch> {
+  log: Pick<EventLog, 'lastPosition' | 'readAll'>,
+  { after = START, signal = NEVER, turn = anyTurn, ...options }: ReadToEnd = {},
+): AsyncGenerator<Batch & { position: Position }> {
   const end = options.end ?? (await unlessAborted(log.lastPosition(), signal));
   let position = after;
   for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
@@ -39,8 +49,13 @@ export async function* readToEnd(
     if (!page || end === undefined || signal.aborted) return;
     ({ position, isEnd: caughtUp } = page);
     if (caughtUp && end !== START) assertReached(end, position);
-    yield { events: page.events, caughtUp };
+    yield { events: page.events, caughtUp, position };
   }
+}
+
+/** The same, one by one. */
+export async function* eventsOf(log: EventLog, range?: ReadToEnd): AsyncGenerator<RecordedEvent, undefined> {
+  for await (const { events } of readToEnd(log, range)) yield* events;
 }
 
 /** @throws StoreUnavailable if reading ended at a position before the end that is known */

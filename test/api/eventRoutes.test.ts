@@ -574,7 +574,7 @@ test('the leaves of a log can be rebuilt from /events, also those of other write
   fillLog(dir, [...LOG.slice(4), ...written], POSITIONS.concat(POSITIONS.map((p) => p + 2n ** 60n)));
   const service = await startService({ DATA_DIR: dir });
   await service.as('alice').create(2, { name: 'Fern' });
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   onTestFinished(() => log.close());
   const lines = await linesIn(await auditor(service)());
   const tree = new MerkleTree();
@@ -614,7 +614,7 @@ describe('a log longer than one batch', () => {
     const dir = tempDir();
     const positions = long.map((_, i) => BigInt(2 * i + 1));
     fillLog(dir, long, positions);
-    const log = openLogReader(join(dir, 'log.db'), { exact: true });
+    const log = openLogReader(join(dir, 'log.db'), { raw: true });
     onTestFinished(() => log.close());
     const { url } = await appOver(log, AUDITORS);
     const getEvents = (query = '', init: RequestInit = {}) =>

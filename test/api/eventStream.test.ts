@@ -70,8 +70,8 @@ async function watchedApp({
       one.returned = true;
     }
   }
-  const exact = { ...log, subscribe };
-  const app = await appOver({ ...log, exact }, { verifyToken: auditor, ...given });
+  const raw = { ...log, subscribe };
+  const app = await appOver({ ...log, raw }, { verifyToken: auditor, ...given });
   return {
     ...app,
     token: 'carol',

@@ -56,7 +56,7 @@ async function openLog(events: EventToStore[], kind = 'the embedded log') {
     return { log: log as unknown as EventLog, append };
   }
   const dir = appendTo(tempDir(), ...events);
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   onTestFinished(() => log.close());
   return { log, append: (...more: EventToStore[]) => void appendTo(dir, ...more) };
 }

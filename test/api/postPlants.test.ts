@@ -291,7 +291,7 @@ describe('the body', () => {
 });
 
 async function lastEvent(): Promise<RecordedEvent> {
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   onTestFinished(() => log.close());
   return (await log.readEvent(await log.lastPosition())) as RecordedEvent;
 }

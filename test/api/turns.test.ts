@@ -29,13 +29,13 @@ async function serve() {
     }
   }
   const { readAll, readBackwards } = log;
-  const exact: EventLog = {
+  const raw: EventLog = {
     ...log,
     readAll: counted(readAll),
     readBackwards: counted(readBackwards),
     subscribe,
   };
-  const { url } = await appOver({ ...log, exact } as EventStore, AUDITORS);
+  const { url } = await appOver({ ...log, raw } as EventStore, AUDITORS);
   return { url, reads };
 }
 

@@ -313,7 +313,7 @@ describe('the root of a log does not depend on its store', () => {
     const returned = await openIn(back);
     await copyLog({ from: eventStoreDb, to: returned });
 
-    const exactly = openLogReader(join(dir, 'log.db'), { exact: true });
+    const exactly = openLogReader(join(dir, 'log.db'), { raw: true });
     onTestFinished(() => exactly.close());
     const logs = [embedded, exactly, eventStoreDb, returned];
     const [first, ...others] = await Promise.all(

@@ -466,7 +466,7 @@ describe('the embedded log with data of another writer', () => {
   }
 
   function reading(dir: string): EventLog {
-    const log = openLogReader(join(dir, 'log.db'), { exact: true });
+    const log = openLogReader(join(dir, 'log.db'), { raw: true });
     onTestFinished(() => log.close());
     return log;
   }

@@ -37,7 +37,7 @@ const roots: string[] = [];
 
 beforeAll(async () => {
   dir = appendTo(mkdtempSync(join(tmpdir(), 'plant-store-')), ...EVENTS);
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   const { signal } = new AbortController();
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test } from 'vitest';
 import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
+import { refusedWith } from '../support/refusal.ts';
 import { type Plant, startService } from '../support/service.ts';
 
 const server = inject('eventStoreDb');
@@ -12,6 +13,12 @@ const fern = { name: 'Fern', tag: 'indoor' };
 function newUsers() {
   const run = randomUUID();
   return { alice: `alice of ${run}`, bob: `bob of ${run}` };
+}
+
+async function served() {
+  const { as } = await startReady({ EVENTSTOREDB_URL });
+  const { alice, bob } = newUsers();
+  return { alice: as(alice), bob: as(bob) };
 }
 
 async function startReady(env: Record<string, string>) {
@@ -28,22 +35,18 @@ async function listOf(as: { get: () => Promise<Response> }): Promise<Plant[]> {
 const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
 
 describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
-  test('returns unusual text unchanged, in names, tags and user names', async () => {
-    const { as } = await startReady({ EVENTSTOREDB_URL });
-    const { alice, bob } = newUsers();
-    const odd: Plant[] = [
-      { name: '', tag: '' },
-      { name: 'nul \0, quote ", backslash \\, line\u2028, \u007f', tag: '$all' },
-      { name: 'F\u00e9rn, Fe\u0301rn, 🌱, \u{10ffff}', tag: '%00 %2F +' },
-      { name: 'x'.repeat(20_000), tag: '{"$maxCount":1}' },
+  test('returns the same to repeated and concurrent requests, and rejects another plant with the ID', async () => {
+    const { alice, bob } = await served();
+    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
+    const responses = [
+      ...(await Promise.all([alice.create(7, fern), alice.create(7, fern)])),
+      await alice.create(7, fern),
     ];
-    const users = [`${alice}/1`, `${alice} 🌱 %2F`, `$${bob}`, `${bob} e\u0301`, `${bob} \u00e9`];
-    for (const user of users)
-      for (const [id, plant] of odd.entries()) await as(user).create(id, { ...plant, tag: user });
-    for (const user of users)
-      expect(await listOf(as(user))).toEqual(odd.map(({ name }) => ({ name, tag: user })));
-    for (const [id, plant] of odd.entries()) await as(alice).create(id, plant);
-    expect(await listOf(as(alice))).toEqual(odd);
+    for (const response of responses) expect([response.status, await response.json()]).toEqual([200, fern]);
+    const refused = await alice.create(7, { name: 'Fern' });
+    await refusedWith(40003, refused);
+    expect(new Set([...responses, refused].map(positionIn)).size).toBe(1);
+    expect([await listOf(alice), await listOf(bob)]).toEqual([[fern], [{ name: 'Oak' }]]);
   });
 });
 

@@ -2,14 +2,16 @@ import { randomUUID } from 'node:crypto';
 import {
   type AllStreamRecordedEvent,
   type AllStreamSubscription,
+  ANY,
   BACKWARDS,
   CancelledError,
-  DeadlineExceededError,
+  END,
   EventStoreDBClient,
   jsonEvent,
   NO_STREAM,
   NotLeaderError,
   type ResolvedEvent,
+  STREAM_EXISTS,
   StreamNotFoundError,
   streamNameFilter,
   TimeoutError,
@@ -22,70 +24,86 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { startFakeServer } from '../support/stores.ts';
 import type { Drop, FakeOptions } from './server.ts';
 
-const LEADER = { address: 'leader.test', port: 2_113 };
-
 const FEATURES = ['batch', 'unimplemented'] as const;
 describe.each(FEATURES)('appending if the server features are %s', (serverFeatures) => {
-  const batch = serverFeatures === 'batch';
-
-  test('uses the method that the server supports', async () => {
-    const { fake, client } = await connected({ serverFeatures });
-    for (const stream of ['plant-alice/1', 'plant-alice/2']) await append(client, stream);
-    const unary = { features: 1, append: 2, batchAppend: 0, batched: 0, appended: 2 };
-    expect(fake.calls).toMatchObject(batch ? { ...unary, append: 0, batchAppend: 1, batched: 2 } : unary);
-    expect(fake.openBatches).toBe(batch ? 1 : 0);
+  test('at a wrong revision returns the stream, the expected and the current revision', async () => {
+    const { client } = await connected({ serverFeatures });
+    const append = (expectedRevision: bigint | 'no_stream' | 'stream_exists') =>
+      failure(client.appendToStream('plant-alice/1', event(), { expectedRevision }));
+    const none = { streamName: 'plant-alice/1', actualVersion: NO_STREAM, message: '', code: undefined };
+    expect(await append(3n)).toMatchObject({ ...none, expectedVersion: 3n });
+    expect(await append(STREAM_EXISTS)).toMatchObject({ ...none, expectedVersion: STREAM_EXISTS });
+    await client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
+    const error = await append(NO_STREAM);
+    expect(error).toBeInstanceOf(WrongExpectedVersionError);
+    expect(error).toMatchObject({ ...none, expectedVersion: NO_STREAM, actualVersion: 0n });
   });
 
-  test('fails once per injected failure, stored or not', async () => {
+  test('the same events again returns the first result, however old', async () => {
     const { fake, client } = await connected({ serverFeatures });
-    fake.busy(1);
-    const busy = await failure(append(client));
-    expect(busy).toBeInstanceOf(batch ? UnknownError : UnavailableError);
-    if (batch) expect(busy.message).toBe('Could not recognize Server Is Busy');
-    fake.failAppends(1, status.INTERNAL);
-    expect(await failure(append(client))).toBeInstanceOf(UnknownError);
-    fake.notLeader(1, LEADER);
-    expect(await failure(append(client))).toMatchObject({ type: 'not-leader', leader: LEADER });
-    expect(fake.log.all).toHaveLength(0);
-    const other = connect(fake.url);
-    fake.timeOut(1);
-    expect(await failure(append(other))).toBeInstanceOf(batch ? DeadlineExceededError : TimeoutError);
-    fake.breakAfterStoring(1);
-    expect(await failure(append(other))).toBeInstanceOf(UnavailableError);
-    await append(other);
+    const [first, second, third] = [event(), event(), event()];
+    const append = (events: (typeof first)[], expectedRevision: bigint | 'no_stream' | 'any') =>
+      client.appendToStream('plant-alice/1', events, { expectedRevision });
+    const both = await append([first, second], NO_STREAM);
+    expect(both.nextExpectedRevision).toBe(1n);
+    expect(both.position?.commit).toBe(fake.log.all[1]?.position);
+    await append([third], 1n);
+    expect(await append([first, second], NO_STREAM)).toEqual(both);
+    expect(await append([first, second], ANY)).toEqual(both);
     expect(fake.log.all).toHaveLength(3);
+    for (const expected of [NO_STREAM, ANY] as const)
+      expect(await failure(append([first, event()], expected))).toBeInstanceOf(WrongExpectedVersionError);
   });
 
-  test('can store without a response, and responds to the retry', async () => {
-    const { fake, client } = await connected({ serverFeatures });
-    fake.loseResponses(1);
+  test('at the revision of the stream always appends, whatever the event ID', async () => {
+    const { client } = await connected({ serverFeatures });
     const once = event();
-    let isSettled = false;
-    const lost = client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
-    lost.catch(() => {}).finally(() => (isSettled = true));
-    await expect.poll(() => fake.log.all).toHaveLength(1);
-    const response = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
-    expect(response.position?.commit).toBe(fake.log.all[0]?.position);
-    expect(isSettled).toBe(false);
-  });
-});
-
-describe('the call for server features', () => {
-  test('that fails once makes all later appends of the client fail, but not its reads', async () => {
-    const { fake, client } = await connected();
-    fake.failFeatures(1);
-    for (let i = 0; i < 2; i++) {
-      const error = await failure(append(client));
-      expect(error).toMatchObject({ code: status.INTERNAL });
-      expect(error).not.toBeInstanceOf(UnknownError);
-    }
-    expect(await all(client.readAll())).toEqual([]);
-    expect(fake.calls.features).toBe(1);
-    await connect(fake.url).appendToStream('plant-alice/1', event());
+    const first = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
+    const again = await client.appendToStream('plant-alice/1', once, { expectedRevision: 0n });
+    expect(again.nextExpectedRevision).toBe(1n);
+    expect(again.position?.commit).toBeGreaterThan(first.position?.commit ?? 0n);
   });
 });
 
 describe('reading', () => {
+  test('a missing stream is an error', async () => {
+    const { fake, client } = await connected();
+    const error = await failure(all(client.readStream('plant-alice/1')));
+    expect(error).toBeInstanceOf(StreamNotFoundError);
+    expect(error).toMatchObject({ streamName: 'plant-alice/1' });
+    await expect.poll(() => fake.openReads).toBe(0);
+  });
+
+  test('a softly deleted stream is an error, until it continues at its next revision', async () => {
+    const { fake, client } = await connected();
+    for (let i = 0; i < 2; i++) fake.write('plant-alice/1');
+    fake.deleteStream('plant-alice/1', 'softDelete');
+    const read = () => all(client.readStream('plant-alice/1'));
+    expect(await failure(read())).toBeInstanceOf(StreamNotFoundError);
+    const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
+    expect((await append()).nextExpectedRevision).toBe(2n);
+    expect(await failure(append())).toBeInstanceOf(WrongExpectedVersionError);
+    expect(await read()).toMatchObject([{ event: { revision: 2n } }]);
+    const streams = (await all(client.readAll())).map(({ event }) => event?.streamId);
+    expect(streams.filter((stream) => stream === 'plant-alice/1')).toHaveLength(3);
+  });
+
+  test('the log starts at a position, or before it backwards', async () => {
+    const { fake, client } = await connected();
+    const [first = 0n, second = 0n, third = 0n] = [1, 2, 3].map(
+      (i) => fake.write(`plant-alice/${i}`).position,
+    );
+    const at = (position: bigint) => ({ fromPosition: { commit: position, prepare: position } });
+    const positions = async (options: Parameters<typeof client.readAll>[0]) =>
+      (await all(client.readAll(options))).map(({ commitPosition }) => commitPosition);
+    expect(first > 0n && second > first + 1n && third > second + 1n).toBe(true);
+    expect(await positions({ maxCount: 2 })).toEqual([first, second]);
+    expect(await positions(at(second))).toEqual([second, third]);
+    expect(await positions({ ...at(second), direction: BACKWARDS })).toEqual([first]);
+    expect(await positions({ fromPosition: END, direction: BACKWARDS, maxCount: 1 })).toEqual([third]);
+    expect(await positions(at(third + 1_000_000n))).toEqual([]);
+  });
+
   test.each([
     ['23.10', { code: status.UNKNOWN, message: expect.stringContaining('ReadAllResult: Error') }],
     ['24.2', { code: status.INVALID_ARGUMENT, message: expect.stringContaining('invalid position') }],
@@ -101,20 +119,25 @@ describe('reading', () => {
     const { errors } = subscribed(client, { fromPosition });
     await expect.poll(() => errors[0]).toMatchObject({ code: error.code });
   });
-
-  test('a stream may not find its first event yet, although another append was refused', async () => {
-    const { fake, client } = await connected();
-    fake.lagIndex(1);
-    const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });
-    await append();
-    expect(await failure(append())).toBeInstanceOf(WrongExpectedVersionError);
-    const read = () => all(client.readStream('plant-alice/1'));
-    expect(await failure(read())).toBeInstanceOf(StreamNotFoundError);
-    expect(await read()).toHaveLength(1);
-  });
 });
 
 describe('subscribing', () => {
+  test('sends a confirmation, existing events, one CaughtUp, and new events', async () => {
+    const { fake, client } = await connected();
+    fake.write('plant-alice/1');
+    fake.write('other-1');
+    const { subscription, received } = subscribed(client);
+    await expect.poll(() => received).toEqual(['confirmation', 'plant-alice/1', 'caughtUp']);
+    expect(subscription.id).toMatch(/^[\da-f-]{36}$/);
+    await append(client, 'plant-alice/2');
+    fake.write('$system');
+    fake.write('plant-alice/3');
+    await expect.poll(() => received.slice(3)).toEqual(['plant-alice/2', 'plant-alice/3']);
+    expect(fake.openSubscriptions).toBe(1);
+    await subscription.unsubscribe();
+    await expect.poll(() => fake.openSubscriptions).toBe(0);
+  });
+
   test('sends a checkpoint every 32 events, whether they match or not', async () => {
     const { fake, client } = await connected();
     for (let i = 0; i < 70; i++) fake.write(i % 10 ? `other-${i}` : `plant-alice/${i}`);
@@ -136,65 +159,6 @@ describe('subscribing', () => {
     await expect.poll(() => errors[0]).toBeInstanceOf(error);
     await expect.poll(() => fake.openSubscriptions).toBe(0);
     if (how === 'slow') expect(errors[0]?.message).toContain('Client resubscription required.');
-  });
-
-  test('can end without an error', async () => {
-    const { fake, received, errors } = await caughtUp();
-    fake.dropSubscriptions('end');
-    await expect.poll(() => received.at(-1)).toBe('end');
-    expect(errors).toEqual([]);
-  });
-
-  test('to a server that is not the leader fails', async () => {
-    const { fake, client } = await connected();
-    fake.notLeader(1, LEADER);
-    const { errors } = subscribed(client);
-    await expect.poll(() => errors[0]).toMatchObject({ leader: LEADER });
-  });
-});
-
-describe('the server', () => {
-  test('that stops breaks all calls, and restarts with its log', async () => {
-    const { fake, client } = await connected();
-    await append(client);
-    const { errors } = subscribed(client);
-    fake.loseResponses(1);
-    const lost = failure(append(client, 'plant-alice/2'));
-    await expect.poll(() => fake.log.all).toHaveLength(2);
-    await fake.stop();
-    expect(await lost).toBeInstanceOf(UnavailableError);
-    await expect.poll(() => errors[0]).toBeInstanceOf(UnavailableError);
-    expect([fake.openBatches, fake.openSubscriptions]).toEqual([0, 0]);
-    const unavailable = await failure(append(client, 'plant-alice/3'));
-    expect(unavailable).toMatchObject({ name: 'Error', code: status.UNAVAILABLE });
-    expect(unavailable).not.toBeInstanceOf(UnavailableError);
-    await fake.restart();
-    expect(await all(client.readAll())).toHaveLength(2);
-    await append(client, 'plant-alice/3');
-  });
-
-  test('is discovered by gossip, and another node when it is unavailable', async () => {
-    const first = await startFakeServer();
-    const second = await startFakeServer({ log: first.log });
-    for (const fake of [first, second]) {
-      fake.setMembers([
-        { port: first.port, state: 'leader' },
-        { port: second.port, state: 'follower' },
-      ]);
-    }
-    const hosts = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',');
-    const client = connect(`esdb://${hosts}?tls=false`);
-    await append(client);
-    expect([first.calls.appended, second.calls.appended]).toEqual([1, 0]);
-    await first.stop();
-    second.setMembers([
-      { port: first.port, state: 'follower', isAlive: false },
-      { port: second.port, state: 'leader' },
-    ]);
-    const once = event();
-    const retry = () => client.appendToStream('plant-alice/2', once, { expectedRevision: NO_STREAM });
-    await expect.poll(retry).toMatchObject({ success: true });
-    expect(second.calls.appended).toBe(1);
   });
 });
 

@@ -17,12 +17,6 @@ test('a server with TLS and accounts is used with the right user, password and c
   expect(server.log.stream('plant-alice/1')).toHaveLength(1);
 });
 
-test('also with the scheme kurrentdb, and without tls, which is true by default', async () => {
-  const { cert, at } = await secured();
-  const service = await serviceOver(`kurrentdb://${at(PASSWORD)}?tlsCAFile=${cert}`);
-  await created(service.alice, 1, 'Fern');
-});
-
 test.each<[string, (to: Secured) => string | Promise<string>, RegExp]>([
   ['a wrong password', ({ at, cert }) => `${at('wrong-password')}?tlsCAFile=${cert}`, /\bpassword\b/],
   ['no user', ({ server, cert }) => `localhost:${server.port}?tlsCAFile=${cert}`, /\buser\b/],

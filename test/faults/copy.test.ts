@@ -27,24 +27,6 @@ describe('a copy killed at random moments', () => {
     stdout: expect.stringMatching(RegExp(`have the same ${EVENTS} events\n$`)),
   };
 
-  test('is completed in EventStoreDB, without duplicates and in order', async () => {
-    const from = logWith({ events: EVENTS });
-    const server = await startFakeServer();
-    server.slow(5); // so that none completes before it is killed: this process is the target
-    for (const [events, lifetime] of LIFETIMES) {
-      const copying = start({ command: commandOf(from, server.url) });
-      const minimum = idsIn(server).length + events;
-      await expect.poll(() => idsIn(server).length, { interval: 5 }).toBeGreaterThanOrEqual(minimum);
-      await pause(lifetime);
-      await copying.kill();
-      expect((await copying.ended).signal).toBe('SIGKILL');
-      expect(idsIn(server).length).toBeLessThan(EVENTS);
-    }
-    server.slow(0);
-    expect(await copy(from, server.url)).toMatchObject(complete);
-    expect(idsIn(server)).toEqual(rowsIn(join(from, 'log.db')).map(({ id }) => id));
-  });
-
   test('is completed in a directory, without duplicates and in order', async () => {
     const server = await startFakeServer();
     writeTo(server, ...Array.from({ length: EVENTS }, (_, i) => plantOf('alice', i + 1, `plant ${i}`)));

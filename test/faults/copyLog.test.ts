@@ -61,35 +61,4 @@ describe('a copy', () => {
       expect(message).toMatch(RegExp(`^${name} is unavailable: .`));
     }
   });
-
-  test('ends if the target becomes unavailable permanently', async () => {
-    slowClock();
-    const fake = await startFakeServer();
-    const [from, to] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
-    await appendMany(from, 110);
-    const stopped = Promise.withResolvers<void>();
-    const onProgress = ({ events }: CopyProgress) => {
-      if (events === 100) fake.stop().then(stopped.resolve);
-    };
-    const message = refusal(copyLog({ from, to, onProgress }));
-    await stopped.promise;
-    expect((await untilSettled(message))[0]).toMatch(
-      /^the event at position 10\d of the source cannot be copied: ./,
-    );
-  });
-
-  test('ends if the source becomes unavailable permanently', async () => {
-    slowClock();
-    const fake = await startFakeServer();
-    const [from, to] = [await openedUntilFinished(fake.url), await openIn(tempDir())];
-    for (let i = 0; i < 2_000; i++) fake.write(`plant-alice/${i}`, { metadata: {} });
-    const stopped = Promise.withResolvers<void>();
-    const onProgress = ({ events }: CopyProgress) => {
-      if (events === 1) fake.muteSubscriptions();
-      if (events === 2) fake.stop().then(stopped.resolve);
-    };
-    const message = refusal(copyLog({ from, to, onProgress }));
-    await stopped.promise;
-    expect((await untilSettled(message))[0]).toMatch(/^the source is unavailable: ./);
-  });
 });

@@ -3,102 +3,13 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
 import { rowsIn } from '../support/logs.ts';
-import { canRun, MAIN, NODE, run, signalGroup, start, startServer } from '../support/process.ts';
+import { canRun, MAIN, NODE, run, start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-// Checks that data is on disk before the response, by the system calls of the process (strace).
+// By the system calls of processes (strace). That a response waits for the fsync of its event is shown by power cuts.
 
-const canTrace = canRun('the durability of a POST', 'strace -f --seccomp-bpf -o /dev/null true'.split(' '));
-
-const SYNC = /^f(data)?sync$/;
-const WRITE = /^(p?writev?2?|pwrite64|sendto|sendmsg)$/;
-
-/** A system call, from line `from` to line `to` of the trace. */
-type Call = { name: string; text: string; result: string; from: number; to: number };
-
-/**
- * Reads the output of `strace -f -o`: calls of several threads, each in one line or in an unfinished and a
- * resumed one.
- */
-function callsIn(trace: string): Call[] {
-  const unfinished = new Map<string, Omit<Call, 'result' | 'to'>>();
-  return trace.split('\n').flatMap((line, at) => {
-    const [, thread = '', rest = ''] = /^(\d+) +(.*)$/.exec(line) ?? [];
-    const resumed = /^<\.\.\. \w+ resumed>/.test(rest);
-    const call = resumed
-      ? unfinished.get(thread)
-      : { name: /^\w+/.exec(rest)?.[0] ?? '', text: rest, from: at };
-    if (!call) return [];
-    if (rest.endsWith('<unfinished ...>')) {
-      unfinished.set(thread, call);
-      return [];
-    }
-    const result = /\) += (-?\d+)[^=]*$/.exec(rest)?.[1] ?? '';
-    return [{ ...call, result, to: at }];
-  });
-}
-
-describe.skipIf(!canTrace)('the response to a POST', () => {
-  test('is sent after the fsync of the log, which follows the write of the event', async () => {
-    const DATA_DIR = tempDir();
-    const trace = join(tempDir(), 'trace');
-    const calls = 'write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,fsync,fdatasync';
-    const strace = `strace -f --seccomp-bpf -yy -s 70000 -e trace=${calls} -o ${trace}`.split(' ');
-    const server = await startServer({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
-    const as = client(server.url, DATA_DIR);
-    const markers = ['FirstFern', ...Array.from({ length: 12 }, (_, i) => `ManyFerns-${i}-`)];
-    const [first = '', ...atOnce] = markers;
-    expect((await as('alice').create(0, { name: first })).status).toBe(200);
-    const created = await Promise.all(
-      atOnce.map((name, i) => as(i % 2 ? 'alice' : 'bob').create(i + 1, { name })),
-    );
-    expect(created.map(({ status }) => status)).toEqual(atOnce.map(() => 200));
-    signalGroup(server.pid, 'SIGTERM');
-    await server.ended;
-
-    const seen = callsIn(readFileSync(trace, 'utf8'));
-    const wal = `<${join(DATA_DIR, 'log.db-wal')}>`;
-    for (const marker of markers) {
-      const writeTo = (target: string) =>
-        seen.find(({ name, text }) => WRITE.test(name) && text.includes(target) && text.includes(marker));
-      const [sent, stored] = [writeTo('<TCP'), writeTo(wal)];
-      expect(sent?.text).toContain('HTTP/1.1 200 OK');
-      const { from: sentAt } = sent as Call;
-      expect(stored?.to).toBeLessThan(sentAt);
-      const synced = seen.find(
-        ({ name, text, result, from, to }) =>
-          SYNC.test(name) &&
-          text.includes(wal) &&
-          result === '0' &&
-          from > (stored as Call).to &&
-          to < sentAt,
-      );
-      expect(synced, `an fsync between the event and the response of ${marker}`).toBeDefined();
-    }
-  });
-
-  test('is not 200 if the fsync fails; the process exits, and keeps acknowledged events', async () => {
-    const DATA_DIR = tempDir();
-    const first = await startService({ DATA_DIR });
-    await first.as('alice').create(1, { name: 'Fern' });
-    await first.close();
-
-    const failing = ['-e', 'inject=fsync,fdatasync:error=EIO', '-P', join(DATA_DIR, 'log.db-wal')];
-    const strace = ['strace', '-f', '-e', 'trace=fsync,fdatasync', ...failing, '-o', '/dev/null'];
-    const second = start({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
-    const as = client(await second.listening(), DATA_DIR);
-    const posts = [2, 3, 4].map((id) => as('alice').create(id, { name: 'Moss' }));
-    for (const post of await Promise.allSettled(posts))
-      if (post.status === 'fulfilled') expect(post.value.status).toBe(503);
-    expect((await second.ended).code).toBe(1);
-    const last = second.stdout().trim().split('\n').at(-1) as string;
-    expect(JSON.parse(last)).toMatchObject({ level: 60, msg: expect.stringContaining('fsync failed') });
-
-    const third = await startService({ DATA_DIR });
-    expect((await third.as('alice').list())[0]).toEqual({ name: 'Fern' });
-  });
-});
+const canTrace = canRun('a failing fsync', 'strace -f --seccomp-bpf -o /dev/null true'.split(' '));
 
 describe('a checkpoint', () => {
   /** More than the write-ahead log has when it is moved into the database. */
@@ -143,26 +54,6 @@ describe('a checkpoint', () => {
     const kept = rowsIn(join(DATA_DIR, 'log.db')).map(({ stream }) => stream);
     expect(created.length).toBeGreaterThan(0);
     expect(created.filter((id) => !kept.includes(`plant-alice/${id}`))).toEqual([]);
-  });
-});
-
-describe.skipIf(!canTrace)('a data directory', () => {
-  test('and each parent that is created with it are synced as entries of the directory above', async () => {
-    const dir = tempDir();
-    const trace = join(tempDir(), 'trace');
-    const module = new URL('../../src/disk/dataDir.ts', import.meta.url);
-    const script = `import { createDataDir } from '${module}'; createDataDir(${JSON.stringify(join(dir, 'a/b/data'))})`;
-    const strace = `strace -f -y -e trace=mkdir,mkdirat,fsync -o ${trace}`.split(' ');
-    const { code } = await run({ command: [...strace, NODE, '--input-type=module', '-e', script] });
-    expect(code).toBe(0);
-    const calls = readFileSync(trace, 'utf8').matchAll(/(mkdir|fsync)(?:at)?\(.*?(\/[^">]*)[">].* = 0$/gm);
-    const made = [...calls].map(([, name, path = '']) => `${name} ${path.replace(dir, '')}`);
-    expect(made).toEqual(
-      ['', '/a', '/a/b'].flatMap((parent, i) => [
-        `mkdir ${parent}/${['a', 'b', 'data'][i]}`,
-        `fsync ${parent}`,
-      ]),
-    );
   });
 });
 

@@ -12,7 +12,6 @@ import { FakeLog } from '../fakeEventStoreDb/server.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { open, subscribed } from '../support/eventStoreDbStore.ts';
 import { ready } from '../support/instances.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { startFakeServer } from '../support/stores.ts';
 
 /** The positions before, between and after two events, and what no log has. */
@@ -88,23 +87,6 @@ describe.each(['23.10', '24.2'] as const)(
     });
   },
 );
-
-test('an auditor who resumes at a position without an event gets 40005 while plants are listed', async () => {
-  const server = await startFakeServer();
-  const service = await serviceOver(server.url);
-  await ready(service);
-  const position = await created(service.alice, 1, 'Fern');
-  await created(service.alice, 2, 'Ivy');
-  const stale = `${Number(position.split('.')[1]) + 1}`;
-  const carol = service.as('carol', 'audit');
-  const reads = server.calls.read;
-  await refusedWith(40005, await carol.request(`/events?after=${stale}`));
-  expect(server.calls.read - reads).toBeLessThanOrEqual(8); // each is confirmed, and none is retried
-  const resumed = { accept: 'text/event-stream', 'last-event-id': stale };
-  for (let i = 0; i < 20; i++) await refusedWith(40005, await carol.request('/events', { headers: resumed }));
-  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-  expect(service.messages()).not.toContain('subscription dropped; resubscribing');
-});
 
 /** An older backup of a log, which has grown: at the position of the log's last event, no event starts. */
 function grownBackupOf({ all }: FakeLog): FakeLog {

@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
-import { FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStore/eventStoreDb/connection.ts';
 import { untilSettled } from '../support/clock.ts';
 import { created, listed, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';
@@ -49,25 +48,6 @@ describe('a server that is unavailable at the start', () => {
       'event store unavailable; projection is waiting',
       'event store available',
     ]);
-  });
-
-  test('is waited for in the same way if it does not respond', async () => {
-    const clock = slowClock();
-    const server = await startFakeServer();
-    server.freeze();
-    const starting = serviceOver(server.url);
-    clock.pass(FIRST_REPLY_TIMEOUT_MS);
-    const service = await starting;
-    const [creation] = await untilSettled(service.bob.create(1, { name: 'Oak' }));
-    await refusedWith(50301, creation);
-    expect(await service.isReady()).toBe(false);
-    const line = service.log().find(({ msg }) => msg === 'event store unavailable; projection is waiting');
-    expect(line.reason).toMatch(/^no response .*: check that the server runs, and .* tls /);
-    server.thaw();
-    clock.pass(LONGEST_DELAY_MS);
-    await ready(service);
-    expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
-    expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
   });
 });
 

@@ -139,7 +139,7 @@ function partsOf(log: string, position: number): Record<string, string> {
 
 /** SIZE:ROOT, as printed by verify. */
 async function rootIn(file: string): Promise<string> {
-  const log = openLogReader(file, { exact: true });
+  const log = openLogReader(file, { raw: true });
   const { size, root } = await rootOfLog(log, new AbortController().signal);
   await log.close();
   return `${size}:${root}`;

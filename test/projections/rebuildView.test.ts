@@ -48,7 +48,7 @@ const dirOf = (plants: number): string =>
 /** Its log, to be read, and the file of its view. */
 function logOf(plants = 6): { store: EventLog; file: string } {
   const dir = dirOf(plants);
-  const store = openLogReader(join(dir, 'log.db'), { exact: false });
+  const store = openLogReader(join(dir, 'log.db'), { raw: false });
   onTestFinished(() => store.close());
   return { store, file: join(dir, 'view.db') };
 }

@@ -31,7 +31,7 @@ export const saved = (tree: TreeThread, position: Position) =>
   expect.poll(() => tree.notReady ?? tree.current.position).toBe(position);
 
 export function logIn(dir: string): EventLog {
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   onTestFinished(() => log.close());
   return log;
 }

@@ -18,36 +18,34 @@ import {
 import { MAX_POSITION } from '../position.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
-/** A batch of a subscription has at most so many events. */
-export const BATCH_SIZE = 500;
-/** A backward read of streams with a prefix uses their index if they have at most so many events. */
+const BATCH_SIZE = 500;
+/** A backward read of streams with more events reads by position, not by their index. */
 export const MAX_INDEXED_EVENTS = 10_000;
-/** How often a subscription of a reader polls the file for new events, in milliseconds. */
 const POLL_INTERVAL_MS = 100;
 
-export type ReadOptions = {
+export type LogReaderOptions = {
   /**
    * Read such that no byte of an event can change without another result: JSON that this store would have
    * written differently stays text, and text that is not UTF-8 becomes lone surrogates or bytes.
    */
-  exact?: boolean;
-};
-
-export type LogReaderOptions = ReadOptions & {
+  raw?: boolean;
   /** Whether this process has the store open, too, which has checked the file; false by default. */
-  besideStore?: boolean;
+  storeIsOpen?: boolean;
 };
 
-export type QueryOptions = ReadOptions & {
+type QueryOptions = {
+  raw?: boolean | undefined;
   /** Called when the log turns out to be damaged, each time. */
   onDamage?: (error: LogDamaged) => void;
 };
+
+export type Queries = ReturnType<typeof logQueries>;
 
 /**
  * The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails, LogDamaged
  * if the file is the reason.
  */
-export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryOptions = {}) {
+export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOptions = {}) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
@@ -87,7 +85,7 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
       throw damaged;
     }
   };
-  const toEvent = exact ? exactEventParser(db) : (row: Row) => parseEvent(row, parseJson);
+  const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
   const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
   return {
     logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
@@ -122,31 +120,16 @@ export function logQueries(db: DatabaseSync, { exact = false, onDamage }: QueryO
  */
 export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
-  const { db, logId, lastPosition, readEvent, readStream, readAll, readBackwards } = openForReading(
-    file,
-    options,
-  );
-
-  async function* subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
-    const signal = AbortSignal.any([options.signal, closing.signal]);
-    let position = options.after;
-    for (let isFirst = true; !signal.aborted; isFirst = false) {
-      const { events, isEnd } = readAll({ after: position, limit: BATCH_SIZE });
-      position = events.at(-1)?.position ?? position;
-      if (events.length > 0 || isFirst) yield { events, caughtUp: isEnd };
-      if (isEnd) await sleep(POLL_INTERVAL_MS, signal);
-      else await nextTurn();
-    }
-  }
-
+  const { db, queries } = openForReading(file, options);
   return {
-    logId: async () => logId,
-    lastPosition: async () => lastPosition(),
-    readEvent: async (position) => readEvent(position),
-    readStream: async (stream, limit) => readStream(stream, limit),
-    readAll: async (range) => readAll(range),
-    readBackwards: async (range) => readBackwards(range),
-    subscribe,
+    ...logOver(queries),
+    subscribe: ({ after, signal }) =>
+      follow(
+        after,
+        AbortSignal.any([signal, closing.signal]),
+        (position) => readBatch(queries, position),
+        (_, ended) => sleep(POLL_INTERVAL_MS, ended),
+      ),
     async close() {
       if (closing.signal.aborted) return;
       closing.abort();
@@ -155,15 +138,49 @@ export function openLogReader(file: string, options: LogReaderOptions = {}): Eve
   };
 }
 
-function openForReading(file: string, { besideStore = false, ...options }: LogReaderOptions) {
+/** The reads of a log as promises. */
+export function logOver({ logId, ...read }: Queries) {
+  return {
+    logId: async () => logId,
+    lastPosition: async () => read.lastPosition(),
+    readEvent: async (position: Position) => read.readEvent(position),
+    readStream: async (stream: string, limit: number) => read.readStream(stream, limit),
+    readAll: async (range: { after: Position; limit: number }) => read.readAll(range),
+    readBackwards: async (range: BackwardRange) => read.readBackwards(range),
+  };
+}
+
+type NextBatch = { events: readonly RecordedEvent[]; isEnd: boolean };
+
+/** The next events of a subscription. */
+export const readBatch = ({ readAll }: Queries, after: Position): NextBatch =>
+  readAll({ after, limit: BATCH_SIZE });
+
+/** A subscription. At the end of the log `wait` waits for an event after a position. */
+export async function* follow(
+  after: Position,
+  signal: AbortSignal,
+  read: (after: Position) => NextBatch,
+  wait: (position: Position, signal: AbortSignal) => Promise<unknown>,
+): AsyncGenerator<Batch> {
+  let position = after;
+  for (let isFirst = true; !signal.aborted; isFirst = false) {
+    const { events, isEnd: caughtUp } = read(position);
+    position = events.at(-1)?.position ?? position;
+    if (events.length > 0 || isFirst) yield { events, caughtUp };
+    await (caughtUp ? wait(position, signal) : nextTurn()); // catching up must not starve requests
+  }
+}
+
+function openForReading(file: string, { storeIsOpen = false, raw }: LogReaderOptions) {
   // A first start that was interrupted leaves an empty file.
   if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
-    if (!besideStore) assertWalFits(file); // it would end the locks of the store
+    if (!storeIsOpen) assertWalFits(file); // it would end the locks of the store
     db = openReadOnly(file);
     assertIsLog(db);
-    return { db, ...logQueries(db, options) };
+    return { db, queries: logQueries(db, { raw }) };
   } catch (error) {
     db?.close();
     throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
@@ -223,34 +240,27 @@ function parseEvent(
   return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
 }
 
-/** Parses rows such that rows with different bytes are different events. */
-function exactEventParser(db: DatabaseSync): (row: Row) => RecordedEvent {
+/** Reads rows such that rows with different bytes are different events. */
+function rawEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
   const bytesAt = db.prepare(`
     SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
       CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata
     FROM events WHERE position = ?`);
   return (row) => {
-    const event = parseEvent(row, parseExactly);
-    const [position, ...values] = row;
-    if (!values.some((value) => isText(value) && isReplaced(value))) return event;
-    const bytes = bytesAt.get(position) as Record<'id' | 'stream' | 'type' | 'data' | 'metadata', Uint8Array>;
-    const text = (column: 'id' | 'stream' | 'type'): string =>
-      isUtf8(bytes[column]) ? event[column] : toLoneSurrogates(bytes[column]);
-    const json = (column: 'data' | 'metadata'): unknown =>
-      isUtf8(bytes[column]) ? event[column] : bytes[column];
+    const event = parseEvent(row, parseWritten);
+    // SQLite returns U+FFFD for itself, and for bytes that are not UTF-8.
+    if (!row.some((value) => typeof value === 'string' && value.includes('\ufffd'))) return event;
+    const bytes = Object.entries(bytesAt.get(event.position) as Record<string, Uint8Array>);
+    const changed = bytes.filter(([, value]) => !isUtf8(value));
+    const isText = (name: string): boolean => name !== 'data' && name !== 'metadata';
     return {
       ...event,
-      id: text('id'),
-      stream: text('stream'),
-      type: text('type'),
-      data: json('data'),
-      metadata: json('metadata'),
+      ...Object.fromEntries(
+        changed.map(([name, value]) => [name, isText(name) ? toLoneSurrogates(value) : value]),
+      ),
     };
   };
 }
-
-/** SQLite returns U+FFFD for itself, and for bytes that are not UTF-8. */
-const isReplaced = (text: string): boolean => text.includes('\ufffd');
 
 /** Bytes that are not UTF-8 as text that no UTF-8 decodes to: each byte as a lone surrogate. */
 function toLoneSurrogates(bytes: Uint8Array): string {
@@ -270,7 +280,7 @@ function parseJson(text: string): unknown {
  * JSON that is not in the form in which this store writes it stays text; so do JSON strings, to differ from
  * such text.
  */
-function parseExactly(text: string): unknown {
+function parseWritten(text: string): unknown {
   const value = parseJson(text);
   return typeof value !== 'string' && JSON.stringify(value) === text ? value : text;
 }

@@ -1,8 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { unlessAborted } from '../../time/sleep.ts';
 import {
   assertWellFormed,
-  type Batch,
   type EventLog,
   type EventStore,
   type LogDamaged,
@@ -13,7 +12,7 @@ import {
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { checkAfterCrash, openLogFile, recoverWal, unusable, wasNotClosed } from './file.ts';
-import { BATCH_SIZE, logQueries, type QueryOptions, type ReadOptions } from './read.ts';
+import { follow, logOver, logQueries, type Queries, readBatch } from './read.ts';
 
 type Options = {
   file: string;
@@ -25,7 +24,7 @@ type Options = {
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
   onDamage?: (error: LogDamaged) => void;
   observer?: StoreObserver | undefined;
-} & ReadOptions;
+};
 
 /**
  * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread
@@ -33,7 +32,7 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
-  const { file, now, onFatal, onCheck, onDamage, observer, ...readOptions } = options;
+  const { file, now, onFatal, onCheck, onDamage, observer } = options;
   if (wasNotClosed(file)) {
     onCheck?.();
     observer?.onUncleanStop();
@@ -44,8 +43,8 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
   const closing = new AbortController();
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
-  const queries = openQueries(db, file, { ...readOptions, onDamage: handleDamage });
-  const newest = new NewestEvents(queries.lastPosition);
+  const { parsed, raw, lastPosition } = openQueries(db, file, handleDamage);
+  const newest = new NewestEvents(lastPosition);
   const queue = await AppendQueue.start({
     file,
     now,
@@ -66,24 +65,6 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
   };
 
-  type Subscription = { after: Position; signal: AbortSignal };
-  async function* subscribe(
-    { readAll }: Pick<Queries, 'readAll'>,
-    options: Subscription,
-  ): AsyncGenerator<Batch> {
-    const signal = AbortSignal.any([options.signal, closing.signal]);
-    let position = options.after;
-    for (let isFirst = true; !signal.aborted; isFirst = false) {
-      const events = newest.after(position) ?? readAll({ after: position, limit: BATCH_SIZE }).events;
-      position = events.at(-1)?.position ?? position;
-      const caughtUp = position >= newest.position;
-      if (events.length > 0 || isFirst) yield { events, caughtUp };
-      if (position < newest.position)
-        await nextTurn(); // catching up must not starve requests
-      else await newest.added(signal);
-    }
-  }
-
   let closed: Promise<void> | undefined;
   async function close(): Promise<void> {
     closing.abort();
@@ -91,27 +72,30 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     await queue.close();
   }
 
-  const logOver = (read: Queries): EventLog => ({
+  const openLog = (queries: Queries): EventLog => ({
+    ...logOver(queries),
     async logId() {
       assertOpen();
-      return read.logId;
+      return queries.logId;
     },
     async lastPosition() {
       assertOpen();
       return newest.position;
     },
     countAfter: (position) => Math.max(0, Number(newest.position - position)), // positions have no gaps
-    readEvent: async (position) => read.readEvent(position),
-    readStream: async (stream, limit) => read.readStream(stream, limit),
-    readAll: async (range) => read.readAll(range),
-    readBackwards: async (range) => read.readBackwards(range),
-    subscribe: (range) => subscribe(read, range),
+    subscribe: ({ after, signal }) =>
+      follow(
+        after,
+        AbortSignal.any([signal, closing.signal]),
+        (position) => newest.after(position) ?? readBatch(queries, position),
+        (position, signal) => newest.wait(position, signal),
+      ),
     close: () => (closed ??= close()),
   });
 
   return {
-    ...logOver(queries.given),
-    exact: logOver(queries.exact),
+    ...openLog(parsed),
+    raw: openLog(raw),
     get appendsRefused() {
       return damaged.signal.reason?.message;
     },
@@ -122,13 +106,11 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
   };
 }
 
-type Queries = ReturnType<typeof logQueries>;
-
 /** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
-function openQueries(db: DatabaseSync, file: string, options: QueryOptions) {
+function openQueries(db: DatabaseSync, file: string, onDamage: (error: LogDamaged) => void) {
   try {
-    const given = logQueries(db, options);
-    return { given, exact: logQueries(db, { ...options, exact: true }), lastPosition: given.lastPosition() };
+    const parsed = logQueries(db, { onDamage });
+    return { parsed, raw: logQueries(db, { onDamage, raw: true }), lastPosition: parsed.lastPosition() };
   } catch (error) {
     db.close();
     throw unusable(file, error);
@@ -143,7 +125,7 @@ class NewestEvents {
   position: Position;
   #after: Position;
   #events: readonly RecordedEvent[] = [];
-  #waiting = new Set<() => void>();
+  #added = Promise.withResolvers<void>();
 
   constructor(position: Position) {
     this.position = position;
@@ -157,25 +139,17 @@ class NewestEvents {
     this.#after = isConsecutive ? this.position : last.position;
     this.#events = isConsecutive ? events : [];
     this.position = last.position;
-    for (const wake of this.#waiting) wake();
+    this.#added.resolve();
+    this.#added = Promise.withResolvers();
   }
 
   /** The events after exactly this position; undefined if they have to be read. */
-  after(position: Position): readonly RecordedEvent[] | undefined {
-    return position === this.#after ? this.#events : undefined;
+  after(position: Position): { events: readonly RecordedEvent[]; isEnd: true } | undefined {
+    return position === this.#after ? { events: this.#events, isEnd: true } : undefined;
   }
 
-  /** Resolves when an event is added, or the signal aborts. */
-  async added(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    await new Promise<void>((resolve) => {
-      const wake = (): void => {
-        this.#waiting.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      this.#waiting.add(wake);
-      signal.addEventListener('abort', wake);
-    });
+  /** Resolves when there is an event after this position, or the signal aborts. */
+  async wait(position: Position, signal: AbortSignal): Promise<void> {
+    if (this.position <= position) await unlessAborted(this.#added.promise, signal);
   }
 }

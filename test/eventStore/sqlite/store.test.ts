@@ -95,26 +95,6 @@ describe('the embedded log', () => {
     );
   });
 
-  test('is written with synchronous=FULL, so that a commit is durable', async () => {
-    const db = await logWithTwoEvents();
-    const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
-    expect(pragma('journal_mode')).toBe('wal');
-    expect(pragma('synchronous')).toBe(2); // FULL
-    expect(pragma('recursive_triggers')).toBe(1);
-  });
-
-  test('writes concurrent appends in one transaction', async () => {
-    const file = join(tempDir(), 'log.db');
-    let commits = 0;
-    const now = () => new Date(1_000 * ++commits);
-    const store = await openSqliteStore({ file, now, onFatal: fail });
-    onTestFinished(() => store.close());
-    await Promise.all([1, 2, 3].map((i) => store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM)));
-    expect(commits).toBe(1);
-    await store.append('plant-alice/4', event('4'), NO_STREAM);
-    expect(commits).toBe(2);
-  });
-
   test('commits together what arrives while the writer is busy, and resolves each append in order', async () => {
     const store = await open();
     const file = files.get(store) as string;

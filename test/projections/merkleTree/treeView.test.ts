@@ -21,14 +21,14 @@ const EVENTS = 3 * 256 + 20;
 const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
 
 function openLog(dir: string): EventLog {
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   onTestFinished(() => log.close());
   return log;
 }
 
 /** Follows the log in a directory to its end, and closes the view. Returns what it has saved, in order. */
 async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string }> {
-  const log = openLogReader(join(dir, 'log.db'), { exact: true });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
   const view = await MerkleTreeView.open(treeIn(dir));
   const saved: SavedTree[] = [];
   view.onSaved = () => void saved.push(view.saved);
