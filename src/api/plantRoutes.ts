@@ -2,8 +2,8 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { preValidationHookHandler } from 'fastify';
 import { Type } from 'typebox';
+import type { PageQuery, PlantPage } from '../../projections/plantsByUser.ts';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
-import type { PageQuery, PlantPage } from '../../projections/savedPlants.ts';
 import type { Views } from '../../projections/views.ts';
 import { type EventStore, type Position, START } from '../eventStore/eventStore.ts';
 import { HTTP_ERRORS, HttpError } from '../http/errors.ts';
@@ -152,7 +152,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       if (firstPages.isSpent) await turns.next(user);
       const first = plantsByUser.plantsOf(user, { after, upTo, limit: Math.min(limit, PAGE_SIZE) });
       firstPages.spend(first.plants.length);
-      const next = nextPage(user, first, { after, upTo, limit });
+      const next = await nextPage(user, first, { after, upTo, limit });
       if (next !== undefined) {
         const cursor = formatLogPosition(logId, next);
         reply.header('link', `</plants?limit=${limit}&after=${cursor}>; rel="next"`);
@@ -174,13 +174,13 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   });
 
   /** The position of the last of the first `limit` plants, if there are more. */
-  function nextPage(
+  async function nextPage(
     user: string,
     { last, count, hasMore }: PlantPage,
     query: PageQuery,
-  ): Position | undefined {
+  ): Promise<Position | undefined> {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
-    return count === query.limit ? last : plantsByUser.nextPage(user, query);
+    return count === query.limit ? last : plantsByUser.nextPage(user, query, () => turns.next(user));
   }
 
   /**

@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import pino from 'pino';
 import { LogTree } from '../../projections/merkleTree/logTree.ts';
@@ -11,7 +9,6 @@ import { readToEnd } from '../../src/eventStore/readEvents.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { sleep } from '../../src/time/sleep.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { ROOT } from './checkout.ts';
 import { startService, stopContender } from './contender.ts';
 import { measureLoad } from './load.ts';
 import { getName, MAIN_CONNECTIONS, postName, SERVICE, WITHOUT_TREE } from './names.ts';
@@ -27,7 +24,6 @@ const POLL_MS = 5;
 export async function measureTree(bench: Bench): Promise<void> {
   const data = await bench.fullLog();
   await measureCatchUp(bench, data);
-  await measureQuick(bench, data);
   await measureCheckpoints(bench, data);
   await measureCost(bench);
 }
@@ -82,23 +78,6 @@ async function buildTree(data: string, events: number): Promise<number> {
   const took = performance.now() - started;
   await tree.close();
   return took;
-}
-
-/** The time of the whole process. */
-async function measureQuick({ results, options, keyFile }: Bench, data: string): Promise<void> {
-  const seconds: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const started = performance.now();
-    const child = spawn(process.execPath, ['src/main.ts', 'verify', '--quick'], {
-      cwd: ROOT,
-      env: { ...process.env, DATA_DIR: data, KEY_FILE: keyFile },
-      stdio: 'ignore',
-    });
-    const [code] = await once(child, 'exit');
-    if (code !== 0) throw new Error(`verify --quick ended with ${code}`);
-    seconds.push((performance.now() - started) / 1_000);
-  }
-  results.addFigure(`verify --quick with ${options.events} events, seconds`, '< 1', seconds);
 }
 
 /** Each after a POST, so that most have another size. */

@@ -7,7 +7,7 @@ const PARTS = {
   rebuild: 'rebuilding the view / a loop that inserts the same rows',
   start: 'time from the start until ready: with a full log, and with an empty one',
   audit: 'GET /events, replay, verify, rebuild / a loop that only reads',
-  tree: 'the Merkle tree: POST and GET with it / without it, catch-up, checkpoints, verify --quick',
+  tree: 'the Merkle tree: POST and GET with it / without it, catch-up, checkpoints',
   metrics: 'POST and GET with metrics / without them',
   post: 'POST at 64 connections: service, bare Fastify, CRUD; with an empty and with a full log',
   connections: 'POST at 1, 8, 64, 256 and 1024 connections',

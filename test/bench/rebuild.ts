@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { PLANTS_BY_USER } from '../../projections/plantsFormat.ts';
+import { PLANTS_BY_USER } from '../../projections/plantsByUser.ts';
+import { tableFormat } from '../../projections/tableFormat.ts';
 import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
 import type { Bench } from './setUp.ts';
 import { buildView } from './view.ts';
@@ -24,20 +25,17 @@ export async function measureRebuild({ dir, results, fullLog }: Bench): Promise<
 
 function insertLoop(log: string, file: string): number {
   using source = new DatabaseSync(log, { readOnly: true });
-  const numbers = new Map<string, number>();
   const rows = source
     .prepare('SELECT position, data FROM events ORDER BY position')
     .all()
     .map(({ position, data }) => {
-      const { user, id, name, tag } = JSON.parse(String(data));
-      const number = (numbers.get(user) ?? 0) + 1;
-      numbers.set(user, number);
-      return [user, position as number, number, id, JSON.stringify({ name, tag })] as const;
+      const { user, name, tag } = JSON.parse(String(data));
+      return [user, position as number, JSON.stringify({ name, tag })] as const;
     });
   using db = new DatabaseSync(file);
-  db.exec(`PRAGMA journal_mode = WAL; ${PLANTS_BY_USER.schema}`);
+  db.exec(`PRAGMA journal_mode = WAL; ${tableFormat(PLANTS_BY_USER).schema}`);
   db.exec('PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536');
-  const insert = db.prepare('INSERT INTO plants VALUES (?, ?, ?, ?, ?, 0, 0)');
+  const insert = db.prepare('INSERT INTO rows VALUES (?, ?, ?, 0, 0)');
   const BATCH = 500;
   const started = performance.now();
   for (let i = 0; i < rows.length; i += BATCH) {
