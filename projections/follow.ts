@@ -105,13 +105,13 @@ export class Follower {
    */
   async reached(position: Position, logId?: string): Promise<void> {
     const isReached = (): boolean => {
-      if (this.#state.name === 'halted') throw new ViewBehind('The plant list is unavailable.');
+      if (this.#state.name === 'halted') throw new ViewBehind(`The ${this.view.title} is unavailable.`);
       const { applied } = this.view;
       const isSameLog = logId === undefined || applied.logId === logId;
       return this.notReady === undefined && isSameLog && this.readTo >= position;
     };
     if (isReached()) return;
-    await this.#waiting.until(isReached, 'The plant list is not up to date yet; retry.');
+    await this.#waiting.until(isReached, `The ${this.view.title} is not up to date yet; retry.`);
   }
 
   /** How often saving the view has failed. */

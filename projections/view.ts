@@ -10,6 +10,8 @@ export type ViewCheckpoint = Readonly<{ logId: string; position: Position; event
 export interface View {
   /** As it is called in logs and messages. */
   readonly name: string;
+  /** As it is called in messages for clients. */
+  readonly title: string;
   /** The last event applied, whether it is saved or not. */
   readonly applied: ViewCheckpoint;
   /** Events applied that are not known to be saved. */

@@ -1,285 +1,213 @@
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import {
-  type EventLog,
-  InvalidEvent,
-  NO_LOG_ID,
-  type Position,
-  type RecordedEvent,
-  START,
-  StreamDeleted,
-} from '../src/eventStore/eventStore.ts';
-import { isKnownType } from '../src/plants/events.ts';
-import { plantStream } from '../src/plants/stream.ts';
-import { evolve, type PlantRow } from './plantsByUser.ts';
-import { PLANTS_BY_USER } from './plantsFormat.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { openReadOnly, readHeader } from '../src/disk/sqlite.ts';
+import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../src/eventStore/eventStore.ts';
+import { CHECKSUM_MISMATCH } from './tableReader.ts';
 import type { ViewCheckpoint } from './view.ts';
-import { isDamage, openViewReader, readCheckpoint } from './viewDatabase.ts';
+import { DamagedView, isDamage, readCheckpoint } from './viewDatabase.ts';
+import { type OpenView, ViewDraft } from './viewDraft.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
 
-/**
- * The file is ordered by user: so many rows are compared together, user by user, so that they share pages;
- * fewer if they are large.
- */
-const ROWS_PER_COMPARISON = 100_000;
-const CHARACTERS_PER_COMPARISON = 8 * 1024 * 1024;
-/** A stream that is longer than this is read in part. */
-const MAX_STREAM_LENGTH = 1_000_000;
+type Options = {
+  /** The view, as it is called in messages. */
+  name: string;
+  file: string;
+  open: OpenView;
+  /** The log to compare the view with. */
+  logId: string;
+  /** IDs of events to skip. */
+  skip: ReadonlySet<string>;
+  /** The file of the draft, which is removed at the end. */
+  draftFile: string;
+};
 
 /**
- * Compares the plantsByUser view in a file with the fold of its log, event by event, up to the checkpoint
- * that it had at the beginning. A server may be writing the file: no lock is held between reads.
+ * Compares the view in a file with a draft, folded from its log up to the checkpoint that the view had at the
+ * beginning. What a server writes to the file meanwhile is not seen.
  */
-export class ViewComparison {
+export class ViewComparison implements AsyncDisposable {
   /** The view's checkpoint at the beginning. */
   readonly checkpoint: ViewCheckpoint;
-  readonly #file: string;
-  readonly #log: EventLog;
-  readonly #view: ReturnType<typeof open>;
-  readonly #skip: ReadonlySet<string>;
-  #checkpointFound: boolean;
-  /** The rows that are expected since the last comparison, by user, in log order. */
-  readonly #expected = new Map<string, PlantRow[]>();
-  #expectedRows = 0;
-  #expectedCharacters = 0;
-  /** The streams of plants with later events since the last comparison. */
-  readonly #changed = new Set<string>();
-  #matched = 0n;
-  #differs = false;
-  /** The view was reset meanwhile, so nothing can be said. */
-  #wasReset = false;
-  /** Why the rest of the file is not compared; undefined if it is. */
-  #damage: string | undefined;
-
-  /** The view in a file; undefined if there is no file. @throws Error if it cannot be read */
-  static open(log: EventLog, file: string, skip: ReadonlySet<string>): ViewComparison | undefined {
-    return existsSync(file) ? new ViewComparison(log, file, skip) : undefined;
-  }
-
-  private constructor(log: EventLog, file: string, skip: ReadonlySet<string>) {
-    this.#file = file;
-    this.#log = log;
-    this.#view = open(file);
-    this.#skip = skip;
-    this.checkpoint = readCheckpoint(this.#view.db);
-    this.#checkpointFound = this.checkpoint.position === START;
-  }
-
-  /** Whether the view has not followed any log yet. */
-  get isNew(): boolean {
-    return this.checkpoint.logId === NO_LOG_ID && this.checkpoint.position === START;
-  }
-
+  /** Whether the view follows this log, or has not followed any yet. */
+  readonly isOfLog: boolean;
   /** Whether the file was found damaged. */
-  get isDamaged(): boolean {
-    return this.#damage !== undefined;
+  isDamaged = false;
+  readonly #options: Options;
+  readonly #draft: ViewDraft;
+  /** Has the snapshot of the view, and the draft attached. */
+  readonly #db: DatabaseSync;
+  readonly #skip: Set<string>;
+
+  /** Undefined if there is no file. @throws Error if it cannot be read */
+  static async open(options: Options): Promise<ViewComparison | undefined> {
+    const { file, open, draftFile, logId } = options;
+    if (!existsSync(file)) return undefined;
+    const draft = await ViewDraft.open(open, draftFile, logId);
+    try {
+      return new ViewComparison(options, draft);
+    } catch (error) {
+      await draft[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  private constructor(options: Options, draft: ViewDraft) {
+    this.#options = options;
+    this.#draft = draft;
+    this.#skip = new Set(options.skip);
+    this.#db = openSnapshot(options.file, options.draftFile);
+    this.checkpoint = readCheckpoint(this.#db);
+    const { logId, position } = this.checkpoint;
+    this.isOfLog = logId === options.logId || (logId === NO_LOG_ID && position === START);
   }
 
   /** Takes the events in log order. */
-  add(event: RecordedEvent): void {
-    const { position } = event;
-    if (position > this.checkpoint.position || this.#wasReset || this.isDamaged) return;
-    if (position === this.checkpoint.position) this.#checkpointFound = event.id === this.checkpoint.eventId;
-    const row = this.#evolve(undefined, event);
-    if (!row && event.revision > 0n && isKnownType(event.type)) this.#changed.add(event.stream);
-    if (!row) return;
-    const rows = this.#expected.get(row.user);
-    if (rows) rows.push(row);
-    else this.#expected.set(row.user, [row]);
-    this.#expectedRows++;
-    this.#expectedCharacters += row.plant.length;
-  }
-
-  /** The differences found so far; to be called now and then. */
-  async problems(): Promise<Problem[]> {
-    const isDue =
-      this.#expectedRows + this.#changed.size >= ROWS_PER_COMPARISON ||
-      this.#expectedCharacters >= CHARACTERS_PER_COMPARISON;
-    return isDue ? this.#differences() : [];
-  }
-
-  /** After the last event: the remaining differences, what the view has beyond the log, and damage. */
-  async *remaining(): AsyncGenerator<Problem> {
-    try {
-      yield* this.#remaining();
-    } catch (error) {
-      this.#handleDamage(error);
-    }
-    if (this.#damage !== undefined) yield { problem: `the view ${this.#file} is damaged: ${this.#damage}` };
-  }
-
-  close(): void {
-    this.#view.db.close();
-  }
-
-  async *#remaining(): AsyncGenerator<Problem> {
-    yield* await this.#differences();
-    if (this.isDamaged) return;
+  async apply(events: readonly RecordedEvent[]): Promise<void> {
+    if (!this.isOfLog) return;
     const { position } = this.checkpoint;
-    if (!this.#checkpointFound)
-      yield { position, problem: 'the checkpoint of the view names an event that the log does not have' };
-    const { db, statements } = this.#view;
-    db.exec('BEGIN'); // one snapshot for what follows
-    try {
-      if (this.#checkReset()) {
-        yield { problem: 'the view was rebuilt meanwhile: verify again' };
+    const isNext = (event: RecordedEvent): boolean =>
+      event.position > this.#draft.view.applied.position && event.position <= position;
+    for (let left = events.filter(isNext); left.length > 0; left = left.filter(isNext)) {
+      try {
+        await this.#draft.apply(left, this.#skip);
         return;
+      } catch (error) {
+        if (!(error instanceof InvalidEvent)) throw error;
+        this.#skip.add(error.eventId); // reported elsewhere; here it has no row
       }
-      for (const row of statements.after.iterate(readCheckpoint(this.#view.db).position)) {
-        const { position, user, plant } = row as PlantRow;
-        this.#differs = true;
-        yield { position, problem: `the view has a plant of ${quote(user)} beyond its checkpoint: ${plant}` };
-      }
-      if ((statements.count.get(position) as { count: bigint }).count !== this.#matched) {
-        for (const row of statements.upTo.iterate(position)) {
-          const { position, user, plant } = row as PlantRow;
-          const event = await this.#log.readEvent(position);
-          if (event && this.#evolve(undefined, event)?.user === user) continue;
-          this.#differs = true;
-          yield {
-            position,
-            problem: `the view has a plant of ${quote(user)} that the log does not have: ${plant}`,
-          };
+    }
+  }
+
+  /** After the last event: every difference. */
+  async *problems(): AsyncGenerator<Problem> {
+    const { name, file } = this.#options;
+    if (!this.isOfLog) {
+      yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
+      return;
+    }
+    await this.#draft.close();
+    const { position, eventId } = this.checkpoint;
+    const { applied } = this.#draft.view;
+    if (applied.position !== position || applied.eventId !== eventId)
+      yield {
+        position,
+        problem: `the checkpoint of the view ${name} names an event that the log does not have`,
+      };
+    try {
+      let isSame = true;
+      let hasOtherChecksums = false;
+      for (const table of tablesOf(this.#db))
+        for (const difference of differences(this.#db, table)) {
+          if (difference === undefined) hasOtherChecksums = true;
+          else {
+            isSame = false;
+            yield { ...difference, problem: `the view ${name} ${difference.problem}` };
+          }
         }
-      }
-      if (this.#differs) return; // then the checksums differ, too
-      for (const check = PLANTS_BY_USER.check(db); !check.next().done; );
-    } finally {
-      db.exec('ROLLBACK');
+      if (isSame && hasOtherChecksums) throw new DamagedView(CHECKSUM_MISMATCH);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.isDamaged = true;
+      yield { problem: `the view ${file} is damaged: ${(error as Error).message}` };
     }
   }
 
-  /** Compares what is expected since the last comparison, in one snapshot of the view. */
-  async #differences(): Promise<Problem[]> {
-    const { db } = this.#view;
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#db.isOpen) this.#db.close();
+    await this.#draft[Symbol.asyncDispose]();
+  }
+}
+
+/** Opens a view in one snapshot, with its draft attached, of which a snapshot is taken when it is read. */
+function openSnapshot(file: string, draftFile: string): DatabaseSync {
+  const db = openReadOnly(file);
+  try {
+    const [found, expected] = [readHeader(db), headerOf(draftFile)];
+    if (found.applicationId !== expected.applicationId) throw new DamagedView('the file is not this view');
+    if (found.version !== expected.version)
+      throw new DamagedView(`it has version ${found.version}, not ${expected.version}`);
+    db.prepare('ATTACH ? AS draft').run(draftFile);
     db.exec('BEGIN');
-    try {
-      if (this.#checkReset()) return [];
-      const problems: Problem[] = [];
-      for (const user of [...this.#expected.keys()].sort())
-        problems.push(...(await this.#compareUser(user, this.#expected.get(user) as PlantRow[])));
-      for (const stream of this.#changed) problems.push(...(await this.#compareChanged(stream)));
-      this.#differs ||= problems.length > 0;
-      return problems;
-    } catch (error) {
-      this.#handleDamage(error);
-      return [];
-    } finally {
-      db.exec('ROLLBACK');
-      this.#expected.clear();
-      this.#changed.clear();
-      this.#expectedRows = 0;
-      this.#expectedCharacters = 0;
-    }
-  }
-
-  async #compareUser(user: string, expected: PlantRow[]): Promise<Problem[]> {
-    const found = this.#rows(user, expected[0]?.position ?? START, expected.at(-1)?.position ?? START);
-    const isSame = (row: PlantRow, i: number): boolean =>
-      row.position === expected[i]?.position && isSameRow(row, expected[i]);
-    if (found.length === expected.length && found.every(isSame)) {
-      this.#matched += BigInt(found.length);
-      return [];
-    }
-    const byPosition = new Map(found.map((row) => [row.position, row]));
-    const problems: Problem[] = [];
-    for (const row of expected) problems.push(...(await this.#compareRow(row, byPosition.get(row.position))));
-    return problems;
-  }
-
-  async #compareRow(created: PlantRow, found: PlantRow | undefined): Promise<Problem[]> {
-    const { position, user } = created;
-    if (!found)
-      return [{ position, problem: `the log has a plant of ${quote(user)} that the view does not have` }];
-    this.#matched++;
-    if (isSameRow(found, created)) return [];
-    const row = await this.#fold(plantStream(user, created.id)); // later events may have changed it
-    return isSameRow(found, row) ? [] : [{ position, problem: difference(row ?? created, found) }];
-  }
-
-  /**
-   * A plant that the view has as it was created, although later events have changed it. Other differences are
-   * found by `#compareRow`.
-   */
-  async #compareChanged(stream: string): Promise<Problem[]> {
-    const row = await this.#fold(stream);
-    if (!row) return [];
-    const { user, position } = row;
-    const created = await this.#fold(stream, position);
-    const [found] = this.#rows(user, position, position);
-    if (!found || !isSameRow(found, created) || isSameRow(found, row)) return [];
-    return [{ position, problem: difference(row, found) }];
-  }
-
-  /** The rows of a user in the view, at positions from `first` to `last`, in this order. */
-  #rows(user: string, first: Position, last: Position): PlantRow[] {
-    const rows = this.#view.statements.rows.all(user, first, last) as unknown as [Position, string, string][];
-    return rows.map(([position, id, plant]) => ({ user, position, id, plant }));
-  }
-
-  /**
-   * A plant after the events of its stream up to a position; by default that of the view, which may have
-   * moved.
-   */
-  async #fold(stream: string, upTo = readCheckpoint(this.#view.db).position): Promise<PlantRow | undefined> {
-    const events = await this.#log.readStream(stream, MAX_STREAM_LENGTH).catch((error) => {
-      if (error instanceof StreamDeleted) return []; // as the other events of the stream say
-      throw error;
-    });
-    let row: PlantRow | undefined;
-    for (const event of events) if (event.position <= upTo) row = this.#evolve(row, event);
-    return row;
-  }
-
-  /** Invalid events are reported elsewhere; here they have no row. */
-  #evolve(row: PlantRow | undefined, event: RecordedEvent): PlantRow | undefined {
-    try {
-      return evolve(row, event, this.#skip);
-    } catch (error) {
-      if (error instanceof InvalidEvent) return row;
-      throw error;
-    }
-  }
-
-  /** @throws any other error */
-  #handleDamage(error: unknown): void {
-    if (!isDamage(error)) throw error;
-    this.#damage = (error as Error).message;
-  }
-
-  #checkReset(): boolean {
-    const { logId, position } = readCheckpoint(this.#view.db);
-    this.#wasReset ||= logId !== this.checkpoint.logId || position < this.checkpoint.position;
-    return this.#wasReset;
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
   }
 }
 
-const quote = (user: string): string => JSON.stringify(user);
-
-const isSameRow = (row: PlantRow, other: PlantRow | undefined): boolean =>
-  row.id === other?.id && row.plant === other.plant;
-
-function difference(row: PlantRow, found: PlantRow): string {
-  const hasOtherId = row.plant === found.plant;
-  const [here, there] = hasOtherId ? [`ID ${row.id}`, `ID ${found.id}`] : [row.plant, found.plant];
-  return `by the log it is ${here}, in the view ${there}`;
+function headerOf(file: string): ReturnType<typeof readHeader> {
+  using db = openReadOnly(file);
+  return readHeader(db);
 }
 
-function open(file: string) {
-  return openViewReader(file, PLANTS_BY_USER, (db: DatabaseSync) => {
-    db.exec('PRAGMA cache_size = -32768'); // KiB: rows are looked up in log order, and stored in another
-    const rows = 'SELECT user, position, id, plant FROM plants WHERE';
-    const ofUser = db.prepare(
-      'SELECT position, id, plant FROM plants WHERE user = ? AND position BETWEEN ? AND ? ORDER BY position',
-    );
-    ofUser.setReturnArrays(true); // half the cost of objects
-    return {
-      rows: ofUser,
-      count: db.prepare('SELECT count(*) AS count FROM plants WHERE position <= ?'),
-      upTo: db.prepare(`${rows} position <= ?`),
-      after: db.prepare(`${rows} position > ?`),
-    };
+/** These columns follow from the others, also those of other rows. */
+const CHECKSUMS = ['checksum', 'link'];
+
+type TableColumns = { table: string; columns: string[]; keys: string[] };
+
+/** The tables of a draft, except for those that say how far it has come. */
+function tablesOf(db: DatabaseSync): TableColumns[] {
+  const tables = db.prepare(
+    "SELECT name FROM draft.sqlite_schema WHERE type = 'table' AND name NOT IN ('checkpoint', 'read_to')",
+  );
+  const columnsOf = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')");
+  return tables.all().map(({ name }) => {
+    const found = columnsOf.all(name as string) as { name: string; pk: number }[];
+    const keys = found.filter(({ pk }) => pk > 0).map((column) => column.name);
+    const columns = found.map((column) => column.name).sort((a, b) => isChecksum(a) - isChecksum(b));
+    return { table: String(name), columns, keys: keys.length > 0 ? keys : ['rowid'] };
   });
+}
+
+const isChecksum = (name: string): number => Number(CHECKSUMS.includes(name));
+
+type Values = readonly unknown[];
+
+/** The rows that only the draft or only the view has, and those that differ; undefined if only checksums do. */
+function* differences(db: DatabaseSync, table: TableColumns): Generator<Problem | undefined> {
+  const { columns, keys } = table;
+  const of = (row: string): string => columns.map((name) => `${row}.${name}`).join();
+  const isSameKey = keys.map((name) => `log.${name} = view.${name}`).join(' AND ');
+  const statement = db.prepare(`
+    SELECT ${of('log')}, ${of('view')} FROM draft.${table.table} AS log LEFT JOIN main.${table.table} AS view ON ${isSameKey}
+    WHERE (${of('log')}) IS NOT (${of('view')})
+    UNION ALL
+    SELECT ${columns.map(() => 'NULL')}, ${of('view')} FROM main.${table.table} AS view
+    WHERE NOT EXISTS (SELECT 1 FROM draft.${table.table} AS log WHERE ${isSameKey})`);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true);
+  const values = columns.filter((name) => !isChecksum(name));
+  for (const both of statement.iterate() as Iterable<unknown> as Iterable<Values>) {
+    const expected = both.slice(0, values.length);
+    const found = both.slice(columns.length, columns.length + values.length);
+    const at = values.indexOf('position');
+    const position = found[at] ?? expected[at];
+    const problem = isDeepStrictEqual(expected, found) ? undefined : difference(values, expected, found);
+    if (problem === undefined) yield undefined;
+    else yield typeof position === 'bigint' ? { position, problem } : { problem };
+  }
+}
+
+function difference(columns: readonly string[], expected: Values, found: Values): string {
+  const text = (row: Values, isShown = (_: number): boolean => true): string =>
+    columns.flatMap((name, i) => (isShown(i) ? [`${name} ${valueText(row[i])}`] : [])).join(', ');
+  if (found.every((value) => value === null)) return `lacks a row that the log has: ${text(expected)}`;
+  if (expected.every((value) => value === null))
+    return `has a row that the log does not have: ${text(found)}`;
+  const differing = text(expected, (i) => !isDeepStrictEqual(expected[i], found[i]));
+  return `has another row than the log: ${text(found)}; by the log it has ${differing}`;
+}
+
+const MAX_CHARACTERS = 1_000;
+const SHOWN_BYTES = 8;
+
+/** A value for messages. */
+function valueText(value: unknown): string {
+  if (value instanceof Uint8Array)
+    return `${Buffer.from(value.subarray(0, SHOWN_BYTES)).toString('hex')}… (${value.length} bytes)`;
+  const text = String(value);
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }

@@ -27,10 +27,7 @@ export type ViewFormat = {
   cacheKiB: number;
   /** Creates the view's tables. */
   schema: string;
-  /**
-   * Prepares what inserts rows. They are saved together, ordered by their first value and then as they were added.
-   * @throws DamagedView
-   */
+  /** Prepares what saves rows, in the order in which they were added. @throws DamagedView */
   insert: (db: DatabaseSync) => (rows: readonly Row[]) => void;
   /** Empties the tables. */
   empty: string;
@@ -121,15 +118,26 @@ export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
   }
 }
 
-/** Opens the file of a view for reading only, also beside its writer. The caller closes `db`. */
+/** Opens the file of a view for reading only, also beside its writer. */
+export function openForReading(file: string, format: ViewFormat): DatabaseSync {
+  const db = openReadOnly(file);
+  try {
+    assertIsView(db, format);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** The same, with prepared statements that read integers as bigint. The caller closes `db`. */
 export function openViewReader<S extends Record<string, StatementSync>>(
   file: string,
   format: ViewFormat,
   prepare: (db: DatabaseSync) => S,
 ): { db: DatabaseSync; statements: S } {
-  const db = openReadOnly(file);
+  const db = openForReading(file, format);
   try {
-    assertIsView(db, format);
     const statements = prepare(db);
     for (const statement of Object.values(statements)) statement.setReadBigInts(true);
     return { db, statements };

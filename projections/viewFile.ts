@@ -1,9 +1,12 @@
 import { on, once } from 'node:events';
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import type { ReadTo } from '../src/eventStore/eventStore.ts';
+import type { Table } from './table.ts';
+import { tableFormat } from './tableFormat.ts';
+import { TableReader } from './tableReader.ts';
 import type { ViewCheckpoint } from './view.ts';
-import { isDamage, openViewReader, type ViewFormat } from './viewDatabase.ts';
+import { isDamage, openForReading } from './viewDatabase.ts';
 import {
   type AnsweredRequest,
   isReply,
@@ -22,28 +25,23 @@ export class ViewDamaged extends Error {
 /** Rows are handed to the thread in portions, so that no request waits for a long one to be copied. */
 const ROWS_PER_MESSAGE = 256;
 
-type Prepare<S> = (db: DatabaseSync) => S;
-/** `thread`: the module that runs the thread of this format. */
-type Options<S> = { format: ViewFormat; thread: URL; prepare: Prepare<S> };
-type Reader<S> = { db: DatabaseSync; statements: S };
 type Waiting = { resolve: () => void; reject: (error: Error) => void };
 
 /**
  * The file of a view: read on this thread, written on a thread of its own. What has been added is in the file
  * once it is saved; until then its view keeps it in memory.
  */
-export class ViewFile<S extends Record<string, StatementSync>> {
+export class ViewFile {
   /** Why the file was replaced by an empty one; undefined if it was not. */
   replaced: string | undefined;
   /** Called when the file turns out to be damaged; it is being removed. */
   onDamage = () => {};
   readonly #file: string;
-  readonly #format: ViewFormat;
-  readonly #prepare: Prepare<S>;
+  readonly #table: Table;
   readonly #thread: Worker;
   readonly #exited: Promise<unknown>;
   /** Undefined once the file was damaged, until the view is reset. */
-  #reader: Reader<S> | undefined;
+  #reader: { db: DatabaseSync; rows: TableReader } | undefined;
   /** The saved checkpoint. */
   #checkpoint = NO_CHECKPOINT;
   /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
@@ -55,11 +53,11 @@ export class ViewFile<S extends Record<string, StatementSync>> {
   #lateReplies = 0;
   #isClosed = false;
 
-  private constructor(file: string, { format, thread, prepare }: Options<S>) {
+  private constructor(file: string, table: Table) {
     this.#file = file;
-    this.#format = format;
-    this.#prepare = prepare;
-    this.#thread = new Worker(thread, { workerData: { file } satisfies ThreadData });
+    this.#table = table;
+    const thread = new URL('./viewThread.ts', import.meta.url);
+    this.#thread = new Worker(thread, { workerData: { file, table } satisfies ThreadData });
     this.#exited = once(this.#thread, 'exit');
     this.#exited.catch(() => {});
   }
@@ -68,11 +66,8 @@ export class ViewFile<S extends Record<string, StatementSync>> {
    * Opens the file. One that does not exist, is damaged, or is of another version, is replaced by an empty
    * one. Its rows are verified later, on its thread. @throws Error with a message for the operator
    */
-  static async open<S extends Record<string, StatementSync>>(
-    file: string,
-    options: Options<S>,
-  ): Promise<ViewFile<S>> {
-    const opened = new ViewFile(file, options);
+  static async open(file: string, table: Table): Promise<ViewFile> {
+    const opened = new ViewFile(file, table);
     for await (const [message] of on(opened.#thread, 'message')) {
       if (!isReply(message) || !('opened' in message)) continue; // under `node --watch` there are others
       opened.#checkpoint = message.opened;
@@ -104,14 +99,12 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     return this.#checkpoint;
   }
 
-  /**
-   * Reads from the file, which may have more than was saved by the last checkpoint. The query verifies what it
-   * reads. @throws ViewDamaged
-   */
-  read<T>(query: (statements: S) => T): T {
-    if (!this.#reader) throw this.#damaged();
+  /** Reads from one snapshot of the file, which may have more than was saved by the last checkpoint. @throws ViewDamaged */
+  read<T>(query: (rows: TableReader) => T): T {
+    const { rows } = this.#reader ?? {};
+    if (!rows) throw this.#damaged();
     try {
-      return query(this.#reader.statements);
+      return rows.snapshot(() => query(rows));
     } catch (error) {
       if (!isDamage(error)) throw error;
       throw this.#discard(error as Error);
@@ -203,9 +196,14 @@ export class ViewFile<S extends Record<string, StatementSync>> {
     return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
   }
 
-  #openReader(): Reader<S> {
-    const reader = openViewReader(this.#file, this.#format, this.#prepare);
-    reader.db.exec('PRAGMA cache_size = -16384'); // KiB
-    return reader;
+  #openReader(): { db: DatabaseSync; rows: TableReader } {
+    const db = openForReading(this.#file, tableFormat(this.#table));
+    try {
+      db.exec('PRAGMA cache_size = -16384'); // KiB
+      return { db, rows: new TableReader(db, this.#table) };
+    } catch (error) {
+      db.close();
+      throw error;
+    }
   }
 }

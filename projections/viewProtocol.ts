@@ -1,4 +1,5 @@
 import { type ReadTo, START } from '../src/eventStore/eventStore.ts';
+import type { Table } from './table.ts';
 import type { ViewCheckpoint } from './view.ts';
 
 // The messages between a view and the thread that writes its file.
@@ -8,7 +9,7 @@ export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, event
 /** A row: the values that the format's `insert` takes. */
 export type Row = readonly (string | bigint | Uint8Array | null)[];
 
-export type ThreadData = { file: string };
+export type ThreadData = { file: string; table: Table };
 
 /**
  * `rows` are kept by the thread until `save` writes them together with a checkpoint, and how far the log was read. `reset` empties the view,

@@ -89,9 +89,7 @@ export class ViewWriter {
     }
   }
 
-  /** The rows of one user, say, share pages, so they are written together. */
   #save(checkpoint: ViewCheckpoint, readTo: ReadTo | undefined): void {
-    this.#rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : Number(a !== b)));
     this.#transaction(({ insert, moveCheckpoint, saveReadTo }) => {
       insert(this.#rows);
       moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);

@@ -21,6 +21,7 @@ export type SavedTree = { logId: string; position: Position; size: number; root:
  */
 export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
+  readonly title = 'Merkle tree';
   onDamage = () => {};
   readTo: ReadTo | undefined;
   #savedReadTo: ReadTo | undefined;

@@ -70,7 +70,7 @@ type PageQuery = { after: Position; upTo: Position; limit: number };
 type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
 type PlantsByUser = View & {
   plantsOf(user: string, query: PageQuery): PlantPage;
-  nextPage(user: string, query: PageQuery): Position | undefined;
+  nextPage(user: string, query: PageQuery, turn: () => Promise<void>): Promise<Position | undefined>;
 };
 
 type Dependencies = {
@@ -145,7 +145,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
       const first = await firstPage(user, { ...range, limit });
-      const next = nextPage(user, first, { ...range, limit });
+      const next = await nextPage(user, first, { ...range, limit });
       if (next !== undefined)
         reply.header('link', `</plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
       if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
@@ -182,9 +182,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   }
 
   /** The position of the last of the first `limit` plants, if there are more. */
-  function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
+  async function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
-    return count === query.limit ? last : plantsByUser.nextPage(user, query);
+    return count === query.limit ? last : plantsByUser.nextPage(user, query, () => turns.next(user));
   }
 
   /**

@@ -1,7 +1,8 @@
+import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { Progress } from '../../projections/follow.ts';
-import type { TreeComparison } from '../../projections/merkleTree/treeComparison.ts';
-import type { Problem, ViewComparison } from '../../projections/viewComparison.ts';
+import { type Problem, ViewComparison } from '../../projections/viewComparison.ts';
+import type { OpenView } from '../../projections/viewDraft.ts';
 import {
   type EventLog,
   type Position,
@@ -10,73 +11,68 @@ import {
   StreamDeleted,
 } from '../eventStore/eventStore.ts';
 import { readToEnd } from '../eventStore/readEvents.ts';
-import { leafHash } from '../merkle/merkleTree.ts';
-import { TileWriter } from '../merkle/tileWriter.ts';
+
+import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
 export type Verification = TreeHead & {
   /** The position of the last event. */
   position: Position;
-  /** The position up to which the view was compared; undefined if there is no view, or it is damaged. */
-  view: Position | undefined;
-  /** The same for the file of the Merkle tree. */
-  tree: Position | undefined;
+  /** By name, how the views were compared; a view without a file is left out. */
+  views: Record<string, ComparedView>;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
   /** Events in SKIP_EVENTS. */
   skipped: number;
-  /** The problems without a position, and the first of the others. */
+  /** The first problems without a position, and the first of the others. */
   problems: Problem[];
   problemCount: number;
 };
+
+/** `upTo`: the position up to which the view was compared; undefined if its file cannot be read. */
+export type ComparedView = { upTo: Position | undefined };
+
+/** A view to compare with the log. */
+export type ViewToCompare = { name: string; file: string; open: OpenView };
 
 type Options = {
   log: EventLog;
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
-  view?: ViewComparison | undefined;
-  tree?: TreeComparison | undefined;
+  views?: readonly ViewToCompare[];
+  /** A directory for the drafts of the views, which are removed at the end. */
+  draftDir?: string;
+  /** Whether events of this type are known. */
+  isKnown: (type: string) => boolean;
+  /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
+  problemOf: (event: RecordedEvent) => string | undefined;
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
   signal: AbortSignal;
   onProgress?: (progress: Progress) => void;
 };
 
-/** At most so many problems with a position are listed. */
+/** Problems with a position, and those without, are listed up to this number each. */
 const MAX_LISTED = 100;
 /** The lowest position in SQLite: an event may have been inserted before the first one. */
 const LOWEST_POSITION = -(2n ** 63n);
 
 /**
  * Reads the whole log once, up to its current end, in constant memory: computes its Merkle root, and finds
- * what contradicts the schemas, the order, the streams, the view or the expected root.
+ * what contradicts the schemas, the order, the streams, the views or the expected root.
  * @throws StoreUnavailable
  */
-export async function verifyLog({
-  log,
-  gapless,
-  view,
-  tree: treeFile,
-  skip,
-  expect,
-  signal,
-  onProgress,
-}: Options): Promise<Verification> {
+export async function verifyLog(options: Options): Promise<Verification> {
+  const { log, gapless, isKnown, problemOf, skip, expect, signal, onProgress } = options;
   const found = new Problems();
-  const tree = new TileWriter();
+  const tree = new MerkleTree();
   const streams = new StreamCheck(log);
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
-  const logId = await log.logId();
-  const isSameLog = (file: ViewComparison | TreeComparison | undefined): boolean =>
-    file === undefined || file.isNew || file.checkpoint.logId === logId;
-  if (!isSameLog(view)) found.add('the view belongs to another log: the next start rebuilds it');
-  if (!isSameLog(treeFile)) found.add('the Merkle tree belongs to another log: the next start rebuilds it');
-  const compared = isSameLog(view) ? view : undefined;
-  const comparedTree = isSameLog(treeFile) ? treeFile : undefined;
+  await using resources = new AsyncDisposableStack();
+  const { views, comparisons } = await openViews(options, found, resources);
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
@@ -88,16 +84,14 @@ export async function verifyLog({
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
-    tree.append(leafHash(text), position);
+    tree.append(leafHash(text));
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
     last = position;
-    if (!isKnownType(type)) counts.unknown++;
+    if (!isKnown(type)) counts.unknown++;
     else if (skip.has(id)) counts.skipped++;
-    else found.add(plantEventProblem(event), position);
-    compared?.add(event);
-    comparedTree?.add(event);
+    else found.add(problemOf(event), position);
     checkExpectedRoot();
   }
 
@@ -118,26 +112,42 @@ export async function verifyLog({
       check(event);
       if (!streams.isFirst(event)) await checkStream(event);
     }
-    found.addAll((await compared?.problems()) ?? []);
-    const tiles = tree.takeChanged();
-    found.addAll(comparedTree?.problems(tiles) ?? []);
+    for (const comparison of comparisons.values()) await comparison.apply(events);
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
-  for await (const problem of compared?.remaining() ?? []) found.addAll([problem]);
-  found.addAll(comparedTree?.remaining() ?? []);
-  return {
-    size: tree.size,
-    root: tree.root(),
-    position: last,
-    view: view?.isDamaged ? undefined : view?.checkpoint.position,
-    tree: treeFile?.isDamaged ? undefined : treeFile?.checkpoint.position,
-    ...counts,
-    ...found.summary(),
-  };
+  for (const [view, comparison] of comparisons) {
+    for await (const { problem, position } of comparison.problems()) found.add(problem, position);
+    if (!comparison.isDamaged) view.upTo = comparison.checkpoint.position;
+  }
+  return { size: tree.size, root: tree.root(), position: last, views, ...counts, ...found.summary() };
+}
+
+/** Opens what is compared, until `resources` are disposed of; a file that cannot be read is a problem. */
+async function openViews(
+  { log, views = [], draftDir = '.', skip }: Options,
+  found: Problems,
+  resources: AsyncDisposableStack,
+): Promise<Pick<Verification, 'views'> & { comparisons: Map<ComparedView, ViewComparison> }> {
+  const opened: Verification['views'] = {};
+  const comparisons = new Map<ComparedView, ViewComparison>();
+  const logId = await log.logId();
+  for (const { name, file, open } of views) {
+    const view = { upTo: undefined };
+    try {
+      const draftFile = join(draftDir, `${name}.db`);
+      const comparison = await ViewComparison.open({ name, file, open, logId, skip, draftFile });
+      if (!comparison) continue;
+      comparisons.set(view, resources.use(comparison));
+    } catch (error) {
+      found.add(`cannot read the view ${file}: ${(error as Error).message}`);
+    }
+    opened[name] = view;
+  }
+  return { views: opened, comparisons };
 }
 
 class Problems {
@@ -148,12 +158,9 @@ class Problems {
   add(problem: string | undefined, position?: Position): void {
     if (problem === undefined) return;
     this.#count++;
-    if (position === undefined) this.#withoutPosition.push({ problem });
-    else if (this.#withPosition.length < MAX_LISTED) this.#withPosition.push({ position, problem });
-  }
-
-  addAll(problems: readonly Problem[]): void {
-    for (const { problem, position } of problems) this.add(problem, position);
+    if (position !== undefined) {
+      if (this.#withPosition.length < MAX_LISTED) this.#withPosition.push({ position, problem });
+    } else if (this.#withoutPosition.length < MAX_LISTED) this.#withoutPosition.push({ problem });
   }
 
   summary(): Pick<Verification, 'problems' | 'problemCount'> {

@@ -67,16 +67,13 @@ export function commandLine({ serve, run }: Runners): Command {
 
   program
     .command('verify')
-    .description(
-      'Read the whole log; print its size, its root, and all problems of the log, the view and the Merkle tree.',
-    )
+    .description('Read the whole log; print its size, its root, and all problems of the log and its views.')
     .usage('-- [options]')
     .option(
       '--expect <checkpoint>',
       'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
       once('expect'),
     )
-    .option('--quick', 'Read the file of the Merkle tree only, and not the log.')
     .option('--json', 'Print JSON.')
     .action((options) =>
       run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),

@@ -1,4 +1,5 @@
-import { evolve, type PlantRow } from '../../projections/plantsByUser.ts';
+import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
+import { RowsInMemory } from '../../projections/table.ts';
 import { occurredAt } from '../audit/cloudEvent.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
@@ -22,15 +23,13 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
   assertInLog(point.position ?? START, await log.lastPosition(), '--at');
-  const plants = new Map<string, PlantRow>();
+  const plants = new RowsInMemory<PlantRow>(PLANTS_BY_USER);
   let isKnown = false;
   for await (const { events } of readToEnd(log, { signal })) {
     for (const event of events) {
-      const plant = parsePlantStream(event.stream);
-      if (plant?.user !== user) continue;
+      if (parsePlantStream(event.stream)?.user !== user) continue;
       isKnown = true;
-      const row = isBy(event, point) ? evolve(plants.get(plant.id), event, config.skipEvents) : undefined;
-      if (row) plants.set(plant.id, row);
+      if (isBy(event, point) && !config.skipEvents.has(event.id)) foldPlants(event, plants);
     }
     if (isKnown && point.position !== undefined && (events.at(-1)?.position ?? START) >= point.position)
       break;
@@ -38,11 +37,11 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   signal.throwIfAborted();
   if (!isKnown) throw new UnknownUser(user);
   let separator = '[';
-  for (const { plant } of plants.values()) {
+  for (const [, , plant] of plants.values()) {
     await write(output, `${separator}${plant}`);
     separator = ',';
   }
-  await write(output, plants.size === 0 ? '[]\n' : ']\n');
+  await write(output, separator === '[' ? '[]\n' : ']\n');
 }
 
 function parsePointInTime(text: string): PointInTime {

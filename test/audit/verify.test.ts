@@ -5,8 +5,6 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { ViewComparison } from '../../projections/viewComparison.ts';
-import { verifyLog } from '../../src/audit/verify.ts';
 import { copyLog } from '../../src/copy/copyLog.ts';
 import {
   type EventLog,
@@ -23,14 +21,12 @@ import { anyJson } from '../support/anyJson.ts';
 import { storePool } from '../support/storePool.ts';
 import { appendMany, named, openIn, openOver, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { verifyEvents as verify } from '../support/verifyDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 const EMPTY_ROOT = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
-type Options = Partial<Parameters<typeof verifyLog>[0]>;
-
-const verify = (log: EventLog, options: Options = {}) =>
-  verifyLog({ log, gapless: true, skip: NONE, signal: new AbortController().signal, ...options });
+type Options = Parameters<typeof verify>[1];
 
 const problemsOf = async (log: EventLog, options: Options = {}) => (await verify(log, options)).problems;
 
@@ -86,7 +82,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       size: 5,
       position: events[4]?.position,
       root: rootOf(events),
-      view: undefined,
+      views: {},
       unknown: 0,
       skipped: 0,
       problems: [],
@@ -475,50 +471,50 @@ describe('the embedded log with data of another writer', () => {
 describe('a view', () => {
   const EVENTS = Array.from({ length: 150 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob'));
 
-  /** A view with these events applied, of a log with this ID, and its comparison. */
-  async function viewOf(events: RecordedEvent[], logId = 'm') {
+  /** The verification of a log with these events, and of a view with the first ones, changed by this SQL. */
+  async function verifiedWith(applied: number, { logId = 'm', sql = '', events = EVENTS } = {}) {
     const file = join(tempDir(), 'view.db');
     const view = await PlantsByUser.open(file);
     await view.reset(logId);
-    view.apply(events, NONE);
-    await view.save();
-    const comparison = ViewComparison.open(logOf(events), file, NONE) as ViewComparison;
-    onTestFinished(() => {
-      comparison.close();
-      return view.close();
-    });
-    return { file, view, comparison };
+    view.apply(EVENTS.slice(0, applied), NONE);
+    await view.close();
+    using db = new DatabaseSync(file);
+    db.exec(sql);
+    const views = [{ name: 'plants', file, open: PlantsByUser.open }];
+    return { file, ...(await verify(logOf(events), { views, draftDir: tempDir() })) };
   }
 
   test.each([0, 80])(
     'that equals the fold of the log up to its checkpoint %i has no problems',
     async (end) => {
-      const { comparison } = await viewOf(EVENTS.slice(0, end));
-      const expected = { size: 150, view: BigInt(end), problems: [] };
-      expect(await verify(logOf(EVENTS), { view: comparison })).toMatchObject(expected);
+      const expected = { size: 150, views: { plants: { upTo: BigInt(end) } }, problems: [] };
+      expect(await verifiedWith(end)).toMatchObject(expected);
     },
   );
 
   test('of another log is one problem, and not compared', async () => {
-    const { comparison } = await viewOf(EVENTS.slice(0, 80), 'other');
-    expect(await problemsOf(logOf(EVENTS.slice(0, 20)), { view: comparison })).toEqual([
-      { problem: 'the view belongs to another log: the next start rebuilds it' },
+    const { problems } = await verifiedWith(80, { logId: 'other' });
+    expect(problems).toEqual([
+      { problem: 'the view plants belongs to another log: the next start rebuilds it' },
     ]);
   });
 
+  test('that cannot be read is one problem', async () => {
+    const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM checkpoint' });
+    expect(problems).toEqual([{ problem: `cannot read the view ${file}: it has 0 checkpoints` }]);
+    expect(views).toEqual({ plants: { upTo: undefined } });
+  });
+
   test('with more than 100 wrong rows has them all counted, and the first 100 listed', async () => {
-    const { file, comparison } = await viewOf(EVENTS);
-    using db = new DatabaseSync(file);
-    db.exec("INSERT INTO plants SELECT 'mallory', position, number, id, plant, 0, 0 FROM plants");
-    const { problems, problemCount } = await verify(logOf(EVENTS), { view: comparison });
+    const sql = "INSERT INTO rows SELECT 'mallory', position, plant, 0, 0 FROM rows";
+    const { problems, problemCount } = await verifiedWith(150, { sql });
     expect(problems).toHaveLength(100);
     expect(problemCount).toBe(150);
   });
 
-  test('that is rebuilt meanwhile is reported as rebuilt', async () => {
-    const { view, comparison } = await viewOf(EVENTS);
-    await view.reset('m');
-    const { problems } = await verify(logOf(EVENTS), { view: comparison });
-    expect(problems).toContainEqual({ problem: 'the view was rebuilt meanwhile: verify again' });
+  test('has no row of an invalid event, which is reported once', async () => {
+    const malformed = created(81, 'alice', { data: { name: 5 } });
+    const { problems } = await verifiedWith(80, { events: [...EVENTS.slice(0, 80), malformed] });
+    expect(problems).toEqual([{ position: 81n, problem: 'its data is not that of a PlantCreated' }]);
   });
 });

@@ -322,6 +322,7 @@ describe('a save that is slow', () => {
     const saves: PromiseWithResolvers<void>[] = [];
     const view = {
       name: 'slow',
+      title: 'slow view',
       applied: { logId: '', position: START, eventId: '' },
       unsaved: 0,
       unsavedCharacters: 0,

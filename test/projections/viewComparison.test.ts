@@ -3,266 +3,210 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { CHECKSUM_MISMATCH } from '../../projections/tableReader.ts';
 import { type Problem, ViewComparison } from '../../projections/viewComparison.ts';
-import type { EventLog, RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { created } from './created.ts';
+import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
-const NONE: ReadonlySet<string> = new Set();
-const LOG_ID = 'slog';
-
-const PLANTS = [
-  created(1, 'alice', 'Fern'),
-  created(2, 'bob', 'Oak'),
-  created(3, 'alice', 'Moss'),
-  created(5, 'bob', 'Elm'),
-  created(6, 'alice', 'Ivy'),
-  created(9, 'bob', 'Yew'),
+const EVENTS = [
+  item(1, 'home', 'Sweep'),
+  item(2, 'work', 'Write'),
+  item(3, 'home', 'Cook'),
+  item(5, 'work', 'Read'),
+  item(6, 'home', 'Mop', { type: 'ItemRenamed', id: '1' }),
+  item(8, 'home', 'Wash'),
+  item(9, 'work', '', { type: 'ItemRemoved', id: '2' }),
 ];
 
-/** A log with the reads of the comparison: single events, and the streams of plants. */
-function logOf(events: readonly RecordedEvent[]): EventLog {
-  const log: Partial<EventLog> = {
-    readEvent: async (at) => events.find(({ position }) => position === at),
-    readStream: async (name) => events.filter(({ stream }) => stream === name),
-  };
-  return log as EventLog;
-}
-
-/** A view with these events applied, open like in a server. */
-async function viewOf(events: readonly RecordedEvent[], skip = NONE) {
-  const file = join(tempDir(), 'view.db');
-  const view = await PlantsByUser.open(file);
-  await view.reset(LOG_ID);
-  view.apply(events, skip);
-  await view.save();
-  onTestFinished(() => view.close());
-  return { file, view, sql: (text: string) => tamper(file, text) };
-}
-
-function tamper(file: string, text: string): void {
+function inFile(file: string, sql: string): void {
   using db = new DatabaseSync(file);
-  db.exec(text);
+  db.exec(sql);
 }
 
-function open(file: string, events: readonly RecordedEvent[] = PLANTS, skip = NONE): ViewComparison {
-  const comparison = ViewComparison.open(logOf(events), file, skip) as ViewComparison;
-  onTestFinished(() => comparison.close());
+async function open(file: string, skip = NONE): Promise<ViewComparison> {
+  const draftFile = join(tempDir(), 'draft.db');
+  const options = { name: 'toDoLists', file, open: ToDoLists.open, logId: LOG_ID, skip, draftFile };
+  const comparison = (await ViewComparison.open(options)) as ViewComparison;
+  onTestFinished(async () => {
+    await comparison[Symbol.asyncDispose]();
+    expect(existsSync(draftFile)).toBe(false);
+  });
   return comparison;
 }
 
-const missing = (position: bigint, user: string): Problem => ({
-  position,
-  problem: `the log has a plant of "${user}" that the view does not have`,
-});
-const surplus = (position: bigint, user: string, name: string): Problem => ({
-  position,
-  problem: `the view has a plant of "${user}" that the log does not have: {"name":"${name}"}`,
-});
-const beyond = (position: bigint, user: string, name: string): Problem => ({
-  position,
-  problem: `the view has a plant of "${user}" beyond its checkpoint: {"name":"${name}"}`,
-});
-const unknownCheckpoint = (position: bigint): Problem => ({
-  position,
-  problem: 'the checkpoint of the view names an event that the log does not have',
-});
-
-/** All differences from a log; `meanwhile` is called before the last read of the view. */
-async function differences(
-  comparison: ViewComparison,
-  events: readonly RecordedEvent[],
-  meanwhile: () => unknown = () => {},
-): Promise<Problem[]> {
-  for (const event of events) comparison.add(event);
-  const problems = await comparison.problems();
-  await meanwhile();
-  return [...problems, ...(await Array.fromAsync(comparison.remaining()))];
+/** All differences of a view from a log. */
+async function differences(comparison: ViewComparison, events: readonly RecordedEvent[] = EVENTS) {
+  for (const event of events) await comparison.apply([event]);
+  return Array.fromAsync(comparison.problems());
 }
 
-describe('a view that is the fold of its log', () => {
-  test('has no differences', async () => {
-    expect(await differences(open((await viewOf(PLANTS)).file), PLANTS)).toEqual([]);
-  });
+const ofRow = (position: bigint, problem: string): Problem => ({
+  position,
+  problem: `the view toDoLists ${problem}`,
+});
+const COOK = 'list home, position 3, id 3, title Cook';
+const missingCook = ofRow(3n, `lacks a row that the log has: ${COOK}`);
+const checkpointAt = (position: bigint): Problem => ({
+  position,
+  problem: 'the checkpoint of the view toDoLists names an event that the log does not have',
+});
 
-  test('has none at any checkpoint, with later events in the log', async () => {
-    for (let seen = 0; seen <= PLANTS.length; seen++) {
-      const comparison = open((await viewOf(PLANTS.slice(0, seen))).file);
-      expect(comparison.checkpoint.position).toBe(PLANTS[seen - 1]?.position ?? 0n);
-      expect(await differences(comparison, PLANTS)).toEqual([]);
+describe('a view that is the fold of its log', () => {
+  test('has no differences at any checkpoint, with later events in the log', async () => {
+    for (let seen = 0; seen <= EVENTS.length; seen++) {
+      const comparison = await open(await savedLists(EVENTS.slice(0, seen)));
+      expect(comparison.checkpoint.position).toBe(EVENTS[seen - 1]?.position ?? 0n);
+      expect(await differences(comparison)).toEqual([]);
     }
   });
 
-  test('has none if it processes events meanwhile', async () => {
-    const { file, view } = await viewOf(PLANTS.slice(0, 3));
-    const applyRest = (): Promise<void> => {
-      view.apply(PLANTS.slice(3), NONE);
-      return view.save();
-    };
-    expect(await differences(open(file), PLANTS, applyRest)).toEqual([]);
-  });
-
-  test('has none if an event creates no plant', async () => {
-    const events = [
-      ...PLANTS,
-      { ...created(10, 'alice', 'x'), type: 'PlantWatered' },
-      { ...created(11, 'alice', 'x'), revision: 1n },
-      { ...created(12, 'alice', 'x'), stream: 'garden' },
-    ];
-    expect(await differences(open((await viewOf(events)).file, events), events)).toEqual([]);
-  });
-
-  test('has none for events in SKIP_EVENTS', async () => {
-    const skip = new Set(['event-3']);
-    const { file } = await viewOf(PLANTS, skip);
-    expect(await differences(open(file, PLANTS, skip), PLANTS)).toEqual([]);
-    expect(await differences(open(file), PLANTS)).toEqual([missing(3n, 'alice')]);
-  });
-
-  test('has none before an event that halted the projection', async () => {
-    const malformed = { ...created(10, 'alice', ''), data: { name: 5 } };
-    expect(await differences(open((await viewOf(PLANTS)).file), [...PLANTS, malformed])).toEqual([]);
-  });
-
-  test('is not changed, and can be written by its server', async () => {
-    const { file, view } = await viewOf(PLANTS.slice(0, 3));
-    const [before, wal] = [readFileSync(file), readFileSync(`${file}-wal`)];
-    const comparison = open(file);
-    await differences(comparison, PLANTS);
-    expect(readFileSync(file).equals(before)).toBe(true);
-    expect(readFileSync(`${file}-wal`).equals(wal)).toBe(true);
-    view.apply(PLANTS.slice(3), NONE);
+  test.each([
+    ['processes events', (view: ToDoLists) => view.apply(EVENTS.slice(3), NONE)],
+    ['is reset', (view: ToDoLists) => view.reset('other')],
+  ])('has none if it %s meanwhile, and its server can write it', async (_, change) => {
+    const file = join(tempDir(), 'view.db');
+    const view = await toDoLists(file, EVENTS.slice(0, 3));
     await view.save();
-    expect(view.applied.position).toBe(9n);
+    const comparison = await open(file);
+    await change(view);
+    await view.save();
+    expect(await differences(comparison)).toEqual([]);
+  });
+
+  test('has none if its file is replaced meanwhile', async () => {
+    const file = await savedLists(EVENTS);
+    const comparison = await open(file);
+    for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+    await (await ToDoLists.open(file)).close();
+    expect(await differences(comparison)).toEqual([]);
+  });
+
+  test('has none for events to skip', async () => {
+    const skip = new Set(['event-3']);
+    const file = join(tempDir(), 'view.db');
+    const view = await toDoLists(file);
+    view.apply(EVENTS, skip);
+    await view.save();
+    expect(await differences(await open(file, skip))).toEqual([]);
+    expect(await differences(await open(file))).toEqual([missingCook]);
+  });
+
+  test('is not changed', async () => {
+    const file = await savedLists(EVENTS);
+    const before = readFileSync(file);
+    await differences(await open(file));
+    expect(readFileSync(file).equals(before)).toBe(true);
   });
 });
 
 describe('a view differs if', () => {
-  const weed = (user: string, position: number) =>
-    `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '{"name":"Weed"}', 0, 0)`;
-  const changed = { position: 2n, problem: 'by the log it is {"name":"Oak"}, in the view {"name":"Weed"}' };
-  const ofBob = [2n, 5n, 9n].map((position) => missing(position, 'bob'));
+  const added = (list: string, position: number) =>
+    `INSERT INTO rows VALUES ('${list}', ${position}, '7', 'Rest', 0, 0)`;
+  const surplus = (list: string, position: bigint) =>
+    ofRow(
+      position,
+      `has a row that the log does not have: list ${list}, position ${position}, id 7, title Rest`,
+    );
 
   test.for<[what: string, sql: string, ...problems: Problem[]]>([
-    ['a plant is changed', `UPDATE plants SET plant = '{"name":"Weed"}' WHERE position = 2`, changed],
-    ['a plant is missing', 'DELETE FROM plants WHERE position = 3', missing(3n, 'alice')],
-    ['all plants of a user are missing', "DELETE FROM plants WHERE user = 'bob'", ...ofBob],
-    ['a plant has no event', weed('alice', 4), surplus(4n, 'alice', 'Weed')],
-    ['a plant belongs to another user', weed('alice', 2), surplus(2n, 'alice', 'Weed')],
     [
-      'a plant has another position',
-      'UPDATE plants SET position = 4 WHERE position = 3',
-      missing(3n, 'alice'),
-      surplus(4n, 'alice', 'Moss'),
+      'a row has another value',
+      "UPDATE rows SET title = 'Rest' WHERE position = 3",
+      ofRow(
+        3n,
+        `has another row than the log: ${COOK.replace('Cook', 'Rest')}; by the log it has title Cook`,
+      ),
     ],
-    ['a plant is beyond the checkpoint', weed('alice', 10), beyond(10n, 'alice', 'Weed')],
+    ['a row is missing', 'DELETE FROM rows WHERE position = 3', missingCook],
+    ['a row was added', added('home', 4), surplus('home', 4n)],
+    ['a row was added for another list', added('garden', 3), surplus('garden', 3n)],
+    ['a row is beyond the checkpoint', added('work', 10), surplus('work', 10n)],
     [
-      'the checkpoint is between two events',
-      'UPDATE checkpoint SET position = 8',
-      unknownCheckpoint(8n),
-      beyond(9n, 'bob', 'Yew'),
+      'a row has another key',
+      'UPDATE rows SET position = 4 WHERE position = 3',
+      missingCook,
+      ofRow(4n, `has a row that the log does not have: ${COOK.replace('position 3', 'position 4')}`),
     ],
-    [
-      'the checkpoint has the ID of another event',
-      "UPDATE checkpoint SET event_id = 'event-6'",
-      unknownCheckpoint(9n),
-    ],
-  ])('%s', async ([, tamperWith, ...problems]) => {
-    const { file, sql } = await viewOf(PLANTS);
-    sql(tamperWith);
-    expect(await differences(open(file), PLANTS)).toEqual(problems);
+    ['the checkpoint is between two events', 'UPDATE checkpoint SET position = 10', checkpointAt(10n)],
+    ['the checkpoint has the ID of another event', "UPDATE checkpoint SET event_id = 'e'", checkpointAt(9n)],
+  ])('%s', async ([, sql, ...problems]) => {
+    const file = await savedLists(EVENTS);
+    inFile(file, sql);
+    expect(await differences(await open(file))).toEqual(problems);
   });
 
   test('the log has lost processed events', async () => {
-    const log = PLANTS.slice(0, 5);
-    const problems = await differences(open((await viewOf(PLANTS)).file, log), log);
-    expect(problems).toEqual([unknownCheckpoint(9n), surplus(9n, 'bob', 'Yew')]);
+    const problems = await differences(await open(await savedLists(EVENTS)), EVENTS.slice(0, 5));
+    expect(problems).toEqual([
+      checkpointAt(9n),
+      ofRow(2n, 'lacks a row that the log has: list work, position 2, id 2, title Write'),
+      ofRow(8n, 'has a row that the log does not have: list home, position 8, id 8, title Wash'),
+    ]);
   });
 
   test('any row is changed, missing or added', async () => {
     const change = fc.constantFrom(
-      (at: bigint) => `UPDATE plants SET plant = '{"name":"Weed"}' WHERE position = ${at}`,
-      (at: bigint) => `UPDATE plants SET user = user || '!' WHERE position = ${at}`,
-      (at: bigint) => `DELETE FROM plants WHERE position = ${at}`,
-      (at: bigint) => `INSERT INTO plants VALUES ('carol', ${at}, 9, '9', '{"name":"Weed"}', 0, 0)`,
+      (at: bigint) => `UPDATE rows SET title = 'Rest' WHERE position = ${at}`,
+      (at: bigint) => `UPDATE rows SET list = list || '!' WHERE position = ${at}`,
+      (at: bigint) => `DELETE FROM rows WHERE position = ${at}`,
+      (at: bigint) => `INSERT INTO rows VALUES ('garden', ${at}, '7', 'Rest', 0, 0)`,
     );
-    const { file: original, view } = await viewOf(PLANTS);
-    await view.close();
+    const original = await savedLists(EVENTS);
     const file = join(tempDir(), 'view.db');
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom(...PLANTS), change, async ({ position }, change) => {
+      fc.asyncProperty(fc.constantFrom(1n, 3n, 5n, 8n), change, async (position, change) => {
         copyFileSync(original, file);
-        tamper(file, change(position));
-        const comparison = ViewComparison.open(logOf(PLANTS), file, NONE) as ViewComparison;
-        const problems = await differences(comparison, PLANTS);
-        comparison.close();
+        inFile(file, change(position));
+        const comparison = await open(file);
+        const problems = await differences(comparison);
+        await comparison[Symbol.asyncDispose]();
         expect(new Set(problems.map((problem) => problem.position))).toEqual(new Set([position]));
       }),
-      { numRuns: 30 },
+      { numRuns: 20 },
     );
-  });
-});
-
-describe('a view that is rebuilt meanwhile', () => {
-  /** The differences of a view that is rebuilt from these events during the comparison. */
-  async function differencesAfter(logId: string, events: readonly RecordedEvent[]): Promise<Problem[]> {
-    const { file, view } = await viewOf(PLANTS);
-    return differences(open(file), PLANTS, async () => {
-      await view.reset(logId);
-      view.apply(events, NONE);
-      await view.save();
-    });
-  }
-
-  test.for([
-    ['is empty', LOG_ID, []],
-    ['is behind', LOG_ID, PLANTS.slice(0, 2)],
-    ['belongs to another log', 'another', PLANTS],
-  ] as const)('and %s is reported as rebuilt', async ([, logId, events]) => {
-    const rebuilt = { problem: 'the view was rebuilt meanwhile: verify again' };
-    expect(await differencesAfter(logId, events)).toContainEqual(rebuilt);
-  });
-
-  test('and has caught up again has no differences', async () => {
-    expect(await differencesAfter(LOG_ID, PLANTS)).toEqual([]);
-  });
-
-  test('in a new file does not affect a reader of the old one', async () => {
-    const { file, view } = await viewOf(PLANTS);
-    const comparison = open(file);
-    await view.close();
-    for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part);
-    await (await PlantsByUser.open(file)).close();
-    expect(await differences(comparison, PLANTS)).toEqual([]);
   });
 });
 
 describe('a file', () => {
-  const tampered =
+  const saved =
     (sql: string) =>
     async (file: string): Promise<void> => {
-      await (await PlantsByUser.open(file)).close();
-      tamper(file, sql);
+      await (await ToDoLists.open(file)).close();
+      inFile(file, sql);
     };
 
-  test('that is missing is no view', () => {
-    const file = join(tempDir(), 'view.db');
-    expect(ViewComparison.open(logOf([]), file, NONE)).toBeUndefined();
-    expect(existsSync(file)).toBe(false);
+  test('that is missing is no view', async () => {
+    const dir = tempDir();
+    const files = { file: join(dir, 'view.db'), draftFile: join(dir, 'draft.db') };
+    const options = { name: 'toDoLists', open: ToDoLists.open, logId: LOG_ID, skip: NONE, ...files };
+    expect(await ViewComparison.open(options)).toBeUndefined();
+    expect(existsSync(files.file)).toBe(false);
   });
 
   test.for<[what: string, make: (file: string) => unknown, reason: RegExp]>([
     ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],
     ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
-    ['of another program', (file) => tamper(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
-    ['of another version', tampered('PRAGMA user_version = 7'), /version 7, not 3/],
-    ['without its checkpoint', tampered('DELETE FROM checkpoint'), /checkpoint/],
+    ['of another program', (file) => inFile(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
+    ['of another version', saved('PRAGMA user_version = 7'), /version 7, not 1/],
+    ['without its checkpoint', saved('DELETE FROM checkpoint'), /checkpoint/],
   ])('%s is rejected with the reason, and not changed', async ([, make, reason]) => {
     const file = join(tempDir(), 'view.db');
     await make(file);
     const before = readFileSync(file);
-    expect(() => ViewComparison.open(logOf([]), file, NONE)).toThrow(reason);
+    await expect(open(file)).rejects.toThrow(reason);
     expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  test.each([
+    ['is damaged', 'DROP TABLE rows', 'no such table: main.rows'],
+    ['has another checksum', 'UPDATE rows SET checksum = 7 WHERE position = 3', CHECKSUM_MISMATCH],
+    ['has another head', 'UPDATE head SET link = 7', CHECKSUM_MISMATCH],
+  ])('that %s is named', async (_, sql, reason) => {
+    const file = await savedLists(EVENTS);
+    inFile(file, sql);
+    const comparison = await open(file);
+    expect(await differences(comparison)).toEqual([{ problem: `the view ${file} is damaged: ${reason}` }]);
+    expect(comparison.isDamaged).toBe(true);
   });
 });

@@ -1,18 +1,32 @@
-import { ViewComparison } from '../../projections/viewComparison.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { type Verification, verifyLog } from '../../src/audit/verify.ts';
 import { logFile } from '../../src/disk/dataDir.ts';
+import type { EventLog } from '../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
+import { tempDir } from './tempDir.ts';
+
+/** Verifies a log with events of plants; by default one without gaps and without views. */
+export const verifyEvents = (log: EventLog, options: Partial<Parameters<typeof verifyLog>[0]> = {}) =>
+  verifyLog({
+    log,
+    gapless: true,
+    isKnown: isKnownType,
+    problemOf: plantEventProblem,
+    skip: new Set(),
+    signal: new AbortController().signal,
+    ...options,
+  });
 
 /** Verifies the log and the view in a data directory, which a server may be using. */
-export async function verifyDir(dir: string): Promise<Verification> {
-  const skip = new Set<string>();
+export async function verifyDir(dir: string): Promise<Verification & { view: bigint | undefined }> {
   const log = openLogReader(logFile(dir), { raw: true });
-  const view = ViewComparison.open(log, VIEWS.plantsByUser.file(dir), skip);
   try {
-    return await verifyLog({ log, gapless: true, view, skip, signal: new AbortController().signal });
+    const { file, open } = VIEWS.plantsByUser;
+    const view = { name: 'plantsByUser', file: file(dir), open };
+    const verification = await verifyEvents(log, { views: [view], draftDir: tempDir() });
+    return { ...verification, view: verification.views.plantsByUser?.upTo };
   } finally {
-    view?.close();
     await log.close();
   }
 }
