@@ -2,8 +2,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** What a bar may stand for. */
-const STEPS = [
+const BAR_LENGTHS_MS = [
   1,
   10,
   100,
@@ -19,11 +18,11 @@ export type TimeRange = { from: number; to: number };
 
 /** The bars of times: how many are in each of the ranges of one length; none without times. */
 export function barsOf(times: readonly number[]): (TimeRange & { count: number })[] {
-  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const time of times) [first, last] = [Math.min(first, time), Math.max(last, time)];
+  const first = times.reduce((earliest, time) => Math.min(earliest, time), Number.POSITIVE_INFINITY);
+  const last = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);
   if (first > last) return [];
   const barsFor = (step: number): number => Math.floor(last / step) - Math.floor(first / step) + 1;
-  const step = STEPS.find((one) => barsFor(one) <= MAX_BARS) ?? (STEPS.at(-1) as number);
+  const step = BAR_LENGTHS_MS.find((one) => barsFor(one) <= MAX_BARS) ?? (BAR_LENGTHS_MS.at(-1) as number);
   const bars = Math.max(barsFor(step), MIN_BARS);
   const start = (Math.floor(last / step) - bars + 1) * step;
   const counts = new Array<number>(bars).fill(0);

@@ -1,8 +1,7 @@
 import { beginning, count, visible } from './text.ts';
 
-/** Longer texts are cut, with a button that shows all, in characters. */
-const MAX_SHOWN = 4_000;
-const MAX_SHOWN_IN_CELL = 120;
+const MAX_TEXT_CHARACTERS = 4_000;
+const MAX_CELL_CHARACTERS = 120;
 
 /** The one element that matches a selector. @throws Error if there is none */
 export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
@@ -55,8 +54,8 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
 
 /** A text of an event within a line. Its direction has no effect on what is around it. */
 export function cellText(text: string): HTMLElement {
-  const element = make('bdi', '', visible(beginning(text, MAX_SHOWN_IN_CELL)));
-  if (text.length > MAX_SHOWN_IN_CELL) element.append('…');
+  const element = make('bdi', '', visible(beginning(text, MAX_CELL_CHARACTERS)));
+  if (text.length > MAX_CELL_CHARACTERS) element.append('…');
   return element;
 }
 
@@ -66,10 +65,10 @@ export function chip(text: string | undefined): Node | string {
 
 /** A text of several lines; if it is long, its beginning and a button that shows all. */
 export function longText(text: string): HTMLPreElement {
-  const shown = make('bdi', '', beginning(text, MAX_SHOWN));
+  const shown = make('bdi', '', beginning(text, MAX_TEXT_CHARACTERS));
   const element = make('pre', '', shown);
   element.tabIndex = 0;
-  if (text.length <= MAX_SHOWN) return element;
+  if (text.length <= MAX_TEXT_CHARACTERS) return element;
   const showAll = button(`Show all ${count(text.length)} characters`, () => {
     shown.textContent = text;
     showAll.remove();

@@ -7,7 +7,7 @@ import { indentedJson, utc } from './text.ts';
 /** The error code of a path that the service does not have. */
 const NOT_FOUND = 40401;
 
-type Actions = {
+export type Actions = {
   api: Api;
   domain: Domain;
   /** Shows the events of a user only. */

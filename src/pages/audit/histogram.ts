@@ -20,9 +20,7 @@ export class Histogram {
     this.#figure.hidden = bars.length === 0;
     const focused = [...container.children].indexOf(document.activeElement as Element);
     container.replaceChildren(...bars.map((bar) => this.#bar(bar, most)));
-    const buttons = container.querySelectorAll('button');
-    for (const button of buttons) button.tabIndex = -1;
-    const last = buttons[buttons.length - 1];
+    const last = [...container.querySelectorAll('button')].at(-1);
     if (last) last.tabIndex = 0;
     if (focused !== -1) (container.children[focused] as HTMLElement | undefined)?.focus();
     const [from, to] = this.#figure.querySelectorAll('.axis span');
@@ -34,6 +32,7 @@ export class Histogram {
     if (count === 0) return make('span');
     const bar = make('button', '', make('i'));
     bar.type = 'button';
+    bar.tabIndex = -1;
     bar.title = `${counted(count, 'event')} from ${utc(from)} to ${utc(to)}`;
     bar.setAttribute('aria-label', bar.title);
     find(bar, 'i').style.height = `${Math.max(4, (100 * count) / most)}%`;

@@ -3,11 +3,11 @@
 /** What cannot be seen, or changes the direction of other text: controls, formats, separators, lone surrogates. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** A text with characters that cannot be seen replaced by their number, such as [U+202E]. */
+/** A text with characters that cannot be seen replaced by their code point, such as [U+202E]. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, (character) => {
-    const number = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
-    return `[U+${number}]`;
+    const codePoint = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+    return `[U+${codePoint}]`;
   });
 }
 

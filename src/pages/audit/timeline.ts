@@ -1,8 +1,7 @@
-import type { Domain } from '../domain.ts';
-import { type Api, messageOf } from './api.ts';
+import { messageOf } from './api.ts';
 import type { TimeRange } from './bars.ts';
 import { make, moveByArrows, saveFile } from './dom.ts';
-import { eventRow } from './eventRow.ts';
+import { type Actions, eventRow } from './eventRow.ts';
 import { getEvents, readPage, type ShownEvent } from './events.ts';
 import { Histogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
@@ -17,11 +16,9 @@ const MAX_TIMES = 100_000;
 const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
 
-type Context = { api: Api; domain: Domain; onPointInTime: (user: string, time: number) => void };
-
 /** The events of the log, newest first: a page of them, and those that arrive. */
 export class Timeline extends View {
-  readonly #context: Context;
+  readonly #actions: Actions;
   readonly #form = this.find<HTMLFormElement>('form');
   readonly #rows = this.find('tbody');
   readonly #histogram = new Histogram(this.find('.chart'), (range) => this.#zoom(range));
@@ -39,9 +36,9 @@ export class Timeline extends View {
   /** Events that arrived while an older page is shown. */
   #unseen = 0;
 
-  constructor(section: HTMLElement, context: Context) {
-    super(section, context.api);
-    this.#context = context;
+  constructor(section: HTMLElement, actions: Omit<Actions, 'onUser'>) {
+    super(section, actions.api);
+    this.#actions = { ...actions, onUser: (user) => this.#showUser(user) };
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
     this.on('form', 'submit', () => this.load());
     this.on('form', 'reset', () => setTimeout(() => this.load()));
@@ -121,7 +118,7 @@ export class Timeline extends View {
       for (let found = 0; next !== undefined && found < PAGE_SIZE; ) {
         const page = await readPage(this.api, new URLSearchParams(next), signal);
         const events = page.events.filter(({ position }) => position <= this.#end);
-        this.#rows.append(...events.map((event) => this.#row(event)));
+        this.#rows.append(...events.map((event) => eventRow(event, this.#actions)));
         this.#chart(events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest));
         this.#oldest = events.at(-1)?.position ?? this.#oldest;
         found += events.length;
@@ -147,7 +144,7 @@ export class Timeline extends View {
     this.#timer = undefined;
     this.#chart(arrived);
     if (this.#index === 0) {
-      const rows = arrived.slice(-PAGE_SIZE).map((event) => this.#row(event));
+      const rows = arrived.slice(-PAGE_SIZE).map((event) => eventRow(event, this.#actions));
       for (const row of rows) row.classList.add('new');
       this.#rows.prepend(...rows.reverse());
       this.#trim();
@@ -167,10 +164,6 @@ export class Timeline extends View {
     rest.remove();
     const first = new URLSearchParams(this.#pages[0]);
     this.#pages = [`${first}`, `${new URLSearchParams([...first, ['before', last.dataset.position ?? '']])}`];
-  }
-
-  #row(event: ShownEvent): HTMLTableRowElement {
-    return eventRow(event, { ...this.#context, onUser: (user) => this.#showUser(user) });
   }
 
   #chart(events: readonly ShownEvent[]): void {

@@ -4,13 +4,10 @@ type Encoding = 'utf8' | 'hex' | 'base64';
 
 /** A `Buffer` whose methods do what Node's do, as far as they are here. */
 export class BrowserBuffer extends Uint8Array {
-  static override from(source: unknown, encoding?: unknown): BrowserBuffer {
-    if (typeof source !== 'string') return BrowserBuffer.#of(new Uint8Array(source as ArrayLike<number>));
-    return BrowserBuffer.#of(decode(source, (encoding ?? 'utf8') as Encoding));
-  }
-
-  static #of(bytes: Uint8Array): BrowserBuffer {
-    return new BrowserBuffer(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
+  static override from(source: unknown, encoding: unknown = 'utf8'): BrowserBuffer {
+    const bytes = typeof source === 'string' ? decode(source, encoding as Encoding) : source;
+    const { buffer, byteOffset, length } = new Uint8Array(bytes as ArrayLike<number>);
+    return new BrowserBuffer(buffer, byteOffset, length);
   }
 
   static alloc(length: number, fill = 0): BrowserBuffer {
@@ -34,37 +31,25 @@ export class BrowserBuffer extends Uint8Array {
   override toString(encoding: Encoding = 'utf8', start = 0, end = this.length): string {
     const bytes = this.subarray(start, end);
     if (encoding === 'hex') return bytes.toHex();
-    return encoding === 'base64'
-      ? bytes.toBase64()
-      : new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+    if (encoding === 'base64') return bytes.toBase64();
+    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   }
 
-  write(text: string, offset: number, encoding: Encoding): number {
-    const bytes = decode(text, encoding);
-    this.set(bytes, offset);
-    return bytes.length;
+  write(text: string, offset: number, encoding: Encoding): void {
+    this.set(decode(text, encoding), offset);
   }
 
   readUInt16BE(offset: number): number {
     return new DataView(this.buffer, this.byteOffset).getUint16(offset);
   }
-
-  writeUInt16BE(value: number, offset = 0): number {
-    new DataView(this.buffer, this.byteOffset).setUint16(offset, value);
-    return offset + 2;
-  }
 }
 
 function decode(text: string, encoding: Encoding): Uint8Array {
+  if (encoding === 'utf8') return new TextEncoder().encode(text);
   if (encoding === 'hex') return Uint8Array.fromHex(text);
-  return encoding === 'base64' ? fromBase64(text) : new TextEncoder().encode(text);
-}
-
-/** Like Node, no bytes for what is not Base64: the modules of the server encode them again, and compare. */
-function fromBase64(text: string): Uint8Array {
   try {
     return Uint8Array.fromBase64(text);
   } catch {
-    return new Uint8Array();
+    return new Uint8Array(); // like Node: the modules of the server encode the bytes again, and compare
   }
 }
