@@ -138,6 +138,7 @@ function canonicalFlat(json: string): string | undefined {
     if (!isMember || !(isText || INTEGER.test(json.slice(colon + 1, end)))) return undefined;
     if (json[end] !== (end === json.length - 1 ? '}' : ',')) return undefined;
     const name = json.slice(start + 1, colon - 1);
+    if (name >= '0' && name <= '9\uffff') return undefined; // JSON.parse moves integers to the front
     let place = names.length; // insertion sort
     for (; place > 0 && (names[place - 1] as string) > name; place--) {
       names[place] = names[place - 1] as string;

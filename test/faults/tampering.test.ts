@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { printable } from '../../src/transparency/printable.ts';
 import { failure, runCli, succeeded } from '../support/cli.ts';
-import { type Plant, startService } from '../support/service.ts';
+import type { Plant } from '../support/service.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 
 /** In log order, from position 1. */
@@ -166,9 +166,6 @@ function tampered(tampering: Tampering): Home {
 
 const WEED = '{"name":"Weed"}';
 
-const addedRow = (user: string, position: number): string =>
-  `INSERT INTO plants VALUES ('${user}', ${position}, 9, '9', '${WEED}', 0, 0);`;
-
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not that of a PlantCreated`;
 
@@ -207,53 +204,12 @@ describe('verify reports:', () => {
       ({ log }) => inBytes(log, '"name":"Fern"', '"name":"fern"'),
       differs(1, '{"name":"fern","tag":"indoor"}', '{"name":"Fern","tag":"indoor"}'),
     ],
-    [
-      'a byte of a name changed to invalid UTF-8',
-      ({ log }) => inBytes(log, '"name":"Oak"', Buffer.from('"name":"O\xe4k"', 'latin1')),
-      /^position 2: /,
-    ],
-    ['an escape written differently', change('data', '\\u001f', '\\u001F', 5), isNotValid(5, 'data')],
-    ['a letter written as an escape', change('data', '"Moss"', '"\\u004doss"', 3), isNotValid(3, 'data')],
-    [
-      'an additional member of the data',
-      change('data', '"Moss"', '"Moss","note":"x"', 3),
-      'position 3: its data has the unknown member "note"',
-    ],
-    [
-      'an additional member of the metadata',
-      change('metadata', ':1,', ':1,"note":1,', 3),
-      'position 3: its metadata has the unknown member "note"',
-    ],
-    ['an additional space in the JSON', change('metadata', '":1', '": 1', 3), isNotValid(3, 'metadata')],
-    [
-      'a line break after the data',
-      'UPDATE events SET data = data || char(10) WHERE position = 4',
-      isNotValid(4, 'data'),
-    ],
-    [
-      'a NUL and text after it',
-      "UPDATE events SET data = data || char(0) || 'x' WHERE position = 4",
-      isNotValid(4, 'data'),
-    ],
     ['a duplicate key', change('data', '"name"', '"name":"Elm","name"', 2), isNotValid(2, 'data')],
     [
       'an event removed in the middle',
       'DELETE FROM events WHERE position = 6',
       'position 7: position 6 is missing before it',
       onlyInView(6, 'bob'),
-    ],
-    [
-      'events removed at the start',
-      'DELETE FROM events WHERE position <= 2',
-      'position 3: positions 1 to 2 are missing before it',
-      onlyInView(1, 'alice'),
-      onlyInView(2, 'bob'),
-    ],
-    [
-      'an event removed at the end',
-      `DELETE FROM events WHERE position = ${SIZE}`,
-      unknownCheckpoint(12),
-      onlyInView(12, 'bob'),
     ],
     [
       'all events removed',
@@ -267,20 +223,13 @@ describe('verify reports:', () => {
       differs(9, '{"name":"Ash"}', '{"name":"Ivy"}'),
       differs(11, '{"name":"Ivy"}', '{"name":"Ash"}'),
     ],
-    ['two events of two users swapped', swap(3, 10), onlyInLog(3, 'bob'), onlyInLog(10, 'alice')],
     [
       'an event inserted in the middle, with the others renumbered',
       `${renumber(6)} ${forged(6)}`,
       onlyInLog(6, 'mallory'),
       unknownCheckpoint(12),
     ],
-    ['an event at position 0', forged(0), 'position 0: positions start at 1'],
     ['an event at a negative position', forged(-5), 'position -5: positions start at 1'],
-    [
-      'an event at the lowest possible position',
-      forged(-(2n ** 63n)),
-      'position -9223372036854775808: positions start at 1',
-    ],
     [
       'an event in an existing stream',
       (home) =>
@@ -291,23 +240,10 @@ describe('verify reports:', () => {
       /^position (9|11): revision 0 of its stream is also at position (11|9)$/,
     ],
     [
-      'another revision',
-      'UPDATE events SET revision = 1 WHERE position = 3',
-      'position 3: revision 0 of its stream is not before it',
-      'position 3: it is a PlantCreated at revision 1 of its stream',
-    ],
-    [
-      'the highest possible revision',
-      'UPDATE events SET revision = 9223372036854775807 WHERE position = 3',
-      'position 3: revision 9223372036854775806 of its stream is not before it',
-    ],
-    ['an unknown type', change('type', 'Created', 'Removed', 3), onlyInView(3, 'alice')],
-    [
       'another stream',
       change('stream', 'alice/2', 'bob/77', 3),
       'position 3: it is in the stream "plant-bob/77", but its data belongs to "plant-alice/2"',
     ],
-    ['an invalid ID', "UPDATE events SET id = 'x' WHERE position = 3", 'position 3: its ID is not a UUID'],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
     const expected = problems.map((one) => (typeof one === 'string' ? one : expect.stringMatching(one)));
@@ -315,39 +251,17 @@ describe('verify reports:', () => {
       expect.arrayContaining([...expected, rootIsAnother]),
     );
   });
-
-  test('the same without the expected root, except the problem of the root', async () => {
-    const home = tampered(swap(9, 11));
-    const expecting = await problemsOf(home, expectedRoot);
-    const plain = await problemsOf(home);
-    expect(plain.length).toBeGreaterThan(1);
-    expect(expecting).toHaveLength(plain.length + 1);
-    expect(expecting).toEqual(expect.arrayContaining([...plain, rootIsAnother]));
-  });
 });
 
 describe('verify reports in the view:', () => {
   test.for<[what: string, sql: string, ...problems: string[]]>([
     ['a changed row', `UPDATE plants SET plant = '${WEED}' WHERE position = 2`, differs(2, plantAt(2), WEED)],
-    ['a removed row', 'DELETE FROM plants WHERE position = 7', onlyInLog(7, 'alice')],
     [
       'a row moved to another user',
       "UPDATE plants SET user = 'bob' WHERE position = 3",
       onlyInLog(3, 'alice'),
       onlyInView(3, 'bob'),
     ],
-    ['a row with another ID', "UPDATE plants SET id = '77' WHERE position = 3", differs(3, 'ID 2', 'ID 77')],
-    ['a row added for an existing user', addedRow('alice', 2), onlyInView(2, 'alice', WEED)],
-    ['a row added for a new user', addedRow('mallory', 2), onlyInView(2, 'mallory', WEED)],
-    ['a row added before the first', addedRow('alice', -1), onlyInView(-1, 'alice', WEED)],
-    ['a row added beyond the checkpoint', addedRow('alice', 13), beyondCheckpoint(13, 'alice', WEED)],
-    [
-      'a row removed and another one added',
-      `DELETE FROM plants WHERE position = 7; ${addedRow('mallory', 7)}`,
-      onlyInLog(7, 'alice'),
-      onlyInView(7, 'mallory', WEED),
-    ],
-    ['a checkpoint moved forward', 'UPDATE checkpoint SET position = 20', unknownCheckpoint(20)],
     [
       'a checkpoint moved back',
       'UPDATE checkpoint SET position = 10',
@@ -355,43 +269,12 @@ describe('verify reports in the view:', () => {
       beyondCheckpoint(11, 'alice'),
       beyondCheckpoint(12, 'bob'),
     ],
-    [
-      'a checkpoint moved to the start',
-      "UPDATE checkpoint SET position = 0, event_id = ''; DELETE FROM plants WHERE position > 2",
-      beyondCheckpoint(1, 'alice'),
-      beyondCheckpoint(2, 'bob'),
-    ],
-    [
-      'a checkpoint with the id of another event',
-      "UPDATE checkpoint SET event_id = '01980000-0000-7000-8000-000000000001'",
-      unknownCheckpoint(12),
-    ],
     ['a checkpoint with another log ID', "UPDATE checkpoint SET log_id = 's0123456789ab'", OF_ANOTHER_LOG],
-    ['a checkpoint without a log ID', "UPDATE checkpoint SET log_id = ''", OF_ANOTHER_LOG],
-    ['a removed checkpoint', 'DELETE FROM checkpoint', 'cannot read the view FILE: it has 0 checkpoints'],
     ['a removed table', 'DROP TABLE plants', 'cannot read the view FILE: no such table: plants'],
     ['a changed number', 'UPDATE plants SET number = 7 WHERE position = 3', WITHOUT_CHECKSUMS],
-    ['a removed user', "DELETE FROM users WHERE user = 'bob'", WITHOUT_CHECKSUMS],
-    [
-      'a user whose last plant is another one',
-      "UPDATE users SET number = 2 WHERE user = 'bob'",
-      WITHOUT_CHECKSUMS,
-    ],
   ])('%s', async ([, sql, ...problems]) => {
     const home = tampered((home) => inView(home, sql));
     expect(await problemsOf(home)).toEqual(problems.map((problem) => problem.replace('FILE', home.view)));
-  });
-
-  test('a file replaced by garbage', async () => {
-    const home = tampered(({ view }) => writeFileSync(view, Buffer.alloc(20_000, 'garbage')));
-    expect(await problemsOf(home)).toEqual([`cannot read the view ${home.view}: file is not a database`]);
-  });
-
-  test('a file replaced by the view of another log', async () => {
-    const other = await startService();
-    await other.close();
-    const home = tampered(({ view }) => cpSync(join(other.dir, 'view.db'), view));
-    expect(await problemsOf(home)).toEqual([OF_ANOTHER_LOG]);
   });
 });
 
@@ -403,22 +286,6 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
         inLog(home, change('data', '"Moss"', '"Weed"', 3));
         inViewConsistently(home, `UPDATE plants SET plant = '${WEED}' WHERE position = 3`);
       },
-    ],
-    [
-      'a plant moved to another user in the log and in the view',
-      (home) => {
-        inLog(home, change('data', '"2","user":"alice"', '"77","user":"bob"', 3));
-        inLog(home, change('stream', 'alice/2', 'bob/77', 3));
-        inViewConsistently(home, "UPDATE plants SET user = 'bob', id = '77' WHERE position = 3");
-      },
-    ],
-    [
-      'another time',
-      `UPDATE events SET metadata = json_set(metadata, '$.occurredAt', '2026-03-01T12:00:00.000Z') WHERE position = 3`,
-    ],
-    [
-      'another id of an event',
-      "UPDATE events SET id = '01980000-0000-7000-8000-000000000001' WHERE position = 3",
     ],
     [
       'an event removed from the log and the view, with the others renumbered',
@@ -440,13 +307,6 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
         );
       },
     ],
-    [
-      'an event removed from the log, without a view',
-      (home) => {
-        inLog(home, 'DELETE FROM events WHERE position = 12');
-        rmSync(home.view);
-      },
-    ],
   ])('%s', async ([, tampering]) => {
     const home = tampered(tampering);
     for (const problem of await problemsOf(home)) expect(problem).toContain('Merkle tree');
@@ -454,12 +314,6 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
     expect(await verify(home)).toMatchObject({ code: 0, stderr: '' });
     expect(await problemsOf(home, expectedRoot)).toEqual([rootIsAnother]);
   });
-});
-
-test('verify reports with the expected root a replacement character changed to invalid UTF-8', async () => {
-  const invalid = Buffer.from('unknown \xf0\xbf\xbd', 'latin1');
-  const home = tampered(({ log }) => inBytes(log, 'unknown \ufffd', invalid));
-  expect(await problemsOf(home, expectedRoot)).toContainEqual(rootIsAnother);
 });
 
 test('the root changes with each byte of an event that is changed in the file', async () => {
@@ -498,12 +352,6 @@ describe('verify reports, although the root of the first events is the same:', (
       },
       'position 20: positions 12 to 19 are missing before it',
     ],
-    ['a valid event appended after a gap', forged(SIZE + 2), 'position 14: position 13 is missing before it'],
-    [
-      'an event of another type appended with a negative revision',
-      forged(SIZE + 1, { revision: -1n, type: 'PlantRemoved' }),
-      'position 13: revisions start at 0',
-    ],
     [
       'an event appended to a new stream, but not at revision 0',
       forged(SIZE + 1, { revision: 5n, type: 'PlantRemoved' }),
@@ -528,11 +376,6 @@ describe('verify reports in the Merkle tree:', () => {
   test.for<[what: string, tampering: Tampering, ...problems: string[]]>([
     ['a byte of a leaf changed', (home) => inTree(home, hashOf(0, 32, 0)), anotherLeaf(2)],
     [
-      'its last leaves removed',
-      (home) => inTree(home, 'UPDATE tiles SET hashes = substr(hashes, 1, 320)'),
-      UNKNOWN_CHECKPOINT,
-    ],
-    [
       'a leaf added',
       (home) => inTree(home, 'UPDATE tiles SET hashes = CAST(hashes || zeroblob(32) AS BLOB)'),
       'the Merkle tree has 13 leaves, the log only 12 events',
@@ -542,21 +385,6 @@ describe('verify reports in the Merkle tree:', () => {
       'a tile at another position',
       (home) => inTree(home, 'UPDATE tiles SET starts_after = 1'),
       'position 1: the Merkle tree has its tile at another position',
-    ],
-    [
-      'the ID of another event at its checkpoint',
-      (home) => inTree(home, "UPDATE checkpoint SET event_id = 'x'"),
-      UNKNOWN_CHECKPOINT,
-    ],
-    [
-      'another log ID',
-      (home) => inTree(home, "UPDATE checkpoint SET log_id = 's1'"),
-      'the Merkle tree belongs to another log: the next start rebuilds it',
-    ],
-    [
-      'a file that is no database',
-      ({ tree }) => writeFileSync(tree, Buffer.alloc(5_000, 'garbage')),
-      'cannot read the Merkle tree FILE: file is not a database',
     ],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
@@ -578,17 +406,7 @@ describe('the expected root', () => {
 
   test.for([
     ['of a smaller size', '11:ROOT', 'the first 11 events are not the expected ones: their root is '],
-    [
-      'of the empty log',
-      `12:${EMPTY_ROOT}`,
-      'the first 12 events are not the expected ones: their root is ROOT',
-    ],
     ['of a larger size', '13:ROOT', 'the log has 12 events, fewer than the expected 13'],
-    [
-      'of a very large size',
-      '999999999999999:ROOT',
-      'the log has 12 events, fewer than the expected 999999999999999',
-    ],
     [
       'of size 0, but another one',
       '0:ROOT',
@@ -601,8 +419,7 @@ describe('the expected root', () => {
     ]);
   });
 
-  const MALFORMED = ['', '12', '12:', ':', 'x', '12:12', '-1:ROOT', '1.0:ROOT', '12:ROOT0', ' 12:ROOT'];
-  test.for([...MALFORMED, '12:ROOT\n', '12 ROOT'])(
+  test.for(['', '12', 'x', '-1:ROOT', '12:ROOT0', '12:ROOT\n'])(
     '%j is rejected in one line, and the log is not read',
     async (pattern) => {
       const refused = await verify(home(), pattern.replace('ROOT', EMPTY_ROOT));
@@ -612,14 +429,3 @@ describe('the expected root', () => {
     },
   );
 });
-
-test.each(['id', 'stream', 'type', 'data', 'metadata'])(
-  'verify fails if %s is stored as a BLOB, and reports the position in one line',
-  async (column) => {
-    const sql = `UPDATE events SET ${column} = CAST(${column} AS BLOB) WHERE position = 3`;
-    const home = tampered((copy) => withoutConstraints(copy, sql));
-    expect(await verify(home, expectedRoot)).toEqual(
-      failure('the log is damaged: the row at position 3 is damaged'),
-    );
-  },
-);
