@@ -8,7 +8,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
-import { leafOfCloudEvent } from '../../src/audit/cloudEvent.ts';
 import {
   type EventStore,
   type Page,
@@ -131,22 +130,6 @@ describe.each(BOTH)('over %s', (_, server) => {
       const expected = hashes.map(([start, end]) => rootOf(entries.slice(start, end)));
       expect((await bytes(`/tile/${path}`)).toString('hex'), path).toBe(expected.join(''));
     }
-  });
-
-  test('/events has the leaves of the entries, and names size and root of the log', async () => {
-    await as('alice of replays').create(1, { name: 'Fern' });
-    const response = await audit('/events');
-    const lines = (await response.text()).trimEnd().split('\n');
-    const events = lines.map((line) => JSON.parse(line));
-    const [size, root = ''] = response.headers.get('checkpoint')?.split(' ') ?? [];
-    expect(Number(size)).toBe(events.length);
-    expect(events.at(-1).subject).toBe('plant-alice of replays/1');
-    const leaves = events.map((event) => Buffer.from(leafOfCloudEvent(event)));
-    expect(rootOf(leaves)).toBe(Buffer.from(root, 'base64').toString('hex'));
-    const position = response.headers.get('log-position') ?? '';
-    expect(position.split('.')[1]).toBe(events.at(-1).position);
-    const list = await as('alice of replays').get('', { 'log-position': position });
-    expect(await list.json()).toEqual([{ name: 'Fern' }]);
   });
 
   test('the owner of a new plant gets a receipt for it at once', async () => {
@@ -383,11 +366,6 @@ describe('entries of a log that cannot be read', () => {
     throw new StoreUnavailable('the disk is gone');
   };
   const page = async () => ({ events: [EVENT], position: 1n, isEnd: false });
-
-  test('are 50301', async () => {
-    const { get } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [fail] });
-    await refusedWith(50301, await get('/tile/entries/000.p/2'));
-  });
 
   test('any more are aborted', async () => {
     const { get, log } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });

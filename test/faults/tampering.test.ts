@@ -166,9 +166,6 @@ function tampered(tampering: Tampering): Home {
 
 const WEED = '{"name":"Weed"}';
 
-const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
-  `position ${position}: its ${part} is not that of a PlantCreated`;
-
 const differs = (position: number, byLog: string, inView: string): string =>
   `position ${position}: by the log it is ${byLog}, in the view ${inView}`;
 
@@ -189,8 +186,6 @@ const unknownCheckpoint = (position: number): string =>
 const WITHOUT_CHECKSUMS =
   'the view FILE is damaged: its rows do not have the checksums that were saved with them';
 
-const OF_ANOTHER_LOG = 'the view belongs to another log: the next start rebuilds it';
-
 const rootIsAnother = expect.stringMatching(
   new RegExp(
     `^(the first ${SIZE} events are not the expected ones: their root is |the log has \\d+ events, fewer than the expected ${SIZE}$)`,
@@ -204,18 +199,11 @@ describe('verify reports:', () => {
       ({ log }) => inBytes(log, '"name":"Fern"', '"name":"fern"'),
       differs(1, '{"name":"fern","tag":"indoor"}', '{"name":"Fern","tag":"indoor"}'),
     ],
-    ['a duplicate key', change('data', '"name"', '"name":"Elm","name"', 2), isNotValid(2, 'data')],
     [
       'an event removed in the middle',
       'DELETE FROM events WHERE position = 6',
       'position 7: position 6 is missing before it',
       onlyInView(6, 'bob'),
-    ],
-    [
-      'all events removed',
-      'DELETE FROM events',
-      unknownCheckpoint(12),
-      ...PLANTS.map(([user], i) => onlyInView(i + 1, user)),
     ],
     [
       'two events of one user swapped',
@@ -229,7 +217,6 @@ describe('verify reports:', () => {
       onlyInLog(6, 'mallory'),
       unknownCheckpoint(12),
     ],
-    ['an event at a negative position', forged(-5), 'position -5: positions start at 1'],
     [
       'an event in an existing stream',
       (home) =>
@@ -238,11 +225,6 @@ describe('verify reports:', () => {
           `${change('data', '"id":"5"', '"id":"4"', 11)} ${change('stream', '/5', '/4', 11)}`,
         ),
       /^position (9|11): revision 0 of its stream is also at position (11|9)$/,
-    ],
-    [
-      'another stream',
-      change('stream', 'alice/2', 'bob/77', 3),
-      'position 3: it is in the stream "plant-bob/77", but its data belongs to "plant-alice/2"',
     ],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
@@ -255,7 +237,6 @@ describe('verify reports:', () => {
 
 describe('verify reports in the view:', () => {
   test.for<[what: string, sql: string, ...problems: string[]]>([
-    ['a changed row', `UPDATE plants SET plant = '${WEED}' WHERE position = 2`, differs(2, plantAt(2), WEED)],
     [
       'a row moved to another user',
       "UPDATE plants SET user = 'bob' WHERE position = 3",
@@ -269,8 +250,6 @@ describe('verify reports in the view:', () => {
       beyondCheckpoint(11, 'alice'),
       beyondCheckpoint(12, 'bob'),
     ],
-    ['a checkpoint with another log ID', "UPDATE checkpoint SET log_id = 's0123456789ab'", OF_ANOTHER_LOG],
-    ['a removed table', 'DROP TABLE plants', 'cannot read the view FILE: no such table: plants'],
     ['a changed number', 'UPDATE plants SET number = 7 WHERE position = 3', WITHOUT_CHECKSUMS],
   ])('%s', async ([, sql, ...problems]) => {
     const home = tampered((home) => inView(home, sql));
@@ -333,36 +312,6 @@ test('the root changes with each byte of an event that is changed in the file', 
   expect(await rootIn(log)).toBe(expectedRoot);
 });
 
-describe('verify reports, although the root of the first events is the same:', () => {
-  test.for<[what: string, tampering: Tampering, problem: string]>([
-    [
-      'members in another order',
-      change('data', '"id":"2","user":"alice"', '"user":"alice","id":"2"', 3),
-      'position 3: its members are not in the order in which this service writes them',
-    ],
-    [
-      'a gap',
-      (home) => {
-        inLog(home, `UPDATE events SET position = 20 WHERE position = ${SIZE}`);
-        inViewConsistently(
-          home,
-          `UPDATE plants SET position = 20 WHERE position = ${SIZE}; UPDATE checkpoint SET position = 20`,
-        );
-        inTree(home, 'UPDATE checkpoint SET position = 20');
-      },
-      'position 20: positions 12 to 19 are missing before it',
-    ],
-    [
-      'an event appended to a new stream, but not at revision 0',
-      forged(SIZE + 1, { revision: 5n, type: 'PlantRemoved' }),
-      'position 13: revision 4 of its stream is not before it',
-    ],
-  ])('%s', async ([, tampering, problem]) => {
-    const home = tampered(tampering);
-    expect(await problemsOf(home, expectedRoot)).toEqual([problem]);
-  });
-});
-
 const hashOf = (level: number, at: number, byte: number): string =>
   `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${at}) || x'${byte.toString(16).padStart(2, '0').repeat(8)}' || substr(hashes, ${at + 9}) AS BLOB)
    WHERE level = ${level}`;
@@ -393,25 +342,9 @@ describe('verify reports in the Merkle tree:', () => {
 });
 
 describe('the expected root', () => {
-  test('matches while events are only appended', async () => {
-    const stdout = succeeded(await verify(tampered(forged(SIZE + 1)), expectedRoot));
-    expect(stdout).toMatch(/^size +13$/m);
-    expect(stdout).toMatch(/^view +compared up to position 12$/m);
-  });
-
-  test('may be in upper case; that of the empty log always matches', async () => {
-    for (const one of [expectedRoot.toUpperCase(), `0:${EMPTY_ROOT}`])
-      expect(await verify(home(), one)).toMatchObject({ code: 0, stderr: '' });
-  });
-
   test.for([
     ['of a smaller size', '11:ROOT', 'the first 11 events are not the expected ones: their root is '],
     ['of a larger size', '13:ROOT', 'the log has 12 events, fewer than the expected 13'],
-    [
-      'of size 0, but another one',
-      '0:ROOT',
-      `the first 0 events are not the expected ones: their root is ${EMPTY_ROOT}`,
-    ],
   ] as const)('%s does not match', async ([, expected, problem]) => {
     const withRoot = (text: string) => text.replace('ROOT', `${expectedRoot.split(':')[1]}`);
     expect(await problemsOf(home(), withRoot(expected))).toEqual([

@@ -115,11 +115,6 @@ describe('a log that grows', () => {
     expect(unchanged.read).toEqual([]);
   });
 
-  test('may be empty', async () => {
-    expect(await checked(logOf(0))).toMatchObject({ added: 0, checkpoint: { size: 0 } });
-    expect(await checked(logOf(3), stateOf(logOf(0).head()))).toMatchObject({ added: 3 });
-  });
-
   test('may have instances that lag behind for a moment', async () => {
     const lagging = showing([logOf(6), logOf(6), logOf(8)], logOf(8));
     const { checkpoint, slept, state } = await checked(lagging, stateOf(logOf(7).head()));
@@ -173,20 +168,6 @@ describe('an alarm is raised', () => {
       }),
       { numRuns: 15 },
     );
-  });
-
-  test('by a smaller log with other events, even if the next checkpoint is consistent', async () => {
-    for (const [seen, size, next] of [
-      [700, 300, 700],
-      [300, 299, 700],
-      [257, 256, 257],
-      [7, 1, 8],
-    ] as const) {
-      const log = showing([forkOf(size, 0), logOf(next)], logOf(next));
-      const alarm = await alarmOf(log, stateOf(logOf(seen).head()));
-      expect(alarm.message).toMatch(`fork: the log has signed ${size}:`);
-      await expectFork(alarm);
-    }
   });
 
   test('by a rollback, whose checkpoint is compared with the tiles if the log still shows them', async () => {

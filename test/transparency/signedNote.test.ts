@@ -162,22 +162,16 @@ test.each([
 
 test.each([
   ['', 'the key must be a verifier key'],
-  ['example.com/foo', 'the key must be a verifier key'],
   ['example.com/foo+530d903a+', 'the key must be a verifier key'],
-  [EXAMPLE.vkey.replace('530d903a', '530D903A'), 'the key must be a verifier key'],
-  [EXAMPLE.vkey.replace('.com', ' com'), 'the key must be a verifier key'],
-  [`${EXAMPLE.vkey}\n`, 'the verifier key is not Base64'],
   [
     EXAMPLE.vkey.replace('530d903a', '530d903b'),
     'the ID of the verifier key is not that of its name and key',
   ],
-  [EXAMPLE.vkey.replace('foo', 'fou'), 'the ID of the verifier key is not that of its name and key'],
   [
     EXAMPLE.vkey.replace('AekyeRrm', 'AekyeRrn'),
     'the ID of the verifier key is not that of its name and key',
   ],
   [EXAMPLE.vkey.replace('+Aeky', '+BOky'), 'the verifier key is not an Ed25519 key'],
-  [EXAMPLE.vkey.slice(0, -4), 'the verifier key is not an Ed25519 key'],
   [`PRIVATE+KEY+${EXAMPLE.vkey}`, 'the key must be a verifier key'],
 ])('%j is not a verifier key', (vkey, message) => {
   expect(() => parseVerifierKey(vkey)).toThrow(NotVerified);
