@@ -80,45 +80,50 @@ function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }
 
-/** The canonical JSON of a value, undefined if there is none. @throws Error for what is not I-JSON */
+/**
+ * The canonical JSON of a value, undefined if there is none, at half the cost if it is an object of text and
+ * finite numbers only, like those of this service: RFC 8785 writes those like JSON.stringify.
+ * @throws Error for what is not I-JSON
+ */
 export function canonicalText(value: unknown): string | undefined {
   if (value === undefined) return undefined;
-  return canonicalFlat(JSON.stringify(value)) ?? canonicalJson(value); // the former takes half as long
+  const flat = sorted(value);
+  if (flat) {
+    const text = JSON.stringify(flat);
+    if (!mayHaveLoneSurrogate(text)) return text;
+  }
+  return canonicalJson(value);
 }
 
-/** The JSON of an object, without white space before its first member, and without escapes. */
-const PLAIN_OBJECT = /^\{"[^\\\p{Cc}]*\}$/u;
-/** RFC 8785 writes such integers alike. */
-const INTEGER = /^(?:0|-?[1-9]\d{0,14})$/;
+/** Whether JSON has the escape of a lone surrogate, or rarely other text like it. */
+const mayHaveLoneSurrogate = (json: string): boolean => json.includes('\\ud');
 
-/**
- * The canonical JSON of the text of an object, without parsing it, if its members are text without escapes, and
- * integers: those of nearly all events are. Undefined for other JSON.
- */
-function canonicalFlat(json: string): string | undefined {
-  if (!PLAIN_OBJECT.test(json) || !json.isWellFormed()) return undefined;
-  const names: string[] = [];
-  const members: string[] = [];
-  for (let start = 1; start < json.length; ) {
-    const colon = json.indexOf('"', start + 1) + 1;
-    const isText = json[colon + 1] === '"';
-    let end = isText ? json.indexOf('"', colon + 2) + 1 : json.indexOf(',', colon);
-    if (end === -1) end = json.length - 1;
-    const isMember = json[start] === '"' && json[colon] === ':' && end > colon;
-    if (!isMember || !(isText || INTEGER.test(json.slice(colon + 1, end)))) return undefined;
-    if (json[end] !== (end === json.length - 1 ? '}' : ',')) return undefined;
-    const name = json.slice(start + 1, colon - 1);
-    let place = names.length; // insertion sort
-    for (; place > 0 && (names[place - 1] as string) > name; place--) {
-      names[place] = names[place - 1] as string;
-      members[place] = members[place - 1] as string;
-    }
-    if (names[place - 1] === name) return undefined;
-    names[place] = name;
-    members[place] = json.slice(start, end);
-    start = end + 1;
+/** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
+function sorted(value: unknown): object | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (Object.getPrototypeOf(value) !== Object.prototype) return undefined;
+  const members: Record<string, unknown> = {};
+  for (const key of sort(Object.keys(value))) {
+    const member = (value as Record<string, unknown>)[key];
+    if (typeof member !== 'string' && !Number.isFinite(member)) return undefined;
+    // Numeric keys come first in any object, and __proto__ would not become a member.
+    if ((key >= '0' && key <= '9\uffff') || key === '__proto__') return undefined;
+    members[key] = member;
   }
-  return `{${members.join(',')}}`;
+  return members;
+}
+
+/** Sorts in place, in the order of RFC 8785: by UTF-16 code units. */
+function sort(keys: string[]): string[] {
+  if (keys.length > 8) return keys.sort();
+  // Insertion sort: for so few keys it takes a tenth of the time.
+  for (let i = 1; i < keys.length; i++) {
+    const key = keys[i] as string;
+    let at = i;
+    for (; at > 0 && (keys[at - 1] as string) > key; at--) keys[at] = keys[at - 1] as string;
+    keys[at] = key;
+  }
+  return keys;
 }
 
 /** RFC 8785. @throws Error for what is not I-JSON */

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { PlantEventQuery } from '../audit/plantStreams.ts';
+import { addMonitorCommands, once } from '../monitor/commands.ts';
 import type { Context } from './context.ts';
 
 type Runners = {
@@ -96,37 +97,12 @@ export function commandLine({ serve, run }: Runners): Command {
     .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 
-  program
-    .command('check-proof')
-    .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage('-- --key VKEY [--expect CHECKPOINT] < FILE.tlog-proof')
-    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
-    .option(
-      '--expect <checkpoint>',
-      'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
-      once('expect'),
-    )
-    .action((options) =>
+  addMonitorCommands(program, '-- ', {
+    checkProof: (options) =>
       run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
-    );
-
-  program
-    .command('monitor')
-    .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage('-- --url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]')
-    .requiredOption('--url <url>', 'The URL of the service.', once('url'))
-    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
-    .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
-    .option(
-      '--once',
-      'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
-    )
-    .option('--interval <seconds>', 'Time between two checks.', '60')
-    .option('--all', 'Check all events again, not only the new ones.')
-    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
-    .action((options) =>
+    monitor: (options) =>
       run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),
-    );
+  });
 
   program
     .command('rebuild')
@@ -158,9 +134,3 @@ function addFilters(command: Command): Command {
     command.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter));
   return command;
 }
-
-/** Parses an option that must not be repeated. */
-const once = (name: string) => (value: string, before: string | undefined) => {
-  if (before !== undefined) throw new Error(`--${name} must be given once.`);
-  return value;
-};

@@ -8,7 +8,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { ViewBehind } from '../../projections/waiting.ts';
-import { leafOfCloudEvent } from '../../src/audit/cloudEventLeaf.ts';
 import {
   type EventStore,
   type Page,
@@ -25,7 +24,7 @@ import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { appendTo, logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
-import { client, startService, startServiceWithTree } from '../support/service.ts';
+import { client, startServiceWithTree } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { newSigner } from '../support/signer.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -133,22 +132,6 @@ describe.each(BOTH)('over %s', (_, server) => {
     }
   });
 
-  test('/events has the leaves of the entries, and names size and root of the log', async () => {
-    await as('alice of replays').create(1, { name: 'Fern' });
-    const response = await audit('/events');
-    const lines = (await response.text()).trimEnd().split('\n');
-    const events = lines.map((line) => JSON.parse(line));
-    const [size, root = ''] = response.headers.get('checkpoint')?.split(' ') ?? [];
-    expect(Number(size)).toBe(events.length);
-    expect(events.at(-1).subject).toBe('plant-alice of replays/1');
-    const leaves = events.map((event) => Buffer.from(leafOfCloudEvent(event)));
-    expect(rootOf(leaves)).toBe(Buffer.from(root, 'base64').toString('hex'));
-    const position = response.headers.get('log-position') ?? '';
-    expect(position.split('.')[1]).toBe(events.at(-1).position);
-    const list = await as('alice of replays').get('', { 'log-position': position });
-    expect(await list.json()).toEqual([{ name: 'Fern' }]);
-  });
-
   test('the owner of a new plant gets a receipt for it at once', async () => {
     const alice = as('alice of receipts');
     await alice.create(42, { name: 'Fern', tag: 'indoor' });
@@ -170,50 +153,10 @@ describe.each(BOTH)('over %s', (_, server) => {
     expect(JSON.parse(`${entriesIn(await bytes(`/tile/entries/${path}`)).at(-1)}`)).toEqual(entry);
     expect(() => verifyTlogProof(proof.replace(/index .*/, `index ${index - 1}`), vkey)).toThrow();
   });
-
-  test('the receipt of a plant at the edge of a tile names its index', async () => {
-    const vkey = await text('/log-key');
-    const paths = ['000', `001.p/${EVENTS - 256}`].map((path) => bytes(`/tile/entries/${path}`));
-    const entries = (await Promise.all(paths)).flatMap(entriesIn).map((entry) => JSON.parse(`${entry}`));
-    for (const index of [0, 1, 254, 255, 256, 257, EVENTS - 1]) {
-      const [, user, id] = /^plant-(.*)\/(.*)$/.exec(entries[index].stream) ?? [];
-      const proof = verifyTlogProof(await text(`/proofs/plants?id=${id}&user=${user}`), vkey);
-      expect(proof).toMatchObject({ index, entry: entries[index] });
-    }
-  });
 });
 
 describe('the transparency log', () => {
-  const { as, audit, bytes, text, checkpoint } = clients(embedded);
-
-  test('filters and limits change neither size nor root of a replay', async () => {
-    const named = async (query: string) => {
-      const { headers } = await audit(`/events${query}`);
-      return [headers.get('log-position'), headers.get('checkpoint')];
-    };
-    const whole = await named('');
-    expect(whole[1]).toMatch(/^\d+ [\w+/]{43}=$/);
-    for (const query of ['?limit=0', '?limit=1', '?id=1', '?until=1970-01-01T00:00:00Z'])
-      expect(await named(query), query).toEqual(whole);
-  });
-
-  test('an event stream has no size', async () => {
-    const leaving = new AbortController();
-    const headers = { accept: 'text/event-stream' };
-    const response = await audit('/events', { headers, signal: leaving.signal });
-    expect([response.headers.get('checkpoint'), response.headers.get('log-position')]).toEqual([null, null]);
-    leaving.abort();
-  });
-
-  test('a tile of an earlier size is the beginning of a later one', async () => {
-    const full = await bytes('/tile/0/000');
-    expect(full).toHaveLength(256 * 32);
-    for (const width of [1, 2, 255]) {
-      expect(await bytes(`/tile/0/000.p/${width}`)).toEqual(full.subarray(0, width * 32));
-      const entries = entriesIn(await bytes(`/tile/entries/000.p/${width}`));
-      expect(entries).toEqual(entriesIn(await bytes('/tile/entries/000')).slice(0, width));
-    }
-  });
+  const { as, audit, bytes, text } = clients(embedded);
 
   test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1', '/tile/entries/000'])(
     'a client may keep %s for ever, and a shared cache may not',
@@ -236,14 +179,6 @@ describe('the transparency log', () => {
     const others = as('bob of secrets').request('/proofs/plants?id=7&user=alice%20of%20secrets');
     await refusedWith(40301, await others);
     expect((await audit('/proofs/plants?id=7&user=alice%20of%20secrets')).status).toBe(200);
-  });
-
-  test('a tile beyond the tree is 40401', async () => {
-    const { size } = await checkpoint();
-    for (const path of ['0/999', '0/x999/999', '1/000', '2/000', '63/000.p/1', 'entries/999', 'entries/001'])
-      expect(await refusedWith(40401, await audit(`/tile/${path}`)), path).toMatch(/^The tree of \d+ events/);
-    const width = (size % 256) + 200;
-    await refusedWith(40401, await audit(`/tile/0/001.p/${Math.min(width, 255)}`));
   });
 
   test('responds to HEAD as to GET, without the body', async () => {
@@ -281,59 +216,15 @@ describe('a request is refused', () => {
   });
 
   test.each([
-    ...[
-      '',
-      '0',
-      '0/',
-      '0/0',
-      '0/00',
-      '0/0000',
-      '00/000',
-      '64/000',
-      '-1/000',
-      '+1/000',
-      '0/-01',
-      '0/1e2',
-      'x/000',
-    ],
-    ...[
-      '0/000.p',
-      '0/000.p/',
-      '0/000.p/0',
-      '0/000.p/256',
-      '0/000.p/01',
-      '0/000.p/-1',
-      '0/000.p/1/',
-      '0/000.p/1.p/1',
-    ],
-    ...[
-      '0/001/000',
-      '0/x000/001',
-      '0/x001',
-      '0/X001/000',
-      '0/000/',
-      '0//000',
-      '0/000%00',
-      '0/٠٠٠',
-      '0/000%0a',
-      '0/000%20',
-    ],
-    ...[
-      'entries',
-      'entries/',
-      'entries/0',
-      'entries/0/000',
-      'entries/000.p/0',
-      'entries/000.p/256',
-      'Entries/000',
-    ],
-    ...[
-      '0/x999/x999/x999/x999/x999/x999/999',
-      `0/${'x000/'.repeat(1_000)}000`,
-      '__proto__',
-      'constructor/000',
-    ],
-    ...['0/%2e%2e/000', '%2F0/000', 'data/000', '0.5/000', '1e1/000'],
+    '',
+    '0',
+    '00/000',
+    '0/000.p/256',
+    '0/x000/001',
+    '0//000',
+    '0/000%0a',
+    'entries/0',
+    '0/%2e%2e/000',
   ])('with 40401 for what is not the path of a tile: /tile/%s', async (path) => {
     await refusedWith(40401, await audit(`/tile/${path}`));
   });
@@ -343,39 +234,16 @@ describe('a request is refused', () => {
     expect((await audit('/tile/entries/000.p%2F5')).status).toBe(200);
   });
 
-  test('not for unknown parameters', async () => {
-    expect((await audit('/tile/0/000?x=1&x=2&__proto__=3')).status).toBe(200);
-    expect((await audit('/checkpoint?user=bob')).status).toBe(200);
-  });
-
   test.each([
     ['', 'id'],
-    ['?id', 'id'],
-    ['?id=', 'id'],
-    ['?id=x', 'id'],
     ['?id=01', 'id'],
-    ['?id=1.0', 'id'],
     ['?id=9223372036854775808', 'id'],
     ['?id=1&id=1', 'id'],
-    ['?id=1%0d%0aX:1', 'id'],
-    ['?id=1&user=', 'user'],
     ['?id=1&user=%00', 'user'],
     ['?id=1&user=a&user=b', 'user'],
-    [`?id=1&user=${'x'.repeat(256)}`, 'user'],
   ])('with 40004 for an invalid query: /proofs/plants%s', async (query, name) => {
     expect(await refusedWith(40004, await audit(`/proofs/plants${query}`))).toMatch(RegExp(`^${name} `));
   });
-
-  test.each(['/checkpoint', '/log-key', '/tile/0/000', '/tile/entries/000', '/tile/x', '/proofs/plants'])(
-    'with 40501 for another method: %s',
-    async (path) => {
-      for (const method of ['POST', 'PUT', 'DELETE']) {
-        const response = await audit(path, { method });
-        expect(response.headers.get('allow')).toBe('GET, HEAD');
-        await refusedWith(40501, response);
-      }
-    },
-  );
 });
 
 describe('entries', () => {
@@ -389,7 +257,7 @@ describe('entries', () => {
     return { encoding, vary, body: Buffer.concat(await response.toArray()) };
   }
 
-  test.each(['gzip', 'gzip, deflate, br', 'GZIP', '*', 'identity;q=0.5, gzip', 'gzip;q=0.1, identity;q=0'])(
+  test.each(['gzip', 'GZIP', 'identity;q=0.5, gzip'])(
     'are compressed for a client that accepts %s',
     async (accept) => {
       const plain = await entries();
@@ -400,7 +268,7 @@ describe('entries', () => {
     },
   );
 
-  test.each([undefined, '', 'identity', 'br', 'gzip;q=0', 'gzip;q=0.5, identity', 'identity;q=0, br'])(
+  test.each([undefined, 'br', 'gzip;q=0.5, identity'])(
     'are not compressed for a client that accepts %s',
     async (accept) => {
       const { encoding, vary, body } = await entries(accept);
@@ -499,26 +367,12 @@ describe('entries of a log that cannot be read', () => {
   };
   const page = async () => ({ events: [EVENT], position: 1n, isEnd: false });
 
-  test('are 50301', async () => {
-    const { get } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [fail] });
-    await refusedWith(50301, await get('/tile/entries/000.p/2'));
-  });
-
   test('any more are aborted', async () => {
     const { get, log } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });
     const response = await get('/tile/entries/000.p/2', { 'accept-encoding': 'identity' });
     expect(response.status).toBe(200);
     await expect(response.arrayBuffer()).rejects.toThrow();
     await expect.poll(log).toMatch(/the disk is gone.*response aborted/);
-  });
-
-  test('any more are 50301 that no one caches, or aborted once something is compressed', async () => {
-    const { get } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });
-    const response = await get('/tile/entries/000.p/2', { 'accept-encoding': 'gzip' });
-    const { status, headers } = response;
-    expect(headers.get('content-encoding')).toBe(status === 200 ? 'gzip' : null);
-    if (status === 200) await expect(response.arrayBuffer()).rejects.toThrow();
-    else await refusedWith(50301, response);
   });
 });
 
@@ -536,13 +390,6 @@ describe('while the tree is behind', () => {
       expect(await refusedWith(50302, response)).toMatch(/Merkle tree/);
     },
   );
-
-  test('a replay does not name its size', async () => {
-    const { get } = await serve({ tree: { current: behind, reached: behind } });
-    const response = await get('/events');
-    expect(response.headers.get('checkpoint')).toBeNull();
-    expect((await response.text()).split('\n')).toHaveLength(2);
-  });
 });
 
 test('a plant whose event was altered after it was hashed has no receipt: 50002', async () => {
@@ -559,22 +406,6 @@ test('a plant whose event was altered after it was hashed has no receipt: 50002'
   expect(service.log().filter(({ msg }) => msg === 'request failed')).toMatchObject([
     { err: { message: 'the log no longer has the event at position 1 that is in its Merkle tree' } },
   ]);
-});
-
-test('without the tree there are no routes for it', async () => {
-  const service = await startService({ MERKLE_TREE: 'off' });
-  await service.as('alice').create(1, { name: 'Fern' });
-  const carol = service.as('carol', 'audit');
-  for (const path of [
-    '/checkpoint',
-    '/log-key',
-    '/tile/0/000.p/1',
-    '/tile/entries/000.p/1',
-    '/proofs/plants?id=1',
-  ])
-    await refusedWith(40401, await carol.request(path));
-  const replay = await carol.request('/events');
-  expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
 });
 
 test('two instances of one log sign the same checkpoint, and each has the tiles of a checkpoint of the other', async () => {

@@ -42,26 +42,11 @@ describe('the leaf of an event', () => {
     expect(textOf({ position: 8n })).toBe(textOf({}));
   });
 
-  test('has all 64 bits of the revision', () => {
-    expect(textOf({ revision: 2n ** 63n - 1n })).toContain('"revision":"9223372036854775807"');
-    expect(textOf({ revision: 2n ** 53n + 1n })).toContain('"revision":"9007199254740993"');
-  });
-
   test('has no data or metadata if the event has none, which differs from null', () => {
     const rest = `"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`;
     const none = { data: undefined, metadata: undefined };
     expect(leafFor(none)).toEqual({ text: `{${rest}`, isCanonical: true });
     expect(textOf({ ...none, data: null })).toBe(`{"data":null,${rest}`);
-  });
-
-  test('does not depend on the order of members', () => {
-    const { $correlationId, schemaVersion, occurredAt } = fern.metadata as Record<string, Json>;
-    expect(textOf({ metadata: { occurredAt, schemaVersion, $correlationId } })).toBe(textOf({}));
-  });
-
-  test('keeps keys that are special in JavaScript: __proto__, toJSON, numbers', () => {
-    const data = JSON.parse('{"toJSON":1,"b":{"__proto__":{"a":[]}},"2":0,"10":0}');
-    expect(textOf({ data })).toContain('"data":{"10":0,"2":0,"b":{"__proto__":{"a":[]}},"toJSON":1}');
   });
 });
 
@@ -87,42 +72,6 @@ describe('the vectors of RFC 8785', () => {
     const sorted = ['\r', '1', '\u0080', '\u00f6', '\u20ac', '\u{1f600}', '\ufb33'];
     const members = sorted.map((key) => `${JSON.stringify(key)}:0`);
     expect(canonical(Object.fromEntries(keys.map((key) => [key, 0])))).toBe(`{${members}}`);
-  });
-
-  test('text has only the necessary escapes', () => {
-    const escaped = '\0\b\t\n\v\f\r\u001f"\\';
-    const plain = '/\u007f\u0080\u2028\u2029\ufeff🌱';
-    expect(canonical(escaped + plain)).toBe(`"${String.raw`\u0000\b\t\n\u000b\f\r\u001f\"\\`}${plain}"`);
-  });
-
-  // Appendix B: the IEEE 754 bits of a number, and its text.
-  test.each([
-    ['0000000000000000', '0'],
-    ['8000000000000000', '0'],
-    ['0000000000000001', '5e-324'],
-    ['8000000000000001', '-5e-324'],
-    ['7fefffffffffffff', '1.7976931348623157e+308'],
-    ['ffefffffffffffff', '-1.7976931348623157e+308'],
-    ['4340000000000000', '9007199254740992'],
-    ['c340000000000000', '-9007199254740992'],
-    ['4430000000000000', '295147905179352830000'],
-    ['44b52d02c7e14af5', '9.999999999999997e+22'],
-    ['44b52d02c7e14af6', '1e+23'],
-    ['44b52d02c7e14af7', '1.0000000000000001e+23'],
-    ['444b1ae4d6e2ef4e', '999999999999999700000'],
-    ['444b1ae4d6e2ef4f', '999999999999999900000'],
-    ['444b1ae4d6e2ef50', '1e+21'],
-    ['3eb0c6f7a0b5ed8c', '9.999999999999997e-7'],
-    ['3eb0c6f7a0b5ed8d', '0.000001'],
-    ['41b3de4355555553', '333333333.3333332'],
-    ['41b3de4355555554', '333333333.33333325'],
-    ['41b3de4355555555', '333333333.3333333'],
-    ['41b3de4355555556', '333333333.3333334'],
-    ['41b3de4355555557', '333333333.33333343'],
-    ['becbf647612f3696', '-0.0000033333333333333333'],
-    ['43143ff3c1cb0959', '1424953923781206.2'],
-  ])('appendix B: %s is %s', (bits, written) => {
-    expect(canonical(Buffer.from(bits, 'hex').readDoubleBE())).toBe(written);
   });
 });
 

@@ -91,23 +91,6 @@ describe('the end of the tree', () => {
     expect(state.reads).toEqual([1_234n]);
   });
 
-  test('is found without reading again what the tree does not reach', async () => {
-    const { state, end } = logAndTree(1_009n);
-    state.isStuck = true;
-    await expect(end.reached()).rejects.toThrow('stuck');
-    await expect(end.reached()).rejects.toThrow('stuck');
-    expect(state.reads).toEqual([0n, 500n, 1_000n]);
-    state.isStuck = false;
-    await end.reached();
-    expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
-  });
-
-  test('is found by several at once without reading twice', async () => {
-    const { state, end } = logAndTree(1_009n);
-    await Promise.all([end.reached(), end.reached(), end.reached()]);
-    expect([state.position, state.reads]).toEqual([1_000n, [0n, 500n, 1_000n]]);
-  });
-
   test('that is looked for later has the events that were appended since', async () => {
     const { state, end } = logAndTree(9n);
     const { promise, resolve } = Promise.withResolvers<void>();

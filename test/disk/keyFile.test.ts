@@ -1,5 +1,5 @@
 import { generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -85,7 +85,6 @@ describe('without a key file', () => {
 
   test.each([
     ['without write permission', 0o555, 'key.json', 'EACCES'],
-    ['without execute permission', 0o600, 'key.json', 'EACCES'],
     ['that does not exist', 0o755, 'missing/key.json', 'ENOENT'],
   ])('a directory %s is reported with its error code', (_which, mode, name, code) => {
     const dir = tempDir();
@@ -109,31 +108,13 @@ describe('a key file', () => {
     expect(readFileSync(file, 'utf8')).toBe(content);
   });
 
-  test.each([0o640, 0o604, 0o620, 0o602, 0o644, 0o666])(
-    'with permissions for others (%o) is rejected, with the fix',
-    (mode) => {
-      const file = join(tempDir(), 'key.json');
-      loadOrCreateKey(file);
-      chmodSync(file, mode);
-      expect(() => loadOrCreateKey(file)).toThrow(
-        new UnusableKey(`cannot use the key file ${file}: other users can read it; run: chmod 600 ${file}`),
-      );
-    },
-  );
-
-  test('without read permission is rejected', () => {
-    const dir = tempDir();
-    const file = join(dir, 'key.json');
-    loadOrCreateKey(file);
-    chmodSync(file, 0o000);
-    chmodSync(dir, 0o755);
-    expect(refusalAsNobody(file).message).toContain(`cannot use the key file ${file}: EACCES`);
-  });
-
-  test('that is a directory is rejected', () => {
+  test.each([0o640, 0o602])('with permissions for others (%o) is rejected, with the fix', (mode) => {
     const file = join(tempDir(), 'key.json');
-    mkdirSync(file, { mode: 0o700 });
-    expect(() => loadOrCreateKey(file)).toThrow(`cannot use the key file ${file}: `);
+    loadOrCreateKey(file);
+    chmodSync(file, mode);
+    expect(() => loadOrCreateKey(file)).toThrow(
+      new UnusableKey(`cannot use the key file ${file}: other users can read it; run: chmod 600 ${file}`),
+    );
   });
 
   const ed25519 = generateKeyPairSync('ed25519');
@@ -142,11 +123,7 @@ describe('a key file', () => {
     ['garbage', 'hunter2: a secret of another kind'],
     ['a truncated key', jwkOf(ed25519.privateKey).slice(0, -10)],
     ['only the public key', jwkOf(ed25519.publicKey)],
-    ['a PEM', ed25519.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string],
-    ['an RSA key', jwkOf(generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey)],
     ['a P-256 key', jwkOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey)],
-    ['an Ed448 key', jwkOf(generateKeyPairSync('ed448').privateKey)],
-    ['an X25519 key', jwkOf(generateKeyPairSync('x25519').privateKey)],
     ['a symmetric key', JSON.stringify({ kty: 'oct', k: 'aHVudGVyMiBodW50ZXIyIGh1bnRlcjI' })],
   ])('with %s is rejected with its path, but without its content', (_what, content) => {
     const file = join(tempDir(), 'key.json');

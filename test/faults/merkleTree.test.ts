@@ -1,11 +1,10 @@
-import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import { ViewBehind } from '../../projections/waiting.ts';
 import { stopClock } from '../support/clock.ts';
-import { changeOnlyTable, damagePage } from '../support/damage.ts';
-import { untilAvailable } from '../support/instances.ts';
+import { changeOnlyTable } from '../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
@@ -28,21 +27,6 @@ describe('the Merkle tree of a log', () => {
     await ready(next.tree);
     expect(next.tree.current).toMatchObject({ size: 750, root: await rootOf(logIn(dir), 750) });
     expect(next.logged()).not.toContain('rebuilding');
-  });
-
-  test('is rebuilt if its file is found damaged when it is read', async () => {
-    const dir = logWith({ events: 600 });
-    const before = startTree(dir);
-    await ready(before.tree);
-    await before.close();
-    const { tree, logged } = startTree(dir);
-    await ready(tree);
-    damagePage(treeIn(dir), 'tiles');
-    await expect(tree.readTile({ level: 0, index: 0, width: 256 })).rejects.toThrow(ViewBehind);
-    expect(tree.notReady).toBeDefined();
-    await ready(tree);
-    expect(await tree.readTile({ level: 0, index: 0, width: 256 })).toHaveLength(8_192);
-    expect(logged()).toContain('rebuilding view');
   });
 
   test.each([
@@ -82,25 +66,17 @@ describe('the Merkle tree of a log', () => {
     expect(existsSync(treeIn(dir))).toBe(true);
   });
 
-  test.each([
-    ['a directory is in the place of', () => {}],
-    [
-      'a directory is in the place of, beside its write-ahead log,',
-      (file: string) => writeFileSync(`${file}-wal`, 'x'),
-    ],
-  ])('is behind while %s its file, and is rebuilt then', async (_, andThen) => {
+  test('is behind while a directory is in the place of its file, and is rebuilt then', async () => {
     const dir = logWith({ events: 300 });
     const { tree } = startTree(dir);
     await ready(tree);
     const read = () => tree.readTile({ level: 0, index: 0, width: 256 });
     for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(dir)}${part}`, { force: true });
     mkdirSync(treeIn(dir));
-    andThen(treeIn(dir));
     for (const reading of [read, () => tree.startOf(0), () => tree.tileOf(1n)])
       await expect(reading()).rejects.toThrow(ViewBehind);
     logWith({ dir, events: 1, after: 300 });
     await expect.poll(() => tree.notReady).toBeDefined();
-    await expect(read()).rejects.toThrow(ViewBehind);
     rmdirSync(treeIn(dir));
     await saved(tree, 301n);
     expect(await read()).toHaveLength(8_192);
@@ -127,22 +103,6 @@ describe('the Merkle tree of a log', () => {
   });
 
   test.each([
-    ['is missing', 'DELETE FROM tiles WHERE level = 0 AND number = 1'],
-    ['has no position', 'UPDATE tiles SET starts_after = NULL WHERE level = 0 AND number = 1'],
-  ])('is rebuilt if the place of a tile %s when its entries are read', async (_, sql) => {
-    const dir = logWith({ events: 600 });
-    const { tree, logged } = startTree(dir);
-    await ready(tree);
-    using db = new DatabaseSync(treeIn(dir));
-    db.exec(sql);
-    db.close();
-    await expect(tree.startOf(1)).rejects.toThrow(ViewBehind);
-    await ready(tree);
-    expect(await tree.startOf(1)).toBe(256n);
-    expect(logged()).toContain('tile 1 of level 0 is missing, or has no position');
-  });
-
-  test.each([
     ['entries are read', (tree: TreeThread) => tree.startOf(1), 256n],
     ['a receipt is made', (tree: TreeThread) => tree.tileOf(280n), { index: 1, startsAfter: 256n }],
   ])('is rebuilt if the position of a tile is altered when %s', async (_, read, expected) => {
@@ -154,15 +114,6 @@ describe('the Merkle tree of a log', () => {
     await ready(tree);
     expect(await read(tree)).toEqual(expected);
     expect(logged()).toContain('tile 1 of level 0 has another position in the index');
-  });
-
-  test('is not waited for while its thread has failed', async () => {
-    const dir = logWith({ events: 3 });
-    mkdirSync(treeIn(dir));
-    stopClock();
-    const { tree } = startTree(dir);
-    for (const when of ['before it fails', 'after'])
-      await expect(tree.reached(3n), when).rejects.toThrow(ViewBehind);
   });
 
   test('is restarted when its thread fails', async () => {
@@ -211,19 +162,4 @@ test('a service creates and lists plants while the tree fails', async () => {
   const checkpoint = await service.as('carol', 'audit').request('/checkpoint');
   expect(checkpoint.headers.get('retry-after')).toBe('1');
   await refusedWith(50302, checkpoint);
-});
-
-test('checkpoints, tiles and receipts are 50302 while a directory is in the place of the file of the tree', async () => {
-  const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 300 }) });
-  const [alice, carol] = [service.as('alice'), service.as('carol', 'audit')];
-  await (await untilAvailable(() => carol.request('/checkpoint'))).text();
-  for (const part of ['', '-wal', '-shm']) rmSync(`${treeIn(service.dir)}${part}`, { force: true });
-  mkdirSync(treeIn(service.dir));
-  for (const path of ['/tile/0/000', '/tile/entries/000', '/proofs/plants?id=1&user=alice'])
-    await refusedWith(50302, await carol.request(path));
-  expect((await alice.create(301, { name: 'Fern' })).status).toBe(200);
-  rmdirSync(treeIn(service.dir));
-  const proof = await untilAvailable(() => alice.request('/proofs/plants?id=301'));
-  expect(proof.status, await proof.text()).toBe(200);
-  expect((await carol.request('/tile/0/000')).status).toBe(200);
 });

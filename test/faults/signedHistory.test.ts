@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
@@ -46,16 +46,6 @@ describe('a service', () => {
     expect(contradictions(service)).toEqual([]);
   });
 
-  test('goes on from an older signed file that is put back beside the same log', async () => {
-    const dir = logWith({ events: 2 });
-    const older = await signed({ DATA_DIR: dir });
-    logWith({ dir, events: 1, after: 2 });
-    const note = await signed({ DATA_DIR: dir });
-    writeFileSync(signedFile(dir), older);
-    expect(await signed({ DATA_DIR: dir })).toBe(note);
-    expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
-  });
-
   test('signs nothing beside a damaged signed file, until the operator removes it', async () => {
     const dir = logWith({ events: 2 });
     const note = await signed({ DATA_DIR: dir });
@@ -73,22 +63,6 @@ describe('a service', () => {
     rmSync(signedFile(dir));
     expect(await auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
     await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
-  });
-
-  test('gives no signature out that it cannot record, as on a full disk', async () => {
-    const dir = logWith({ events: 2 });
-    const note = await signed({ DATA_DIR: dir });
-    const service = await startServiceWithTree({ DATA_DIR: dir });
-    expect(await auditor(service).checkpoint()).toBe(note);
-    mkdirSync(`${signedFile(dir)}.draft`);
-    await service.as('bob').create(9, { name: 'Late' });
-    const { get } = auditor(service);
-    expect(await refusedWith(50304, await get('/proofs/plants?id=9&user=bob'))).toMatch(/cannot be saved/);
-    await expect.poll(async () => (await get('/checkpoint')).status).toBe(503);
-    expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
-    rmdirSync(`${signedFile(dir)}.draft`);
-    expect((await get('/proofs/plants?id=9&user=bob')).status).toBe(200);
-    expect(service.log().filter(({ msg }) => msg === 'checkpoints are signed again')).toHaveLength(1);
   });
 
   test('and prove beside it sign the same history', async () => {

@@ -8,7 +8,7 @@ import {
   verifyConsistency,
   verifyInclusion,
 } from '../../src/merkle/proofs.ts';
-import { MTH, PATH, PROOF, REFERENCE_LEAVES, rootOfPath, rootsOfProof, splitOf } from './rfc9162.ts';
+import { MTH, PATH, PROOF, REFERENCE_LEAVES, rootOfPath, rootsOfProof } from './rfc9162.ts';
 
 // The published proofs of the reference tree: https://github.com/transparency-dev/merkle, and before it the
 // tests of https://github.com/google/certificate-transparency (which counts leaves from 1).
@@ -64,10 +64,6 @@ const CONSISTENCIES = INCLUSIONS.map(({ proof: { index, size } }) => ({
   to: tree(size),
   path: PROOF(index + 1, TEXTS.slice(0, size)),
 }));
-/** The proofs of trees of up to 24 leaves. */
-const SOME_INCLUSIONS = INCLUSIONS.filter(({ proof }) => proof.size <= 24);
-const SOME_CONSISTENCIES = CONSISTENCIES.filter(({ to }) => to.size <= 24);
-
 type Inclusion = (typeof INCLUSIONS)[number];
 type Consistency = (typeof CONSISTENCIES)[number];
 const includes = ({ leaf, proof }: Inclusion): boolean => verifyInclusion(leaf, proof);
@@ -94,33 +90,6 @@ describe('an inclusion proof', () => {
     expect(INCLUSIONS).toHaveLength((70 * 71) / 2);
   });
 
-  test('equals the definition, and is valid, for larger trees', () => {
-    const texts = Array.from({ length: 1_000 }, (_, i) => `${i}`);
-    const place = fc
-      .integer({ min: 71, max: 1_000 })
-      .chain((size) => fc.tuple(fc.nat(size - 1), fc.constant(size)));
-    fc.assert(
-      fc.property(place, ([index, size]) => {
-        const path = PATH(index, texts.slice(0, size));
-        expect(hashesOf(inclusionPath(index, size), texts)).toEqual(path);
-        const root = MTH(texts.slice(0, size));
-        expect(verifyInclusion(leafHash(`${index}`), { index, size, root, path })).toBe(true);
-      }),
-      { numRuns: 10 },
-    );
-  });
-
-  test('of any size up to 2^53 covers every other leaf once, in at most 53 steps', () => {
-    fc.assert(
-      fc.property(anyPlace, ({ index, size }) => {
-        const path = inclusionPath(index, size);
-        expect(path.length).toBeLessThanOrEqual(53);
-        const all = [...path, { start: index, end: index + 1 }].sort((a, b) => a.start - b.start);
-        expect([0, ...all.map(({ end }) => end)]).toEqual([...all.map(({ start }) => start), size]);
-      }),
-    );
-  });
-
   test('of any size up to 2^53 is valid if and only if its path leads to the root', () => {
     fc.assert(
       fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size }, more) => {
@@ -132,54 +101,6 @@ describe('an inclusion proof', () => {
         expect(verifyInclusion(leafHash('leaf'), proof)).toBe(root !== undefined);
       }),
     );
-  });
-
-  test('is invalid with any bit of the leaf, the root or the path flipped', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(...INCLUSIONS), fc.nat(255), ({ leaf, proof }, bit) => {
-        const damaged = [
-          { leaf: flipped(leaf, bit), proof },
-          { leaf, proof: { ...proof, root: flipped(proof.root, bit) } },
-          ...eachFlipped(proof.path, bit).map((path) => ({ leaf, proof: { ...proof, path } })),
-        ];
-        expect(damaged.filter(includes)).toEqual([]);
-      }),
-      { numRuns: 200 },
-    );
-  });
-
-  test('is invalid with a step dropped, added or swapped with another', () => {
-    const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
-      rearranged(proof.path).map((path) => ({ leaf, proof: { ...proof, path } })),
-    );
-    expect(damaged.filter(includes)).toEqual([]);
-  });
-
-  test('is invalid for another leaf of the tree, or with another index', () => {
-    const damaged = SOME_INCLUSIONS.flatMap(({ leaf, proof }) =>
-      LEAVES.slice(0, proof.size + 3)
-        .flatMap((other, index) => [
-          { leaf: other, proof },
-          { leaf, proof: { ...proof, index } },
-        ])
-        .toSpliced(2 * proof.index, 2),
-    );
-    expect(damaged.filter(includes)).toEqual([]);
-  });
-
-  // Sizes are not hashed: in RFC 9162 a log signs its size together with its root. From leaf 0, for example,
-  // the way up is the same in trees of 3 and of 4 leaves, two steps from the left; only the root differs.
-  test('with another size, or index and size, is valid only if the way from the leaf to the root is the same', () => {
-    const places = SOME_INCLUSIONS.map(({ proof: { index, size } }) => ({ index, size }));
-    const claims = SOME_INCLUSIONS.filter(({ proof }) => proof.size <= 17).flatMap(({ leaf, proof }) =>
-      places.map((place) => ({
-        leaf,
-        proof: { ...proof, ...place },
-        isSameWay: wayUp(place) === wayUp(proof),
-      })),
-    );
-    expect(claims.filter((claim) => includes(claim) !== claim.isSameWay)).toEqual([]);
-    expect(wayUp({ index: 0, size: 3 })).toBe(wayUp({ index: 0, size: 4 }));
   });
 
   test('is valid if and only if inverting the definition leads to its root', () => {
@@ -217,22 +138,6 @@ describe('a consistency proof', () => {
     expect(CONSISTENCIES.filter((one) => !isConsistent(one))).toEqual([]);
   });
 
-  test('equals the definition, and is valid, for larger trees', () => {
-    const texts = Array.from({ length: 1_000 }, (_, i) => `${i}`);
-    const sizes = fc.tuple(fc.integer({ min: 1, max: 1_000 }), fc.integer({ min: 71, max: 1_000 }));
-    fc.assert(
-      fc.property(sizes, ([one, other]) => {
-        const [from, to] = [Math.min(one, other), Math.max(one, other)];
-        const path = PROOF(from, texts.slice(0, to));
-        expect(hashesOf(consistencyPath(from, to), texts)).toEqual(path);
-        const earlier = { size: from, root: MTH(texts.slice(0, from)) };
-        const later = { size: to, root: MTH(texts.slice(0, to)) };
-        expect(verifyConsistency(earlier, later, path)).toBe(true);
-      }),
-      { numRuns: 10 },
-    );
-  });
-
   test('of any sizes up to 2^53 has at most 54 steps, and is valid if it leads to both roots', () => {
     fc.assert(
       fc.property(anyPlace, fc.integer({ min: -1, max: 1 }), ({ index, size: to }, more) => {
@@ -248,27 +153,6 @@ describe('a consistency proof', () => {
     );
   });
 
-  test('is invalid with any bit of a root or of the path flipped', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(...CONSISTENCIES), fc.nat(255), ({ from, to, path }, bit) => {
-        const damaged = [
-          { from: { ...from, root: flipped(from.root, bit) }, to, path },
-          { from, to: { ...to, root: flipped(to.root, bit) }, path },
-          ...eachFlipped(path, bit).map((other) => ({ from, to, path: other })),
-        ];
-        expect(damaged.filter(isConsistent)).toEqual([]);
-      }),
-      { numRuns: 200 },
-    );
-  });
-
-  test('is invalid with a step dropped, added or swapped with another', () => {
-    const damaged = SOME_CONSISTENCIES.flatMap(({ from, to, path }) =>
-      rearranged(path).map((other) => ({ from, to, path: other })),
-    );
-    expect(damaged.filter(isConsistent)).toEqual([]);
-  });
-
   test('is invalid from an empty tree, backwards, or between different trees of one size', () => {
     expect(verifyConsistency(tree(0), tree(3), [])).toBe(false);
     expect(verifyConsistency(tree(0), tree(0), [])).toBe(false);
@@ -278,21 +162,6 @@ describe('a consistency proof', () => {
     const [old, a, b] = LEAVES.slice(0, 3) as [string, string, string];
     const made = { size: 3, root: nodeHash(nodeHash(old, a), b) };
     expect(verifyConsistency({ size: 5, root: old }, made, [old, a, b])).toBe(false);
-  });
-
-  // As above: with right roots and a right path, a wrong size is detected only if it changes the way up.
-  test('with other sizes is valid only if the ways from the earlier tree to the roots are the same', () => {
-    const sizes = CONSISTENCIES.filter(({ to }) => to.size <= 14).map(({ from, to }) => [from.size, to.size]);
-    const claims = CONSISTENCIES.filter(({ to }) => to.size <= 12).flatMap(({ from, to, path }) =>
-      sizes.map(([earlier = 0, later = 0]) => ({
-        from: { ...from, size: earlier },
-        to: { ...to, size: later },
-        path,
-        isSameWay: waysUp(earlier, later) === waysUp(from.size, to.size),
-      })),
-    );
-    expect(claims.filter((claim) => isConsistent(claim) !== claim.isSameWay)).toEqual([]);
-    expect(waysUp(1, 2)).toBe(waysUp(2, 4));
   });
 
   test('is valid if and only if inverting the definition leads to both roots', () => {
@@ -331,45 +200,4 @@ function knownHashesOf(path: readonly Leaves[]): string[] {
     known.set(`${start} ${end}`, hash);
     return hash;
   });
-}
-
-/** The side of the other hash at each step from a leaf to the root. */
-function wayUp({ index, size }: { index: number; size: number }): string {
-  if (size === 1) return '';
-  const k = splitOf(size);
-  return index < k
-    ? `${wayUp({ index, size: k })}right `
-    : `${wayUp({ index: index - k, size: size - k })}left `;
-}
-
-/** The same from the last subtree of the earlier tree: the tree itself, or a hash of the proof. */
-function waysUp(m: number, n: number, isOld = true): string {
-  if (m === n) return isOld ? 'old ' : 'part ';
-  const k = splitOf(n);
-  return m <= k ? `${waysUp(m, k, isOld)}right ` : `${waysUp(m - k, n - k, false)}left `;
-}
-
-function flipped(hash: string, bit: number): string {
-  const other = Buffer.from(hash, 'hex');
-  const at = bit % (8 * other.length);
-  other.writeUInt8(other.readUInt8(at >> 3) ^ (1 << (at & 7)), at >> 3);
-  return other.toString('hex');
-}
-
-function eachFlipped(path: readonly string[], bit: number): string[][] {
-  return path.map((hash, i) => path.with(i, flipped(hash, bit)));
-}
-
-function rearranged(path: readonly string[]): string[][] {
-  const last = path.length;
-  const dropped = path.map((_, i) => path.toSpliced(i, 1));
-  const added = Array.from({ length: last + 1 }, (_, i) => [
-    path.toSpliced(i, 0, leafHash('more')),
-    path.toSpliced(i, 0, path[Math.min(i, last - 1)] ?? leafHash('same')),
-    path.toSpliced(i, 0, nodeHash(leafHash('more'), leafHash('same'))),
-  ]).flat();
-  const swapped = path.flatMap((one, i) =>
-    path.slice(i + 1).map((other, j) => path.with(i, other).with(i + 1 + j, one)),
-  );
-  return [...dropped, ...added, ...swapped];
 }

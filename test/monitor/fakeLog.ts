@@ -1,8 +1,9 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { parseTilePath, rootOfTile, type Tile } from '../../src/merkle/tiles.ts';
+import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { formatEntryBundle } from '../../src/transparency/entryBundle.ts';
@@ -29,26 +30,19 @@ export const entries = (count: number): string[] => Array.from({ length: count }
 /** A transparency log in memory, which can lie: each method may be replaced. It serves the tiles of any size. */
 export class FakeLog {
   readonly log: readonly Buffer[];
-  readonly #levels: string[][];
+  readonly #tree: MemoryTree;
   /** The paths of the tiles that were read. */
   readonly read: string[] = [];
 
   constructor(log: readonly (string | Buffer)[]) {
     this.log = log.map((entry) => Buffer.from(entry as string));
-    this.#levels = [this.log.map((entry) => leafHash(entry))];
-    for (let below = this.#levels[0] as string[]; below.length >= 256; ) {
-      const hashes = Array.from({ length: Math.floor(below.length / 256) }, (_, i) =>
-        rootOfTile(Buffer.from(below.slice(256 * i, 256 * (i + 1)).join(''), 'hex')),
-      );
-      this.#levels.push(hashes);
-      below = hashes;
-    }
+    this.#tree = new MemoryTree(this.log.map(leafHash));
   }
 
   /** The size and root of its first events, or of all. */
   head(size = this.log.length): TreeHead {
     const tree = new MerkleTree();
-    for (const hash of (this.#levels[0] as string[]).slice(0, size)) tree.append(hash);
+    for (const entry of this.log.slice(0, size)) tree.append(leafHash(entry));
     return { size, root: tree.root() };
   }
 
@@ -56,11 +50,11 @@ export class FakeLog {
     return Buffer.from(signCheckpoint(this.head(), { origin: ORIGIN, key: KEY }));
   }
 
-  async tile({ level, index, width }: Tile): Promise<Buffer> {
-    this.read.push(`${level}/${index}`);
-    const hashes = (this.#levels[level] ?? []).slice(256 * index, 256 * index + width);
-    if (hashes.length < width) throw new LogUnavailable('404');
-    return Buffer.from(hashes.join(''), 'hex');
+  async tile(tile: Tile): Promise<Buffer> {
+    this.read.push(`${tile.level}/${tile.index}`);
+    const hashes = this.#tree.read(tile);
+    if (hashes.length < tile.width * HASH_BYTES) throw new LogUnavailable('404');
+    return hashes;
   }
 
   async entries(index: number, width: number): Promise<Buffer> {

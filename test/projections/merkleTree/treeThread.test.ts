@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../projections/waiting.ts';
@@ -7,10 +6,10 @@ import { runCli, succeeded } from '../../support/cli.ts';
 import { stopClock } from '../../support/clock.ts';
 import { logWith, plantOf, writeTo } from '../../support/logs.ts';
 import { treeSaved } from '../../support/merkleTreeFile.ts';
-import { startService, startServiceWithTree } from '../../support/service.ts';
+import { startServiceWithTree } from '../../support/service.ts';
 import { startFakeServer } from '../../support/stores.ts';
 import { tempDir } from '../../support/tempDir.ts';
-import { logIn, ready, rootOf, saved, startTree, treeIn } from '../../support/treeThread.ts';
+import { logIn, ready, rootOf, saved, startTree } from '../../support/treeThread.ts';
 
 describe('the Merkle tree of a log', () => {
   test('has the root of the log, and tiles for it and for every smaller tree', async () => {
@@ -95,12 +94,5 @@ describe('a service', () => {
     await service.close();
     const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
     expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
-  });
-
-  test('has no tree with MERKLE_TREE=off', async () => {
-    const { dir, as } = await startService({ MERKLE_TREE: 'off' });
-    expect((await as('alice').create(1, { name: 'Fern' })).status).toBe(200);
-    expect(existsSync(treeIn(dir))).toBe(false);
-    expect((await as('carol', 'audit').request('/checkpoint')).status).toBe(404);
   });
 });

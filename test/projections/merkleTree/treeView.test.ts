@@ -1,30 +1,20 @@
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Follower } from '../../../projections/follow.ts';
 import { MerkleTreeView, type SavedTree } from '../../../projections/merkleTree/treeView.ts';
-import { leafText } from '../../../src/audit/leaf.ts';
-import type { EventLog } from '../../../src/eventStore/eventStore.ts';
 import { openLogReader } from '../../../src/eventStore/sqlite/read.ts';
 import { everything } from '../../eventStore/contract.ts';
-import { MTH } from '../../merkle/rfc9162.ts';
 import { appendTo, logWith } from '../../support/logs.ts';
 import { tempDir } from '../../support/tempDir.ts';
+import { logIn, rootOf, treeIn } from '../../support/treeThread.ts';
 
 /** Three full tiles of level 0, and a partial one. */
 const EVENTS = 3 * 256 + 20;
-
-const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
-
-function openLog(dir: string): EventLog {
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
-  onTestFinished(() => log.close());
-  return log;
-}
 
 /** Follows the log in a directory to its end, and closes the view. Returns what it has saved, in order. */
 async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string }> {
@@ -40,11 +30,6 @@ async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string
   await view.close();
   await log.close();
   return { saved: saved.length === 0 ? [view.saved] : saved, logged: lines.join('') };
-}
-
-/** The root by definition, of the first `size` events. */
-async function rootOf(log: EventLog, size: number): Promise<string> {
-  return MTH((await everything(log)).slice(0, size).map((event) => leafText(event).text));
 }
 
 /** The log with its tree, and its root. */
@@ -68,10 +53,10 @@ function copy(): string {
 const complete = () => ({ size: EVENTS, position: BigInt(EVENTS), root: original.root });
 
 describe('the Merkle tree of a log', () => {
-  test.for([0, 1, 255, 256, 257, 512, 700])('of %i events has the root of RFC 9162', async (events) => {
+  test.for([0, 256, 257])('of %i events has the root of RFC 9162', async (events) => {
     const dir = logWith({ events });
     const { saved } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: events, root: await rootOf(openLog(dir), events) });
+    expect(saved.at(-1)).toMatchObject({ size: events, root: await rootOf(logIn(dir), events) });
   });
 
   test('has all events as leaves, also of other types, larger ones, and those that are not canonical', async () => {
@@ -83,7 +68,7 @@ describe('the Merkle tree of a log', () => {
       { stream: 'plant-a/4', id: '4', data: 'no JSON', metadata: '\\ud800' },
     );
     const { saved } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: 4, root: await rootOf(openLog(dir), 4) });
+    expect(saved.at(-1)).toMatchObject({ size: 4, root: await rootOf(logIn(dir), 4) });
   });
 
   test('is resumed at its checkpoint, and grows with the log', async () => {
@@ -92,20 +77,17 @@ describe('the Merkle tree of a log', () => {
     logWith({ dir, events: 300, after: EVENTS });
     const { saved, logged } = await follow(dir);
     const size = EVENTS + 300;
-    expect(saved).toMatchObject([{ size, root: await rootOf(openLog(dir), size) }]);
+    expect(saved).toMatchObject([{ size, root: await rootOf(logIn(dir), size) }]);
     expect(logged).not.toContain('rebuilding');
   });
 
   test.for<[what: string, (dir: string) => void]>([
     ['missing', (dir) => rmSync(treeIn(dir))],
-    ['garbage', (dir) => writeFileSync(treeIn(dir), Buffer.alloc(10_000, 'garbage'))],
     ['truncated', (dir) => writeFileSync(treeIn(dir), readFileSync(treeIn(dir)).subarray(0, 20_000))],
     ['of another version', (dir) => inTree(dir, 'PRAGMA user_version = 99')],
     ['of another log', (dir) => inTree(dir, "UPDATE checkpoint SET log_id = 's1'")],
     ['ahead of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 9999')],
-    ['without a tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 1')],
     ['without its last tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 3')],
-    ['without a level', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 1')],
     ['with a level too many', (dir) => inTree(dir, 'INSERT INTO tiles VALUES (7, 0, zeroblob(32), NULL)')],
     ['with an altered leaf', (dir) => inTree(dir, zeroAt(0, 1, 100))],
     ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],
@@ -113,7 +95,6 @@ describe('the Merkle tree of a log', () => {
       'with tiles in another order',
       (dir) => inTree(dir, 'UPDATE tiles SET starts_after = 700 - starts_after'),
     ],
-    ['with another table', (dir) => inTree(dir, 'ALTER TABLE tiles RENAME COLUMN number TO n')],
     [
       'with consistent leaves that are not those of the log',
       (dir) =>
@@ -132,7 +113,7 @@ describe('the Merkle tree of a log', () => {
     const bytes = readFileSync(treeIn(original.dir));
     const dir = copy();
     const roots = new Map<number, string>();
-    const log = openLog(dir);
+    const log = logIn(dir);
     // Bytes of the file, and as often those of level 1, which are few.
     const start = bytes.indexOf(Buffer.from(tilesIn(original.dir).at(-1)?.hashes as Uint8Array));
     const at = fc.oneof(fc.nat(bytes.length - 1), fc.integer({ min: start, max: start + 95 }));
@@ -164,17 +145,8 @@ describe('the Merkle tree of a log', () => {
     logWith({ dir, events: 400, after: 300, name: "'other ' || id", user: "'carol'" });
     inLog(dir, `UPDATE events SET id = id || 'x' WHERE position > 300`);
     const { saved, logged } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: 700, root: await rootOf(openLog(dir), 700) });
+    expect(saved.at(-1)).toMatchObject({ size: 700, root: await rootOf(logIn(dir), 700) });
     expect(logged).toContain('the log has lost events, as after a restore');
-  });
-
-  test('is rebuilt if an event of its last tile was altered in the log', async () => {
-    const dir = copy();
-    inLog(dir, `UPDATE events SET data = '{}' WHERE position = ${EVENTS - 5}`);
-    const { saved, logged } = await follow(dir);
-    expect(saved.at(-1)?.root).toBe(await rootOf(openLog(dir), EVENTS));
-    expect(saved.at(-1)?.root).not.toBe(original.root);
-    expect(logged).toContain('its last 20 leaves are not those of the log');
   });
 
   test('that does not match the log is kept as a copy, which replaces an older one', async () => {
@@ -186,14 +158,6 @@ describe('the Merkle tree of a log', () => {
     expect(JSON.parse(logged.split('\n')[0] as string)).toMatchObject({ msg: 'rebuilding view', copy: kept });
     copyFileSync(kept, treeIn(dir));
     expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
-  });
-
-  test('that is new, or damaged, is not kept', async () => {
-    const dir = logWith({ events: 3 });
-    await follow(dir);
-    writeFileSync(treeIn(dir), Buffer.alloc(10_000, 'garbage'));
-    await follow(dir);
-    expect(readdirSync(dir)).not.toContain('merkleTree.db.mismatch');
   });
 
   test('is not read any more before it is reset, and keeps its leaves if that fails', async () => {
@@ -224,7 +188,7 @@ describe('the Merkle tree of a log', () => {
       view.onDamage = damaged;
       rmSync(treeIn(dir));
       replace(treeIn(dir));
-      view.apply((await everything(openLog(dir))).slice(EVENTS));
+      view.apply((await everything(logIn(dir))).slice(EVENTS));
       await expect(view.save()).rejects.toThrow(/was damaged and is being rebuilt/);
       expect(damaged).toHaveBeenCalledOnce();
       expect(view.replaced).toBe('its file was deleted or replaced while the service was running');
@@ -236,7 +200,7 @@ describe('the Merkle tree of a log', () => {
   test('that cannot be saved is saved later, with all leaves', async () => {
     const dir = copy();
     logWith({ dir, events: 600, after: EVENTS });
-    const log = openLog(dir);
+    const log = logIn(dir);
     const view = await MerkleTreeView.open(treeIn(dir));
     const added = (await everything(log)).slice(EVENTS);
     const other = new DatabaseSync(treeIn(dir));

@@ -1,0 +1,45 @@
+import type { Command } from 'commander';
+import type { CheckProofOptions } from './checkProof.ts';
+import type { MonitorOptions } from './monitor.ts';
+
+type Actions = {
+  checkProof: (options: CheckProofOptions) => Promise<void>;
+  monitor: (options: MonitorOptions) => Promise<void>;
+};
+
+/** Adds the commands that require no log. `beforeOptions` is what a command line has before them, such as `--` with npm. */
+export function addMonitorCommands(program: Command, beforeOptions: string, actions: Actions): void {
+  program
+    .command('check-proof')
+    .description('Read a proof from standard input, and print what it proves; requires no log.')
+    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] < FILE.tlog-proof`)
+    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
+    .option(
+      '--expect <checkpoint>',
+      'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
+      once('expect'),
+    )
+    .action(actions.checkProof);
+
+  program
+    .command('monitor')
+    .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
+    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]`)
+    .requiredOption('--url <url>', 'The URL of the service.', once('url'))
+    .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
+    .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
+    .option(
+      '--once',
+      'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
+    )
+    .option('--interval <seconds>', 'Time between two checks.', '60')
+    .option('--all', 'Check all events again, not only the new ones.')
+    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
+    .action(actions.monitor);
+}
+
+/** Parses an option that must not be repeated. */
+export const once = (name: string) => (value: string, before: string | undefined) => {
+  if (before !== undefined) throw new Error(`--${name} must be given once.`);
+  return value;
+};
