@@ -1,15 +1,12 @@
-import swagger from '@fastify/swagger';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
 import type { LogTree } from '../../projections/merkleTree/logTree.ts';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
-import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { apiReference } from '../http/apiReference.ts';
 import { authenticate, type TokenRejection, tokenRejection } from '../http/auth.ts';
-import { ErrorBody } from '../http/errors.ts';
-import { publish } from '../http/openapi.ts';
+import { serveOpenapi } from '../http/openapi.ts';
 import { servePage } from '../http/pages.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
@@ -25,8 +22,8 @@ import { API_ERRORS } from './errorTable.ts';
 import { eventRoutes } from './eventRoutes.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
-import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
-import { NewPlant, PLANT_HEADERS, Plant, plantRoutes } from './plantRoutes.ts';
+import { API, errorsOf, tooManyInFlight } from './openapi.ts';
+import { PLANT_HEADERS, plantRoutes } from './plantRoutes.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
 
 export type Dependencies = {
@@ -64,20 +61,7 @@ export type ApiObserver = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const {
-    store,
-    views,
-    followers,
-    transparency,
-    verifyToken,
-    corsOrigins,
-    pages,
-    rateLimit,
-    source,
-    logger,
-    now,
-    observer,
-  } = deps;
+  const { store, views, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
   const turns = new Turns();
   const log = store.exact ?? store;
@@ -92,7 +76,7 @@ export async function buildApp(deps: Dependencies) {
     });
   const app = await httpServer({
     logger,
-    corsOrigins,
+    corsOrigins: deps.corsOrigins,
     corsFields: {
       allowed: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
@@ -101,15 +85,9 @@ export async function buildApp(deps: Dependencies) {
     onClosed: observer && ((request) => observer.onRequest(request)),
     onError: observer && ((error) => observeRejection(observer, error)),
   });
-  await app.register(swagger, openapi);
-  for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
-  let document: Buffer | undefined; // shared by all responses
-  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    document ??= Buffer.from(JSON.stringify(app.swagger()));
-    return reply.type('application/json; charset=utf-8').send(document);
-  });
-  if (pages) {
+  await serveOpenapi(app, API);
+  if (deps.pages) {
     await apiReference(app, { title: 'Plant store' });
     await servePage(app, { path: '/audit', readFiles: auditPageFiles });
   }
@@ -130,7 +108,7 @@ export async function buildApp(deps: Dependencies) {
         listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
       },
     });
-    await secured.register(eventRoutes, { log, checkpoints, source, now, eventStreams, turns });
+    await secured.register(eventRoutes, { log, checkpoints, source: deps.source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
     await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey: signer.verifierKey, turns });
