@@ -12,7 +12,6 @@ import { lockDataDir } from './disk/dataDir.ts';
 import { loadOrCreateKey } from './disk/keyFile.ts';
 import { newEventId } from './eventStore/eventId.ts';
 import { START } from './eventStore/eventStore.ts';
-import type { ServiceMetrics } from './serviceMetrics.ts';
 import { openStore } from './stores.ts';
 import {
   PROVIDER_ALGORITHMS,
@@ -71,15 +70,23 @@ export async function startService(
       resources.defer(() => follower.stop());
       return follower;
     });
-    const tree = signer && openTree(config, { logger, progressOf, resources });
+    const file = merkleTreeFile(config.dataDir);
+    const onProgress = progressOf('merkleTree');
+    const tree = signer && new TreeThread({ file, location: config, logger, onProgress });
+    if (tree) resources.defer(() => tree.close());
 
     const eventStreams = new InFlight('event streams');
     const listsInFlight = new InFlight('lists');
     const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
-    const metricsUrl =
-      metrics &&
-      config.metrics &&
-      (await startMetrics(metrics, config.metrics, { sources, logger, resources }));
+    let metricsUrl: string | undefined;
+    if (metrics && config.metrics) {
+      const { serveMetrics } = await import('./http/metricsServer.ts');
+      const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
+      const server = await serveMetrics({ ...config.metrics, read: metrics.reader(sources), onError });
+      resources.defer(() => server.close());
+      metricsUrl = server.url;
+      logger.info(`metrics at ${metricsUrl}`);
+    }
 
     const app = await buildApp({
       ...config,
@@ -135,34 +142,4 @@ function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner
       'the log has another key or origin; its checkpoints start again',
     );
   return signer;
-}
-
-type TreeContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
-
-/** The Merkle tree of the log, until `resources` are disposed of. */
-function openTree(config: Config, { logger, progressOf, resources }: TreeContext): TreeThread {
-  const file = merkleTreeFile(config.dataDir);
-  const tree = new TreeThread({ file, location: config, logger, onProgress: progressOf('merkleTree') });
-  resources.defer(() => tree.close());
-  return tree;
-}
-
-type MetricsContext = {
-  sources: Parameters<ServiceMetrics['reader']>[0];
-  logger: FastifyBaseLogger;
-  resources: AsyncDisposableStack;
-};
-
-/** Serves metrics until `resources` are disposed of; returns their URL. */
-async function startMetrics(
-  metrics: ServiceMetrics,
-  at: NonNullable<Config['metrics']>,
-  { sources, logger, resources }: MetricsContext,
-): Promise<string> {
-  const { serveMetrics } = await import('./http/metricsServer.ts');
-  const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
-  const { url, close } = await serveMetrics({ ...at, read: metrics.reader(sources), onError });
-  resources.defer(close);
-  logger.info(`metrics at ${url}`);
-  return url;
 }

@@ -1,16 +1,13 @@
 import { fileURLToPath } from 'node:url';
-import swagger from '@fastify/swagger';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Follower } from '../../projections/follow.ts';
 import type { TreeThread } from '../../projections/merkleTree/treeThread.ts';
 import type { ReadYourWrites } from '../../projections/readYourWrites.ts';
 import type { Views } from '../../projections/views.ts';
-import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { EventStore } from '../eventStore/eventStore.ts';
 import { apiReference } from '../http/apiReference.ts';
 import { authenticate, type TokenRejection, tokenRejection } from '../http/auth.ts';
-import { ErrorBody } from '../http/errors.ts';
-import { publish } from '../http/openapi.ts';
+import { serveOpenapi } from '../http/openapi.ts';
 import { servePage } from '../http/pages.ts';
 import { limitRate, type RateLimit } from '../http/rateLimit.ts';
 import type { ClosedRequest } from '../http/requestLog.ts';
@@ -27,8 +24,8 @@ import { type CheckpointRefusal, Checkpoints } from './checkpoints.ts';
 import { API_ERRORS } from './errorTable.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
-import { errorsOf, openapi, tooManyInFlight } from './openapi.ts';
-import { NewPlant, PLANT_HEADERS, Plant, plantRoutes } from './plantRoutes.ts';
+import { API, errorsOf, tooManyInFlight } from './openapi.ts';
+import { PLANT_HEADERS, plantRoutes } from './plantRoutes.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
 import { transparencyRoutes } from './transparencyRoutes.ts';
 
@@ -70,20 +67,7 @@ export type ApiObserver = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const {
-    store,
-    views,
-    followers,
-    transparency,
-    verifyToken,
-    corsOrigins,
-    pages,
-    rateLimit,
-    source,
-    logger,
-    now,
-    observer,
-  } = deps;
+  const { store, views, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
   const turns = new Turns();
   const log = store.raw ?? store;
@@ -98,7 +82,7 @@ export async function buildApp(deps: Dependencies) {
     });
   const app = await httpServer({
     logger,
-    corsOrigins,
+    corsOrigins: deps.corsOrigins,
     corsFields: {
       allowed: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
@@ -107,15 +91,9 @@ export async function buildApp(deps: Dependencies) {
     onClosed: observer && ((request) => observer.onRequest(request)),
     onError: observer && ((error) => observeRejection(observer, error)),
   });
-  await app.register(swagger, openapi);
-  for (const schema of [Plant, NewPlant, CloudEvent, ErrorBody]) app.addSchema(publish(schema));
   healthRoutes(app, { store, followers });
-  let document: Buffer | undefined; // shared by all responses
-  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    document ??= Buffer.from(JSON.stringify(app.swagger()));
-    return reply.type('application/json; charset=utf-8').send(document);
-  });
-  if (pages) {
+  await serveOpenapi(app, API);
+  if (deps.pages) {
     await apiReference(app, { title: 'Plant store' });
     await servePage(app, { path: '/audit', readFiles: () => auditPageFiles(domain, DOMAIN_MODULE) });
   }
@@ -136,7 +114,7 @@ export async function buildApp(deps: Dependencies) {
         listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
       },
     });
-    await secured.register(auditRoutes, { log, checkpoints, source, now, eventStreams, turns });
+    await secured.register(auditRoutes, { log, checkpoints, source: deps.source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
     const logKey = signer.verifierKey;

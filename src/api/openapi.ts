@@ -1,9 +1,10 @@
-import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
+import { CloudEvent } from '../audit/cloudEvent.ts';
 import type { ErrorEntry } from '../http/errors.ts';
-import { errorsOf as describeErrors, describeRoute } from '../http/openapi.ts';
+import { type ApiDescription, errorsOf as describeErrors } from '../http/openapi.ts';
 import { API_ERRORS, COMMON_ERRORS } from './errorTable.ts';
 import { type Kind, MAX_IN_FLIGHT, TooManyInFlight } from './inFlight.ts';
+import { NewPlant, Plant } from './plantRoutes.ts';
 
 /** The error responses of a route, by status: those of every route, and these. */
 export const errorsOf = describeErrors(API_ERRORS, COMMON_ERRORS);
@@ -15,35 +16,24 @@ export const tooManyInFlight = (...kinds: [Kind, ...Kind[]]): ErrorEntry => ({
   message: new TooManyInFlight(kinds[0], MAX_IN_FLIGHT[kinds[0]]).message,
 });
 
-/** The rest of a path, which OpenAPI cannot describe: it has slashes. */
-const restOf = (url: string) =>
-  Type.Object({
-    tile: Type.String({
+/** What is not in the routes. */
+export const API: ApiDescription = {
+  info: {
+    title: 'OpenAPI Plant Store',
+    version: '1.0.0',
+    description: 'Create plants, and list your own.',
+    license: { name: 'MIT', identifier: 'MIT' },
+  },
+  tags: [
+    { name: 'plants', description: 'The plants of the token’s user.' },
+    { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
+  ],
+  schemas: [Plant, NewPlant, CloudEvent],
+  restOfPath: (url) => ({
+    name: 'tile',
+    schema: Type.String({
       description: 'As in the path of C2SP tlog-tiles, such as 0/x001/x234/067.p/5.',
       examples: [url.includes('entries') ? '000.p/1' : '0/000.p/1'],
     }),
-  });
-
-/** /openapi.json, generated from the schemas that validate. */
-export const openapi: FastifyDynamicSwaggerOptions = {
-  openapi: {
-    openapi: '3.1.0',
-    info: {
-      title: 'OpenAPI Plant Store',
-      version: '1.0.0',
-      description: 'Create plants, and list your own.',
-      license: { name: 'MIT', identifier: 'MIT' },
-    },
-    servers: [{ url: '/' }],
-    tags: [
-      { name: 'plants', description: 'The plants of the token’s user.' },
-      { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
-    ],
-    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
-  },
-  refResolver: { buildLocalReference: ({ $id }) => String($id) },
-  transform: ({ schema, url }) => ({
-    schema: describeRoute({ ...(url.endsWith('*') && { params: restOf(url) }), ...schema }),
-    url: url.replace('*', ':tile'),
   }),
 };

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import sonicBoom from 'sonic-boom';
 import { finishedWithin } from '../time/sleep.ts';
 
-/** Bytes of lines that wait while standard output cannot be written; further lines are dropped. */
+/** While standard output cannot be written; further lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024;
-/** A write that failed, as on a full disk, is retried so often, in milliseconds. */
+/** Of a write that failed, as on a full disk. */
 const RETRY_INTERVAL_MS = 100;
-/** Time for the lines that wait when the process ends, in milliseconds. */
+/** For the lines that wait when the process ends. */
 const FLUSH_TIMEOUT_MS = 2_000;
-/** Time for a write that does not return, as to a terminal that is stopped, in milliseconds. */
+/** For a write that does not return, as to a terminal that is stopped. */
 const STUCK_TIMEOUT_MS = 2 * FLUSH_TIMEOUT_MS;
 
 export type LoggerOutput = {

@@ -7,9 +7,9 @@ import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
 import { handleSignals } from './signals.ts';
 
-/** Time for requests in flight after a signal, in milliseconds; then their connections are closed. */
+/** For requests in flight after a signal; then their connections are closed. */
 const DRAIN_TIMEOUT_MS = 5_000;
-/** Time for the shutdown, in milliseconds, whatever the disk does: `docker stop` kills after 10 000. */
+/** Whatever the disk does: `docker stop` kills after 10 000. */
 const SHUTDOWN_TIMEOUT_MS = 9_000;
 /** Catching up with fewer events is not shown. */
 const MIN_PROGRESS = 10_000n;

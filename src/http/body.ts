@@ -18,8 +18,8 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Gathers the body of a request, called as soon as its head was read. Left to Node, a body that waits, or that
- * nobody reads, is kept in the pieces in which it came; each may be a byte, and takes two hundred.
+ * Gathers the body of a request as soon as its head was read. Node would keep a body that is not read yet in the pieces
+ * in which it came: each may be a byte, and takes two hundred.
  */
 export function gatherBody(request: IncomingMessage): Body {
   const body: Body = { bytes: EMPTY, length: 0, isComplete: false, onEnd: () => {} };

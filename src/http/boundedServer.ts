@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerOptions } from 'node:http';
 import { gatherBody, hasBody } from './body.ts';
-import { type Handle, inTurn } from './inTurn.ts';
-import { Unread } from './unread.ts';
+import { type Handle, handleInOrder } from './pipelining.ts';
+import { UnreadResponses } from './unreadResponses.ts';
 
 const CHECK_INTERVAL_MS = 1_000;
 
@@ -11,7 +11,7 @@ type OnClosed = (closed: { waiting: number; unread: number }) => void;
 /** An HTTP server whose memory for what its clients pipeline, and do not read, is bounded. */
 export function boundedServer(options: ServerOptions, handle: Handle, onClosed: OnClosed): Server {
   let closed = { waiting: 0, unread: 0 };
-  const unread = new Unread(() => closed.unread++);
+  const unread = new UnreadResponses(() => closed.unread++);
   const handleNext: Handle = (request, response) => {
     handle(request, response);
     unread.onRequest();
@@ -19,7 +19,7 @@ export function boundedServer(options: ServerOptions, handle: Handle, onClosed: 
   const server = createServer(options, (request) => {
     if (hasBody(request)) gatherBody(request);
   });
-  inTurn(server, handleNext, () => closed.waiting++);
+  handleInOrder(server, handleNext, () => closed.waiting++);
   server.on('connection', (socket) => unread.add(socket));
   server.once('listening', () => {
     const timer = setInterval(() => {

@@ -1,4 +1,5 @@
-import type { FastifySchema } from 'fastify';
+import swagger from '@fastify/swagger';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { ErrorBody, type ErrorEntries, type ErrorEntry } from './errors.ts';
 
@@ -70,8 +71,49 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
   );
 }
 
+/** What the document has besides the routes. */
+export type ApiDescription = {
+  info: {
+    title: string;
+    version: string;
+    description: string;
+    license: { name: string; identifier: string };
+  };
+  tags: { name: string; description: string }[];
+  /** The schemas with names. */
+  schemas: readonly TSchema[];
+  /** The rest of a path that ends in *, as a parameter: OpenAPI has none with slashes. */
+  restOfPath: (url: string) => { name: string; schema: TSchema };
+};
+
+/** Serves /openapi.json, generated from the schemas that validate. */
+export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: api.info,
+      servers: [{ url: '/' }],
+      tags: api.tags,
+      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+    },
+    refResolver: { buildLocalReference: ({ $id }) => String($id) },
+    transform: ({ schema, url }) => {
+      if (!url.endsWith('*')) return { schema: describeRoute(schema), url };
+      const { name, schema: rest } = api.restOfPath(url);
+      const params = Type.Object({ [name]: rest });
+      return { schema: describeRoute({ params, ...schema }), url: url.replace('*', `:${name}`) };
+    },
+  });
+  for (const schema of [...api.schemas, ErrorBody]) app.addSchema(publish(schema));
+  let document: Buffer | undefined; // shared by all responses
+  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
+    document ??= Buffer.from(JSON.stringify(app.swagger()));
+    return reply.type('application/json; charset=utf-8').send(document);
+  });
+}
+
 /** The schema of a route as the document shows it: with the headers of every response, and a token by default. */
-export function describeRoute({ response = {}, ...schema }: FastifySchema): FastifySchema {
+function describeRoute({ response = {}, ...schema }: FastifySchema): FastifySchema {
   const responses = Object.entries(response as Record<string, Response>).map(([status, one]) => [
     status,
     { ...one, headers: { ...COMMON_HEADERS, ...one.headers } },
@@ -83,7 +125,7 @@ export function describeRoute({ response = {}, ...schema }: FastifySchema): Fast
  * A schema as the document shows it: named schemas by reference, and integers that are validated by a rule as
  * integers.
  */
-export function publish<T>(schema: T): T {
+function publish<T>(schema: T): T {
   return JSON.parse(
     JSON.stringify(schema, (_key, value) => {
       if (typeof value?.$id === 'string' && value !== schema) return { $ref: `${value.$id}#` };

@@ -18,8 +18,8 @@ export class RateLimitExceeded extends Error {
 const MAX_USERS = 10_000;
 
 /**
- * Limits the requests of each user to the routes of this context, of which earlier hooks authenticate. It counts by a
- * monotonic clock, which nobody sets back. Requests over the limit throw RateLimitExceeded.
+ * Limits the requests of each user to the routes of this context, of which earlier hooks authenticate. The clock is
+ * monotonic: a system clock that is set back would lock users out. Requests over the limit throw RateLimitExceeded.
  */
 export function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers = MAX_USERS): void {
   const windows = new LRUCache<string, { endsAt: number; requests: number }>({ max: maxUsers });

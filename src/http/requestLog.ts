@@ -19,30 +19,20 @@ export function logWhenClosed(
   onClosed?: (request: ClosedRequest) => void,
 ): void {
   reply.raw.once('close', () => {
-    const status = reply.raw.headersSent ? reply.statusCode : undefined;
-    logRequest(request, reply, status);
-    onClosed?.({
-      method: request.method,
-      route: request.is404 ? undefined : request.routeOptions.url,
-      status,
-      seconds: reply.elapsedTime / 1_000,
-    });
+    const { user, method, url, headers, log } = request;
+    const line = {
+      user: user || undefined,
+      method,
+      path: pathOf(url), // without the query: clients put tokens into it
+      status: reply.raw.headersSent ? reply.statusCode : undefined,
+      ms: Math.round(reply.elapsedTime * 100) / 100,
+      disconnected: reply.raw.writableFinished ? undefined : true,
+      traceparent: traceparentOf(headers),
+    };
+    log.info(line, 'request');
+    const route = request.is404 ? undefined : request.routeOptions.url;
+    onClosed?.({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
   });
-}
-
-/** Without the query: clients put tokens into it. */
-function logRequest(
-  { user, method, url, headers, log }: FastifyRequest,
-  { elapsedTime, raw }: FastifyReply,
-  status: number | undefined,
-): void {
-  const ms = Math.round(elapsedTime * 100) / 100;
-  const disconnected = raw.writableFinished ? undefined : true;
-  const traceparent = traceparentOf(headers);
-  log.info(
-    { user: user || undefined, method, path: pathOf(url), status, ms, disconnected, traceparent },
-    'request',
-  );
 }
 
 /** The path of a request target (RFC 9112 section 3.2), without origin, query and fragment. */

@@ -82,7 +82,7 @@ export async function httpServer(options: Options) {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
-  // The routes once more, since Fastify tells nobody which methods a path has.
+  // The same routes again: Fastify has no function for the methods of a path.
   const router = findMyWay(ROUTER_OPTIONS);
   app.addHook('onRoute', ({ url, method }) => {
     if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // not that of CORS preflight requests

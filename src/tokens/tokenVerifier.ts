@@ -129,7 +129,7 @@ export function tokenVerifier(options: Options): VerifyToken {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
     } catch (error) {
-      if (concernsToken(error)) throw error;
+      if (hasNoKey(error)) throw error;
       throw new IdentityProviderUnavailable('the keys of the identity provider could not be fetched', {
         cause: error,
       });
@@ -167,28 +167,19 @@ const isCanonical = (token: string): boolean =>
 const bytesOf = ({ subject, scopes }: Claims): number =>
   scopes.reduce((bytes, scope) => bytes + 2 * scope.length + SCOPE_BYTES, 2 * subject.length + ENTRY_BYTES);
 
-/** jose's errors that concern the token, also while its key is looked up. */
-const TOKEN_ERRORS = new Set([
-  errors.JWTInvalid.code,
-  errors.JWTClaimValidationFailed.code,
-  errors.JWSInvalid.code,
-  errors.JWSSignatureVerificationFailed.code,
-  errors.JOSEAlgNotAllowed.code,
-  errors.JOSENotSupported.code,
-  errors.JWKSNoMatchingKey.code,
-  errors.JWKSMultipleMatchingKeys.code,
-]);
-
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
 
-const concernsToken = (error: unknown): boolean =>
-  error instanceof errors.JOSEError && TOKEN_ERRORS.has(error.code);
+/** Whether no key was found because of what the token names. */
+const hasNoKey = (error: unknown): boolean =>
+  error instanceof errors.JWKSNoMatchingKey ||
+  error instanceof errors.JWKSMultipleMatchingKeys ||
+  error instanceof errors.JOSENotSupported;
 
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
   // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
   // it could quote the token.
-  if (concernsToken(error) || error instanceof TypeError) throw new InvalidToken(INVALID);
+  if (error instanceof errors.JOSEError || error instanceof TypeError) throw new InvalidToken(INVALID);
   throw error;
 }

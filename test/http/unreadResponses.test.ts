@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { Unread } from '../../src/http/unread.ts';
+import { UnreadResponses } from '../../src/http/unreadResponses.ts';
 
 const MAX_BYTES = 1_000;
 
@@ -26,7 +26,7 @@ class Connection extends EventEmitter {
 
 function open(count: number) {
   let closed = 0;
-  const unread = new Unread(() => closed++, MAX_BYTES);
+  const unread = new UnreadResponses(() => closed++, MAX_BYTES);
   const connections = Array.from({ length: count }, () => new Connection());
   for (const connection of connections) unread.add(connection as unknown as Socket);
   /** The connections that were closed, by index, when as many bytes were written to each. */

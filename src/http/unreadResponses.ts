@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 /** Of responses, or pieces of them, that the kernel does not take yet, since their clients do not read. */
 const MAX_UNREAD_BYTES = 64 * 2 ** 20;
-/** Connections are looked at after so many requests, or a quarter of their number. */
+/** Requests after which connections are checked; of many connections, a quarter of their count. */
 const MIN_REQUESTS = 64;
 
 /** Of libuv; a socket counts a piece of a response as unread until all of it was read. */
@@ -20,10 +20,10 @@ type Reader = {
 
 /**
  * Bounds the bytes that are queued for the clients of all connections. If there are too many, connections are closed:
- * first those that have read least since their bytes were first seen unread; of those that have read nothing, first
- * those for which that is not new, and then the newest, so that who opens a connection again and again gains nothing.
+ * first those that have read least since their bytes were first found unread. Of those that have read nothing, first
+ * those that had time to, and then the newest, so that a client gains nothing by opening connections again.
  */
-export class Unread {
+export class UnreadResponses {
   readonly #sockets = new Set<Socket>();
   /** First the one that was seen first. */
   readonly #readers = new Map<Socket, Reader>();
@@ -50,7 +50,7 @@ export class Unread {
     if (++this.#requests >= Math.max(MIN_REQUESTS, this.#sockets.size / 4)) this.#check();
   }
 
-  /** Is called each second. */
+  /** To be called each second. */
   onSecond(): void {
     this.#second++;
     this.#check();

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Handle, inTurn } from '../../src/http/inTurn.ts';
+import { type Handle, handleInOrder } from '../../src/http/pipelining.ts';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const post = (body: string) => `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -25,7 +25,7 @@ async function serve(handle: Handle) {
     }
   }
   const server = createServer({ IncomingMessage: CountedMessage }, () => read++);
-  inTurn(server, handle, () => closed++);
+  handleInOrder(server, handle, () => closed++);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
