@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -51,6 +52,15 @@ test('npm run check-proof reads from stdin what prove prints', async () => {
     /of "plant-bob\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
   );
   expect(checking.stderr()).toBe('');
+});
+
+test('npm run check-proof is stopped by SIGINT while it waits for its input', async () => {
+  const checking = start({ command: [NODE, MAIN, 'check-proof', '--key', VKEY] });
+  checking.stdin.write(' '.repeat(1024 * 1024));
+  await once(checking.stdin, 'drain'); // so it is reading
+  process.kill(checking.pid, 'SIGINT');
+  expect(await checking.ended).toEqual({ code: null, signal: 'SIGINT' });
+  expect([checking.stdout(), checking.stderr()]).toEqual(['', '']);
 });
 
 test('npm run monitor --once exits with 2 if the log is unavailable', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { created, serviceOver } from '../support/eventStoreDbService.ts';
+import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -9,7 +9,15 @@ const ACCOUNTS_TIMEOUT_MS = 5_000;
 
 type Secured = Awaited<ReturnType<typeof secured>>;
 
-test('a server with TLS and accounts is used, also with the scheme kurrentdb, and without tls, which is true by default', async () => {
+test('a server with TLS and accounts is used with the right user, password and certificate', async () => {
+  const { server, cert, at } = await secured();
+  const service = await serviceOver(`esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`);
+  await created(service.alice, 1, 'Fern');
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+  expect(server.log.stream('plant-alice/1')).toHaveLength(1);
+});
+
+test('also with the scheme kurrentdb, and without tls, which is true by default', async () => {
   const { cert, at } = await secured();
   const service = await serviceOver(`kurrentdb://${at(PASSWORD)}?tlsCAFile=${cert}`);
   await created(service.alice, 1, 'Fern');

@@ -1,33 +1,33 @@
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
-import { run, startServer } from '../support/process.ts';
-import { expectNoPassword, MOST_VERBOSE, secured } from '../support/securedFakeServer.ts';
+import { startServer } from '../support/process.ts';
+import { expectNoStart, PASSWORD } from '../support/securedFakeServer.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-test('the first start prints commands that work with a configured key, issuer and audience', async () => {
-  const dir = tempDir();
-  const server = await startServer({
-    env: {
-      DATA_DIR: join(dir, 'data'),
-      KEY_FILE: join(dir, "Ann's key.json"),
-      JWT_ISSUER: "Ann's",
-      JWT_AUDIENCE: 'plant store',
-    },
+describe('the first start', () => {
+  test('prints commands that work with a configured key, issuer and audience', async () => {
+    const dir = tempDir();
+    const server = await startServer({
+      env: {
+        DATA_DIR: join(dir, 'data'),
+        KEY_FILE: join(dir, "Ann's key.json"),
+        JWT_ISSUER: "Ann's",
+        JWT_AUDIENCE: 'plant store',
+      },
+    });
+    await server.printed(/(^curl.*\n){2}/m);
+    const [post, get] = curls(server.stdout());
+    expect(await paste(get as string)).toEqual([]);
+    await paste(post as string);
+    expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
   });
-  await server.printed(/(^curl.*\n){2}/m);
-  const [post, get] = curls(server.stdout());
-  expect(await paste(get as string)).toEqual([]);
-  await paste(post as string);
-  expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
 });
 
-test('a start fails with a message without the password if EventStoreDB refuses the password', async () => {
-  const { cert, at } = await secured();
-  const password = 'wrong-password';
-  const EVENTSTOREDB_URL = `esdb://${at(password)}?tls=true&tlsCAFile=${cert}`;
-  const ended = await run({ env: { EVENTSTOREDB_URL, DATA_DIR: tempDir(), ...MOST_VERBOSE } });
-  expect(ended).toMatchObject({ code: 1, stdout: expect.not.stringContaining('listening') });
-  expect(ended.stderr).toMatch(/cannot use EVENTSTOREDB_URL: .*\bpassword\b/);
-  expectNoPassword(ended.stdout + ended.stderr, password);
+describe('a start fails', () => {
+  test('with a message without the password if EventStoreDB refuses the password', () =>
+    expectNoStart('wrong-password', 'tls=true&tlsCAFile=', /cannot use EVENTSTOREDB_URL: .*\bpassword\b/));
+
+  test('with a message without the password if the connection string has an option without a value', () =>
+    expectNoStart(PASSWORD, 'tls=true&tls', /option without a valid value/));
 });
