@@ -104,7 +104,7 @@ export function* read(
   }
 }
 
-/** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
+/** The messages of a read, which pauses after this number of them, or before its end; undefined: it does not pause. */
 export function* pausing(
   messages: Iterable<ReadResp | undefined>,
   pausesAfter: () => number | undefined,
