@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test } from 'vitest';
 import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
+import { refusedWith } from '../support/refusal.ts';
 import { type Plant, startService } from '../support/service.ts';
 
 const server = inject('eventStoreDb');
@@ -12,6 +13,12 @@ const fern = { name: 'Fern', tag: 'indoor' };
 function newUsers() {
   const run = randomUUID();
   return { alice: `alice of ${run}`, bob: `bob of ${run}` };
+}
+
+async function served() {
+  const { as } = await startReady({ EVENTSTOREDB_URL });
+  const { alice, bob } = newUsers();
+  return { alice: as(alice), bob: as(bob) };
 }
 
 async function startReady(env: Record<string, string>) {
@@ -28,6 +35,48 @@ async function listOf(as: { get: () => Promise<Response> }): Promise<Plant[]> {
 const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
 
 describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
+  test('lists the plants of a user, oldest first, whatever their ids', async () => {
+    const { alice, bob } = await served();
+    for (const id of [3, -1, 2]) {
+      const name = `Fern ${id}`;
+      const response = await alice.create(id, { name });
+      expect([response.status, await response.json()]).toEqual([200, { name }]);
+      await bob.create(id, { name: `Oak ${id}`, tag: '' });
+    }
+    expect(await listOf(alice)).toEqual([3, -1, 2].map((id) => ({ name: `Fern ${id}` })));
+    expect(await listOf(bob)).toEqual([3, -1, 2].map((id) => ({ name: `Oak ${id}`, tag: '' })));
+  });
+
+  test('returns the same to repeated and concurrent requests, and rejects another plant with the ID', async () => {
+    const { alice, bob } = await served();
+    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
+    const responses = [
+      ...(await Promise.all([alice.create(7, fern), alice.create(7, fern)])),
+      await alice.create(7, fern),
+    ];
+    for (const response of responses) expect([response.status, await response.json()]).toEqual([200, fern]);
+    const refused = await alice.create(7, { name: 'Fern' });
+    await refusedWith(40003, refused);
+    expect(new Set([...responses, refused].map(positionIn)).size).toBe(1);
+    expect([await listOf(alice), await listOf(bob)]).toEqual([[fern], [{ name: 'Oak' }]]);
+  });
+
+  test('distinguishes 64-bit IDs to the last digit', async () => {
+    const { alice, bob } = await served();
+    await bob.create(9_007_199_254_740_993n, { name: 'Oak' });
+    const ids = [
+      -9_223_372_036_854_775_808n,
+      -9_223_372_036_854_775_807n,
+      9_007_199_254_740_992n,
+      9_007_199_254_740_993n,
+      9_223_372_036_854_775_806n,
+      9_223_372_036_854_775_807n,
+    ];
+    for (const id of ids) expect((await alice.create(id, { name: `Fern ${id}` })).status).toBe(200);
+    for (const id of ids) await refusedWith(40003, await alice.create(id, fern));
+    expect((await listOf(alice)).map(({ name }) => name)).toEqual(ids.map((id) => `Fern ${id}`));
+  });
+
   test('returns unusual text unchanged, in names, tags and user names', async () => {
     const { as } = await startReady({ EVENTSTOREDB_URL });
     const { alice, bob } = newUsers();
@@ -44,6 +93,17 @@ describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
       expect(await listOf(as(user))).toEqual(odd.map(({ name }) => ({ name, tag: user })));
     for (const [id, plant] of odd.entries()) await as(alice).create(id, plant);
     expect(await listOf(as(alice))).toEqual(odd);
+  });
+
+  test('returns the position of a created plant, and rejects one of another log', async () => {
+    const { alice, bob } = await served();
+    const position = positionIn(await alice.create(1, fern));
+    await bob.create(1, { name: 'Oak' });
+    const response = await untilAvailable(() => alice.get('', { 'log-position': position }));
+    expect(await response.json()).toEqual([fern]);
+    const [logId, offset] = position.split('.') as [string, string];
+    expect(BigInt(positionIn(response).split('.')[1] ?? '')).toBeGreaterThanOrEqual(BigInt(offset));
+    await refusedWith(40005, await alice.get('', { 'log-position': `${logId}x.${offset}` }));
   });
 });
 

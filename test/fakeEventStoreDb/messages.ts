@@ -199,9 +199,12 @@ export function expectedRevision(options: AppendReq.Options | BatchAppendReq.Opt
   return BigInt('getRevision' in options ? options.getRevision() : options.getStreamPosition());
 }
 
-/** An event as read from $all, or from its stream. */
-export function eventMessage(inAll: boolean, at: FakeEvent): ReadResp {
-  const event = new streams.ReadResp.ReadEvent().setEvent(recorded(at));
+/** An event as read from $all, or from its stream; a resolved link is sent with its target. */
+export function eventMessage(inAll: boolean, at: FakeEvent, target?: FakeEvent | 'missing'): ReadResp {
+  const event = new streams.ReadResp.ReadEvent();
+  if (target === undefined) event.setEvent(recorded(at));
+  else event.setLink(recorded(at));
+  if (typeof target === 'object') event.setEvent(recorded(target));
   if (inAll) event.setCommitPosition(`${at.position}`);
   else event.setNoPosition(new shared.Empty());
   return new streams.ReadResp().setEvent(event);

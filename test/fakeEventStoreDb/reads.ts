@@ -100,11 +100,11 @@ export function* read(
   for (let sent = 0; sent < count; sent++, next += step) {
     const event = events[next];
     if (event === undefined) return;
-    yield eventMessage(options.hasAll(), event);
+    yield message(log, options, event);
   }
 }
 
-/** The messages of a read, which pauses after this number of them, or before its end; undefined: it does not pause. */
+/** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
 export function* pausing(
   messages: Iterable<ReadResp | undefined>,
   pausesAfter: () => number | undefined,
@@ -124,15 +124,24 @@ export class Subscription {
   #live = false;
   readonly #log: FakeLog;
   readonly #options: Options;
+  readonly #caughtUp: boolean;
   readonly #version: Version;
   readonly #heldAfter: () => number;
 
-  /** It sends CaughtUp once, as servers do since 23.10; it pauses after `heldAfter` events. */
-  constructor(log: FakeLog, options: Options, heldAfter: () => number, version: Version) {
+  /**
+   * With `caughtUp` it sends CaughtUp once, as servers do since 23.10; it pauses after `heldAfter` events.
+   */
+  constructor(log: FakeLog, options: Options, caughtUp: boolean, heldAfter: () => number, version: Version) {
     this.#version = version;
     this.#log = log;
     this.#options = options;
+    this.#caughtUp = caughtUp;
     this.#heldAfter = heldAfter;
+  }
+
+  /** The number of pending events since it is live. */
+  get behind(): number {
+    return this.#live ? source(this.#log, this.#options).length - this.#at : 0;
   }
 
   *messages(id: string): Generator<ReadResp | undefined> {
@@ -150,11 +159,11 @@ export class Subscription {
       if (event === undefined) {
         const first = !this.#live;
         this.#live = true;
-        yield first ? caughtUp() : undefined;
+        yield first && this.#caughtUp ? caughtUp() : undefined;
         continue;
       }
       this.#at++;
-      if (matches(event)) yield eventMessage(this.#options.hasAll(), event);
+      if (matches(event)) yield message(this.#log, this.#options, event);
       if (processed++ % interval === 0) yield checkpoint(event);
     }
   }
@@ -192,4 +201,11 @@ function filter(options: Options) {
       regex.test(event[key]) || prefixes.some((prefix) => event[key].startsWith(prefix)),
     interval: filter.getCheckpointintervalmultiplier() * (filter.hasMax() ? filter.getMax() : 32),
   };
+}
+
+function message(log: FakeLog, options: Options, event: FakeEvent): ReadResp {
+  if (event.type !== '$>' || !options.getResolveLinks()) return eventMessage(options.hasAll(), event);
+  const [, revision, stream] = /^(\d+)@(.*)$/s.exec(Buffer.from(event.data).toString()) ?? [];
+  const target = stream === undefined ? undefined : log.stream(stream)[Number(revision)];
+  return eventMessage(options.hasAll(), event, target ?? 'missing');
 }

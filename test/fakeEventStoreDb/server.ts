@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import gossipService from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import type { ClusterInfo } from '@eventstore/db-client/generated/gossip_pb.js';
@@ -56,16 +57,23 @@ export type { Endpoint, Member } from './messages.ts';
 export type FakeOptions = {
   /** A free port by default. */
   port?: number;
+  host?: string;
   /** Shared by the nodes of a cluster. */
   log?: FakeLog;
   /** Servers before 21.10 have no server features, so clients append without batches. */
   serverFeatures?: 'batch' | 'unimplemented';
   /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
   version?: Version;
+  /** Servers before 23.10 never send CaughtUp. */
+  caughtUp?: boolean;
   /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
   users?: Record<string, string>;
   /** PEM. */
   tls?: { key: string; cert: string };
+  /** The lag, in events, at which a live subscription is dropped; unlimited by default. */
+  lagLimit?: number;
+  /** The latency of every response, in milliseconds. */
+  latency?: number;
 };
 
 export type Drop = 'end' | 'slow' | 'cancelled' | 'unavailable' | 'reset' | 'internal' | 'notLeader';
@@ -115,6 +123,7 @@ export class FakeEventStoreDb {
   readonly subscribedAfter: bigint[] = [];
 
   readonly #options: FakeOptions;
+  readonly #host: string;
   readonly #listener: EventStoreDbPort;
   readonly #subscriptions = new Set<Feed>();
   readonly #reads = new Set<Feed>();
@@ -125,7 +134,7 @@ export class FakeEventStoreDb {
   readonly #readFailures: CallError[] = [];
   readonly #leaders: Endpoint[] = [];
   #port: number;
-  #latency = 0;
+  #latency: number;
   #indexLag = 0;
   /** How many more reads of a stream do not find it. */
   readonly #notIndexed = new Map<string, number>();
@@ -134,11 +143,13 @@ export class FakeEventStoreDb {
   #members: Member[] | undefined;
 
   private constructor(options: FakeOptions) {
-    const { log = new FakeLog(), port = 0, users, tls } = options;
+    const { log = new FakeLog(), host = '127.0.0.1', port = 0, latency = 0, users, tls } = options;
     this.log = log;
     this.users = users;
     this.#options = options;
+    this.#host = host;
     this.#port = port;
+    this.#latency = latency;
 
     const maxMessage = 17 * 1_024 * 1_024;
     const grpc = new Server({ 'grpc.max_receive_message_length': maxMessage, 'grpc.enable_channelz': 0 });
@@ -153,7 +164,13 @@ export class FakeEventStoreDb {
     const injector = grpc.createConnectionInjector(
       keys ? ServerCredentials.createSsl(null, keys) : ServerCredentials.createInsecure(),
     );
-    this.#listener = new EventStoreDbPort((connection) => injector.injectConnection(connection));
+    const http = createServer(({ url }, response) =>
+      response.writeHead(url === '/health/live' ? 204 : 404).end(),
+    );
+    this.#listener = new EventStoreDbPort(
+      (connection) => injector.injectConnection(connection),
+      (connection) => http.emit('connection', connection),
+    );
   }
 
   static async start(options: FakeOptions = {}): Promise<FakeEventStoreDb> {
@@ -208,7 +225,7 @@ export class FakeEventStoreDb {
 
   /** Listens again, on the same port and with the same log. */
   async restart(): Promise<void> {
-    this.#port = await this.#listener.listen(this.#port, '127.0.0.1');
+    this.#port = await this.#listener.listen(this.#port, this.#host);
   }
 
   /** Removes all events but the first when no call reads the log; connections stay open. */
@@ -307,6 +324,13 @@ export class FakeEventStoreDb {
     for (const feed of this.#subscriptions) feed.isMuted = true;
   }
 
+  unmuteSubscriptions(): void {
+    for (const feed of this.#subscriptions) {
+      feed.isMuted = false;
+      feed.pump();
+    }
+  }
+
   /**
    * Subscriptions receive that many events from the start of the log, and then wait; with -1 they are not
    * confirmed. A page of the log that starts after that many events waits, too.
@@ -315,7 +339,7 @@ export class FakeEventStoreDb {
     this.#heldAfter = events;
   }
 
-  /** Reads pause after this number of events, before their end at the latest, until `resumeReads`. */
+  /** Reads pause after so many events, before their end at the latest, until `resumeReads`. */
   pauseReadsAfter(events: number): void {
     this.#readsPauseAfter = events;
   }
@@ -451,9 +475,10 @@ export class FakeEventStoreDb {
       this.#leaderRequired(call.metadata) ??
       (subscribes ? undefined : this.#readFailures.shift());
     const heldAfter = () => this.#heldAfter;
-    const { version = '23.10' } = this.#options;
+    const { caughtUp = true, version = '23.10' } = this.#options;
     if (accessError) this.#response(() => call.emit('error', accessError));
-    else if (subscribes) this.#subscribe(call, new Subscription(this.log, options, heldAfter, version));
+    else if (subscribes)
+      this.#subscribe(call, new Subscription(this.log, options, caughtUp, heldAfter, version));
     else {
       call.once('cancelled', () => this.calls.cancelled++);
       this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
@@ -471,7 +496,13 @@ export class FakeEventStoreDb {
 
   #subscribe(call: ReadCall, subscription: Subscription): void {
     const feed = new Feed(call, subscription.messages(randomUUID()));
-    const unfollow = this.log.follow(() => this.#response(() => feed.pump()));
+    const { lagLimit = Number.POSITIVE_INFINITY } = this.#options;
+    const unfollow = this.log.follow(() =>
+      this.#response(() => {
+        feed.pump();
+        if (subscription.behind > lagLimit) this.#drop(feed, 'slow');
+      }),
+    );
     this.#feed(call, feed, this.#subscriptions, unfollow);
   }
 
