@@ -62,9 +62,11 @@ console.log(
 console.table(subjects.map(row));
 
 async function reference(part: Part): Promise<Subject['measure']> {
-  if (part === 'post' || part === 'get') return loadOn(part, ROOT, 'test/bench/bareServer.ts', {});
+  if (part === 'post' || part === 'get')
+    return loadOn(part, ROOT, join(import.meta.dirname, 'bareServer.ts'), {});
   const log = join(await fullLog(own), 'log.db');
-  return () => measureCommand(ROOT, ['test/bench/bareLoop.ts', log], options.events, {});
+  const loop = [join(import.meta.dirname, 'bareLoop.ts'), log];
+  return () => measureCommand(ROOT, loop, options.events, {});
 }
 
 async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
@@ -102,15 +104,22 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
 
 function row({ part, name, samples }: Subject) {
   const ours = subjects.find((subject) => subject.part === part && subject.name === own.name)?.samples;
-  const ratios = samples.map(({ perSecond }, round) => (ours?.[round]?.perSecond ?? Number.NaN) / perSecond);
-  const spread = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`;
+  const middle = (of: keyof Sample) => median(samples.map((sample) => sample[of]));
+  const ratio = (of: keyof Sample): string => {
+    const ratios = samples.map((sample, round) => (ours?.[round]?.[of] ?? Number.NaN) / sample[of]);
+    const [least, most] = [Math.min(...ratios), Math.max(...ratios)];
+    return name === own.name
+      ? ''
+      : `${median(ratios).toFixed(2)} (${least.toFixed(2)} to ${most.toFixed(2)})`;
+  };
   return {
     part,
     measured: name,
-    'per second': Math.round(median(samples.map(({ perSecond }) => perSecond))),
-    'p99 ms': median(samples.map(({ p99 }) => p99)),
-    'CPU µs each': Math.round(median(samples.map(({ cpu }) => cpu))),
-    'this checkout / it': name === own.name ? '' : `${median(ratios).toFixed(2)} (${spread})`,
+    'per second': Math.round(middle('perSecond')),
+    'p99 ms': middle('p99'),
+    'CPU µs each': Math.round(middle('cpu')),
+    'per second: this checkout / it': ratio('perSecond'),
+    'CPU: this checkout / it': ratio('cpu'),
   };
 }
 

@@ -25,7 +25,7 @@ export type Options = {
   after: bigint;
 };
 
-/** So few IDs that clients often repeat one, with the same name or another. */
+/** Few, so that clients repeat IDs, with the same name or another. */
 const PLANTS = 40;
 const LIST_INTERVAL_MS = 50;
 

@@ -11,25 +11,18 @@ import { tempDir } from '../support/tempDir.ts';
 const USERS = ['alice', 'bob'] as const;
 
 type Home = Awaited<ReturnType<typeof startService>>;
+let ids = 0;
 
-/**
- * Posts plants of alice and bob one after the other by each of several clients until stopped, whether there
- * is a server or not. Each name is posted once, and has the user and a number.
- */
-function startPosting(first: Home) {
-  let { as } = first;
+/** Posts plants of alice and bob by several clients until stopped. Each name has the user and a number. */
+function startPosting({ as }: Home) {
   const acknowledged: string[] = [];
-  let ids = 0;
   let isPosting = true;
   async function post(user: string): Promise<void> {
     while (isPosting) {
       const id = ids++;
       const name = `${user} ${id}`;
-      const response = await as(user)
-        .create(id, { name })
-        .catch(() => undefined);
-      if (response?.status === 200) acknowledged.push(name);
-      await response?.text();
+      expect((await as(user).create(id, { name })).status).toBe(200);
+      acknowledged.push(name);
       await pause(10); // leaves processor time to others
     }
   }
@@ -39,9 +32,6 @@ function startPosting(first: Home) {
     more: async (count: number) => {
       const minimum = acknowledged.length + count;
       await expect.poll(() => acknowledged.length).toBeGreaterThanOrEqual(minimum);
-    },
-    moveTo: (next: Home) => {
-      as = next.as;
     },
     stop: async () => {
       isPosting = false;
@@ -82,13 +72,14 @@ test('while the service handles POSTs, npm run backup makes a complete copy, wit
   expect(JSON.parse(beside.stdout).size).toBeGreaterThan(copied.length);
 
   // As documented: stop the service, replace the log, start.
+  await load.stop();
   await home.close();
   for (const name of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(home.dir, name), { force: true });
   copyFileSync(file, join(home.dir, 'log.db'));
   const again = await startService({ DATA_DIR: home.dir });
-  load.moveTo(again);
-  await load.more(40);
-  const sinceRestore = load.acknowledged.slice(-40);
+  const loadAgain = startPosting(again);
+  await loadAgain.more(40);
+  const sinceRestore = [...loadAgain.acknowledged];
   for (const user of USERS) {
     const list = (await again.as(user).list()).map(({ name }) => name);
     const restored = names.filter((name) => name.startsWith(user));
@@ -97,7 +88,7 @@ test('while the service handles POSTs, npm run backup makes a complete copy, wit
     expect(added.isSupersetOf(new Set(sinceRestore.filter((name) => name.startsWith(user))))).toBe(true);
     expect(added.isDisjointFrom(new Set(before))).toBe(true);
   }
-  await load.stop();
+  await loadAgain.stop();
   await again.close();
   const verified = await runCli(['verify', ...expected], { DATA_DIR: home.dir, MERKLE_TREE: 'off' });
   expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });

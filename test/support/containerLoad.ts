@@ -49,7 +49,7 @@ export class ContainerLoad {
     }
   }
 
-  /** Resolves when so many more plants are acknowledged; rejects when one is rejected. */
+  /** Resolves when this number of further plants is acknowledged; rejects when one is rejected. */
   async more(count: number): Promise<void> {
     const enough = this.acknowledged.length + count;
     const grown = expect.poll(() => this.acknowledged.length);

@@ -9,7 +9,7 @@ const BYTES_PER_PLANT = 8 * 1_024;
 /** The memory for code that has not run before, in bytes. */
 const CODE_BYTES = 8 * 1_024 ** 2;
 
-/** The memory that creating so many plants may use, in bytes. */
+/** The memory that creating this number of plants may use, in bytes. */
 export const mayUse = (plants: number): number => plants * BYTES_PER_PLANT + CODE_BYTES;
 
 /** The memory in use after a garbage collection, in bytes. */

@@ -1,4 +1,4 @@
-/** A slow machine must be able to do so many appends in the time of one call. */
+/** A slow machine can do this number of appends within the timeout of one call. */
 const PORTION = 100;
 
 /** Does something `count` times, a portion at a time. */
