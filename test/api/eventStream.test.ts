@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -14,7 +13,7 @@ import { auditorToken, linesOf, listen, messagesIn, openEvents } from '../suppor
 import { logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
-import { openIn, openLogOf, startFakeServer } from '../support/stores.ts';
+import { openIn, openLogOf } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const SSE = 'text/event-stream';
@@ -155,16 +154,6 @@ describe('GET /events as text/event-stream', () => {
     expect(subjectsIn(messagesIn(texts[0] ?? ''))).toEqual(['plant-alice/1', 'plant-bob/1']);
     expect(new Set(texts).size).toBe(1);
     expect(warned).toEqual([]);
-  });
-
-  test('returns the same errors as NDJSON, before anything is sent', async () => {
-    const { url, append } = await watchedApp();
-    await append('alice', 1);
-    const getEvents = (query: string) =>
-      fetch(`${url}/events${query}`, { headers: { accept: SSE, authorization: 'Bearer carol' } });
-    expect(await refusedWith(40005, await getEvents('?after=2'))).toMatch(/^after is beyond the end/);
-    await refusedWith(40004, await getEvents('?user=dave'));
-    await refusedWith(40004, await getEvents('?since=2026-02-02T00:00:00Z&until=2026-01-01T00:00:00Z'));
   });
 
   test('responds to HEAD with the same headers, and ends the subscription', async () => {
@@ -458,37 +447,4 @@ describe('a stream completes', () => {
     expect(verifications).toBe(before);
     expect(warned).toEqual([]);
   });
-
-  test('when the server is closed, which does not wait for clients', async () => {
-    const { app, url, token, append } = await watchedApp();
-    const agent = new Agent({ keepAlive: true });
-    onTestFinished(() => agent.destroy());
-    const kept = await reading(url, { token, agent });
-    const alone = await reading(url, { token });
-    await append('alice', 1);
-    for (const { received } of [kept, alone]) await received(/plant-alice.*\n\n/);
-    await app.close(); // only this ends them, and without an abort
-    expect(await Promise.all([kept.ended, alone.ended])).toEqual([true, true]);
-  });
-});
-
-/** The subscriptions of the view, and of deleted streams. */
-const BESIDES = 2;
-
-test('a stream from EventStoreDB resumes only after an event, and ends its subscription with its client', async () => {
-  const server = await startFakeServer();
-  const { url, token, alice, bob } = await auditedService({ EVENTSTOREDB_URL: server.url });
-  await alice.create(1, { name: 'Fern' });
-  await bob.create(1, { name: 'Oak' });
-  await expect.poll(() => server.openSubscriptions).toBe(BESIDES);
-  const connection = await reading(url, { token });
-  const [first] = messagesIn(await connection.received(/plant-bob.*\n\n/));
-  expect(server.openSubscriptions).toBe(BESIDES + 1);
-  connection.leave();
-  await expect.poll(() => server.openSubscriptions).toBe(BESIDES);
-  const resumeAfter = (id: string) => listen(url, { token, headers: { 'last-event-id': id } });
-  expect(subjectsIn(await resumeAfter(first?.id ?? '').first(1))).toEqual(['plant-bob/1']);
-  const between = resumeAfter(String(BigInt(first?.id ?? '') + 1n));
-  await expect(between.opened).rejects.toThrow('given up');
-  expect(between.failures).toEqual([400]);
 });
