@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test } from 'vitest';
-import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
+import { ready, untilAvailable } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { type Plant, startService } from '../support/service.ts';
 
 const server = inject('eventStoreDb');
@@ -13,12 +12,6 @@ const fern = { name: 'Fern', tag: 'indoor' };
 function newUsers() {
   const run = randomUUID();
   return { alice: `alice of ${run}`, bob: `bob of ${run}` };
-}
-
-async function served() {
-  const { as } = await startReady({ EVENTSTOREDB_URL });
-  const { alice, bob } = newUsers();
-  return { alice: as(alice), bob: as(bob) };
 }
 
 async function startReady(env: Record<string, string>) {
@@ -33,22 +26,6 @@ async function listOf(as: { get: () => Promise<Response> }): Promise<Plant[]> {
 }
 
 const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
-
-describe.skipIf(!server)('the service over EventStoreDB in a container', () => {
-  test('returns the same to repeated and concurrent requests, and rejects another plant with the ID', async () => {
-    const { alice, bob } = await served();
-    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
-    const responses = [
-      ...(await Promise.all([alice.create(7, fern), alice.create(7, fern)])),
-      await alice.create(7, fern),
-    ];
-    for (const response of responses) expect([response.status, await response.json()]).toEqual([200, fern]);
-    const refused = await alice.create(7, { name: 'Fern' });
-    await refusedWith(40003, refused);
-    expect(new Set([...responses, refused].map(positionIn)).size).toBe(1);
-    expect([await listOf(alice), await listOf(bob)]).toEqual([[fern], [{ name: 'Oak' }]]);
-  });
-});
 
 describe.skipIf(!server)('an auditor of the log in a container', () => {
   test('reads the same events over HTTP and by npm run replay, without problems', async () => {
@@ -72,41 +49,6 @@ describe.skipIf(!server)('an auditor of the log in a container', () => {
       code: 0,
       stdout: expect.stringContaining('"problemCount":0'),
     });
-  });
-});
-
-describe.skipIf(!server)('two instances over EventStoreDB in a container', () => {
-  test('accept each other’s tokens and Log-Positions', async () => {
-    const instances = await twoInstances(EVENTSTOREDB_URL);
-    const { alice, bob } = newUsers();
-    for (let id = 1; id <= 20; id++) {
-      const [here, there] = id % 2 === 0 ? instances : instances.toReversed();
-      await here?.as(bob).create(id, { name: `Oak ${id}` });
-      const created = await here?.as(alice).create(id, { name: `Fern ${id}` });
-      const upTo = { 'log-position': positionIn(created as Response) };
-      const response = await untilAvailable(() => (there ?? instances[0]).as(alice).get('', upTo));
-      expect(response.status).toBe(200);
-      expect(await response.json()).toEqual(
-        Array.from({ length: id }, (_, i) => ({ name: `Fern ${i + 1}` })),
-      );
-    }
-  });
-
-  test('store a plant posted to both at once, and reject a different one', async () => {
-    const [first, second] = await twoInstances(EVENTSTOREDB_URL);
-    const { alice, bob } = newUsers();
-    for (let id = 1; id <= 20; id++) {
-      const same = await Promise.all([first, second].map(({ as }) => as(alice).create(id, fern)));
-      expect(same.map(({ status }) => status)).toEqual([200, 200]);
-      expect(new Set(same.map(positionIn)).size).toBe(1);
-      const others = await Promise.all([
-        first.as(bob).create(id, { name: 'Oak' }),
-        second.as(bob).create(id, { name: 'Elm' }),
-      ]);
-      expect(others.map(({ status }) => status).sort()).toEqual([200, 400]);
-    }
-    expect(await listOf(first.as(alice))).toHaveLength(20);
-    expect(await listOf(second.as(bob))).toHaveLength(20);
   });
 });
 

@@ -21,11 +21,10 @@ export type Open = (again?: EventStore) => Promise<EventStore>;
 type Options = {
   /** Returns a pooled store over an empty log, which stays open: opening one may be expensive. */
   borrow?: () => Promise<EventStore>;
-  only?: 'append';
 };
 
 /** The contract of every event store. The test of an adapter names the store and runs this. */
-export function eventStoreContract(name: string, open: Open, { borrow, only }: Options = {}): void {
+export function eventStoreContract(name: string, open: Open, { borrow }: Options = {}): void {
   describe(name, () => {
     const openNew = async (): Promise<EventStore> => {
       const store = await open();
@@ -115,8 +114,6 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
       });
     });
-
-    if (only === 'append') return;
 
     describe('reading', () => {
       test('returns an event as it was appended', async ({ store }) => {

@@ -1,4 +1,4 @@
-// node test/fakeEventStoreDb/main.ts [--port N] [--host ADDRESS] [--plants N] [--unary]
+// node test/fakeEventStoreDb/main.ts [--port N] [--host ADDRESS] [--plants N]
 // The fake server as a process; GET /health/live is on the same port.
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -12,7 +12,6 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     host: { type: 'string', default: '127.0.0.1' },
     plants: { type: 'string', default: '0' },
-    unary: { type: 'boolean', default: false },
   },
 });
 
@@ -34,7 +33,6 @@ const server = await FakeEventStoreDb.start({
   port: Number(values.port),
   host: values.host,
   log,
-  serverFeatures: values.unary ? 'unimplemented' : 'batch',
 });
 console.log(server.url);
 

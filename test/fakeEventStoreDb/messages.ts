@@ -7,7 +7,6 @@ import type { Status } from '@eventstore/db-client/generated/status_pb.js';
 import rpc from '@eventstore/db-client/generated/status_pb.js';
 import type {
   AppendReq,
-  AppendResp,
   BatchAppendReq,
   BatchAppendResp,
   ReadResp,
@@ -76,47 +75,6 @@ export type AppendOutcome =
   | { is: 'busy' }
   | { is: 'timed out' }
   | { is: 'failed'; error: CallError };
-
-/** The response of the unary append. */
-export function appendResponse(outcome: AppendOutcome, stream: string): AppendResp | CallError {
-  const { Success, Position, WrongExpectedVersion } = streams.AppendResp;
-  switch (outcome.is) {
-    case 'stored': {
-      const { revision, position } = outcome.last;
-      const at = new Position().setCommitPosition(`${position}`).setPreparePosition(`${position}`);
-      const success = new Success().setCurrentRevision(`${revision}`).setPosition(at);
-      return new streams.AppendResp().setSuccess(success);
-    }
-    case 'wrong revision': {
-      const { expected, current } = outcome;
-      const wrong = new WrongExpectedVersion();
-      if (current < 0n) wrong.setCurrentNoStream(new shared.Empty());
-      else wrong.setCurrentRevision(`${current}`);
-      if (expected === 'no_stream') wrong.setExpectedNoStream(new shared.Empty());
-      else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new shared.Empty());
-      else if (expected === 'any') wrong.setExpectedAny(new shared.Empty());
-      else wrong.setExpectedRevision(`${expected}`);
-      return new streams.AppendResp().setWrongExpectedVersion(wrong);
-    }
-    case 'deleted':
-      return streamDeleted(stream);
-    case 'too large':
-      return new CallError(status.INVALID_ARGUMENT, `Maximum Append Size of ${MAX_APPEND_SIZE} Exceeded.`, {
-        exception: 'maximum-append-size-exceeded',
-        'maximum-append-size': `${MAX_APPEND_SIZE}`,
-      });
-    case 'bad request':
-      return new CallError(status.UNKNOWN, 'Exception was thrown by handler.');
-    case 'denied':
-      return accessDenied();
-    case 'busy':
-      return new CallError(status.UNAVAILABLE, 'Server Is Too Busy');
-    case 'timed out':
-      return new CallError(status.ABORTED, 'Operation timed out: CommitTimeout');
-    case 'failed':
-      return outcome.error;
-  }
-}
 
 /** The response of the batch append to one request; an error ends the whole batch. */
 export function batchResponse(request: BatchAppendReq, stream: string, outcome: AppendOutcome) {
@@ -192,19 +150,16 @@ export function proposedEvent(message: Proposed): ProposedEvent {
   };
 }
 
-export function expectedRevision(options: AppendReq.Options | BatchAppendReq.Options): ExpectedRevision {
+export function expectedRevision(options: BatchAppendReq.Options): ExpectedRevision {
   if (options.hasNoStream()) return 'no_stream';
   if (options.hasAny()) return 'any';
   if (options.hasStreamExists()) return 'stream_exists';
-  return BigInt('getRevision' in options ? options.getRevision() : options.getStreamPosition());
+  return BigInt(options.getStreamPosition());
 }
 
-/** An event as read from $all, or from its stream; a resolved link is sent with its target. */
-export function eventMessage(inAll: boolean, at: FakeEvent, target?: FakeEvent | 'missing'): ReadResp {
-  const event = new streams.ReadResp.ReadEvent();
-  if (target === undefined) event.setEvent(recorded(at));
-  else event.setLink(recorded(at));
-  if (typeof target === 'object') event.setEvent(recorded(target));
+/** An event as read from $all, or from its stream. */
+export function eventMessage(inAll: boolean, at: FakeEvent): ReadResp {
+  const event = new streams.ReadResp.ReadEvent().setEvent(recorded(at));
   if (inAll) event.setCommitPosition(`${at.position}`);
   else event.setNoPosition(new shared.Empty());
   return new streams.ReadResp().setEvent(event);

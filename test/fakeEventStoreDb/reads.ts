@@ -100,7 +100,7 @@ export function* read(
   for (let sent = 0; sent < count; sent++, next += step) {
     const event = events[next];
     if (event === undefined) return;
-    yield message(log, options, event);
+    yield eventMessage(options.hasAll(), event);
   }
 }
 
@@ -163,7 +163,7 @@ export class Subscription {
         continue;
       }
       this.#at++;
-      if (matches(event)) yield message(this.#log, this.#options, event);
+      if (matches(event)) yield eventMessage(this.#options.hasAll(), event);
       if (processed++ % interval === 0) yield checkpoint(event);
     }
   }
@@ -201,11 +201,4 @@ function filter(options: Options) {
       regex.test(event[key]) || prefixes.some((prefix) => event[key].startsWith(prefix)),
     interval: filter.getCheckpointintervalmultiplier() * (filter.hasMax() ? filter.getMax() : 32),
   };
-}
-
-function message(log: FakeLog, options: Options, event: FakeEvent): ReadResp {
-  if (event.type !== '$>' || !options.getResolveLinks()) return eventMessage(options.hasAll(), event);
-  const [, revision, stream] = /^(\d+)@(.*)$/s.exec(Buffer.from(event.data).toString()) ?? [];
-  const target = stream === undefined ? undefined : log.stream(stream)[Number(revision)];
-  return eventMessage(options.hasAll(), event, target ?? 'missing');
 }

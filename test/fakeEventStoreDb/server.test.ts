@@ -24,10 +24,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { startFakeServer } from '../support/stores.ts';
 import type { Drop, FakeOptions } from './server.ts';
 
-const FEATURES = ['batch', 'unimplemented'] as const;
-describe.each(FEATURES)('appending if the server features are %s', (serverFeatures) => {
+describe('appending', () => {
   test('at a wrong revision returns the stream, the expected and the current revision', async () => {
-    const { client } = await connected({ serverFeatures });
+    const { client } = await connected();
     const append = (expectedRevision: bigint | 'no_stream' | 'stream_exists') =>
       failure(client.appendToStream('plant-alice/1', event(), { expectedRevision }));
     const none = { streamName: 'plant-alice/1', actualVersion: NO_STREAM, message: '', code: undefined };
@@ -40,7 +39,7 @@ describe.each(FEATURES)('appending if the server features are %s', (serverFeatur
   });
 
   test('the same events again returns the first result, however old', async () => {
-    const { fake, client } = await connected({ serverFeatures });
+    const { fake, client } = await connected();
     const [first, second, third] = [event(), event(), event()];
     const append = (events: (typeof first)[], expectedRevision: bigint | 'no_stream' | 'any') =>
       client.appendToStream('plant-alice/1', events, { expectedRevision });
@@ -56,7 +55,7 @@ describe.each(FEATURES)('appending if the server features are %s', (serverFeatur
   });
 
   test('at the revision of the stream always appends, whatever the event ID', async () => {
-    const { client } = await connected({ serverFeatures });
+    const { client } = await connected();
     const once = event();
     const first = await client.appendToStream('plant-alice/1', once, { expectedRevision: NO_STREAM });
     const again = await client.appendToStream('plant-alice/1', once, { expectedRevision: 0n });

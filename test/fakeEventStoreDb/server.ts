@@ -6,19 +6,12 @@ import type { ClusterInfo } from '@eventstore/db-client/generated/gossip_pb.js';
 import featuresService from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import type { SupportedMethods } from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import streamsService from '@eventstore/db-client/generated/streams_grpc_pb.js';
-import type {
-  AppendReq,
-  AppendResp,
-  BatchAppendReq,
-  BatchAppendResp,
-  ReadReq,
-} from '@eventstore/db-client/generated/streams_pb.js';
+import type { BatchAppendReq, BatchAppendResp, ReadReq } from '@eventstore/db-client/generated/streams_pb.js';
 import {
   type Metadata,
   Server,
   ServerCredentials,
   type ServerDuplexStream,
-  type ServerReadableStream,
   type ServerUnaryCall,
   type sendUnaryData,
   status,
@@ -33,7 +26,6 @@ import {
 import {
   type AppendOutcome,
   accessDenied,
-  appendResponse,
   batchResponse,
   CallError,
   clusterInfo,
@@ -60,8 +52,6 @@ export type FakeOptions = {
   host?: string;
   /** Shared by the nodes of a cluster. */
   log?: FakeLog;
-  /** Servers before 21.10 have no server features, so clients append without batches. */
-  serverFeatures?: 'batch' | 'unimplemented';
   /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
   version?: Version;
   /** Servers before 23.10 never send CaughtUp. */
@@ -97,13 +87,11 @@ const DROPS = {
 export class FakeEventStoreDb {
   readonly log: FakeLog;
   /**
-   * The number of calls: `append` counts unary appends, `batchAppend` batches, `batched` the appends in
-   * them, `appended` the appends of both kinds that stored events; `cancelled` counts reads that the client
-   * cancelled, or whose connection broke.
+   * The number of calls: `batchAppend` counts batches, `batched` the appends in them, `appended` those that stored
+   * events; `cancelled` counts reads that the client cancelled, or whose connection broke.
    */
   readonly calls = {
     features: 0,
-    append: 0,
     batchAppend: 0,
     batched: 0,
     appended: 0,
@@ -156,7 +144,6 @@ export class FakeEventStoreDb {
     grpc.addService(featuresService.ServerFeaturesService, { getSupportedMethods: this.#features });
     grpc.addService(gossipService.GossipService, { read: this.#gossip });
     grpc.addService(streamsService.StreamsService, {
-      append: this.#append,
       batchAppend: this.#batchAppend,
       read: this.#read,
     });
@@ -205,10 +192,6 @@ export class FakeEventStoreDb {
     return this.#reads.size;
   }
 
-  get openBatches(): number {
-    return this.#batches.size;
-  }
-
   /** The number of injected failures that have not occurred yet. */
   get failuresLeft(): number {
     const ofAppends = this.#appendFailures.reduce((sum, { left }) => sum + left, 0);
@@ -220,7 +203,7 @@ export class FakeEventStoreDb {
     for (const { timer } of this.#responses.splice(0)) clearTimeout(timer);
     await this.#listener.close();
     // The calls end some turns later.
-    while (this.openBatches + this.openReads + this.openSubscriptions > 0) await setImmediate();
+    while (this.#batches.size + this.openReads + this.openSubscriptions > 0) await setImmediate();
   }
 
   /** Listens again, on the same port and with the same log. */
@@ -324,13 +307,6 @@ export class FakeEventStoreDb {
     for (const feed of this.#subscriptions) feed.isMuted = true;
   }
 
-  unmuteSubscriptions(): void {
-    for (const feed of this.#subscriptions) {
-      feed.isMuted = false;
-      feed.pump();
-    }
-  }
-
   /**
    * Subscriptions receive that many events from the start of the log, and then wait; with -1 they are not
    * confirmed. A page of the log that starts after that many events waits, too.
@@ -385,10 +361,7 @@ export class FakeEventStoreDb {
 
   #features = (_call: unknown, callback: sendUnaryData<SupportedMethods>): void => {
     this.calls.features++;
-    const unimplemented = this.#options.serverFeatures === 'unimplemented';
-    const error = unimplemented
-      ? new CallError(status.UNIMPLEMENTED, 'Service is unimplemented.')
-      : this.#featureFailures.shift();
+    const error = this.#featureFailures.shift();
     this.#response(() => (error ? callback(error) : callback(null, supportedMethods())));
   };
 
@@ -396,31 +369,6 @@ export class FakeEventStoreDb {
     this.calls.gossip++;
     const members = this.#members ?? [{ port: this.#port, state: 'leader' }];
     this.#response(() => callback(null, clusterInfo(members, this.#endpoint.address)));
-  };
-
-  #append = (
-    call: ServerReadableStream<AppendReq, AppendResp>,
-    callback: sendUnaryData<AppendResp>,
-  ): void => {
-    this.calls.append++;
-    let options: AppendReq.Options | undefined;
-    const proposed: ProposedEvent[] = [];
-    call.on('data', (request: AppendReq) => {
-      options ??= request.getOptions();
-      const message = request.getProposedMessage();
-      if (message) proposed.push(proposedEvent(message));
-    });
-    call.on('end', async () => {
-      await setImmediate(); // an aborted call ends as well, and is marked as cancelled only now
-      if (!options || call.cancelled) return;
-      const append = appendOf(options, proposed);
-      const isDenied = () => this.#isDenied(call.metadata, append.stream);
-      const error = this.#accessError(call.metadata) ?? (isDenied() ? accessDenied() : undefined);
-      const outcome = error ? ({ is: 'failed', error } as const) : this.#outcome(append);
-      if (!outcome) return;
-      const response = appendResponse(outcome, append.stream);
-      this.#response(() => (response instanceof CallError ? callback(response) : callback(null, response)));
-    });
   };
 
   #batchAppend = (call: ServerDuplexStream<BatchAppendReq, BatchAppendResp>): void => {
@@ -594,7 +542,7 @@ export class FakeEventStoreDb {
   }
 }
 
-function appendOf(options: AppendReq.Options | BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
+function appendOf(options: BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
   return { stream: streamName(options.getStreamIdentifier()), expected: expectedRevision(options), proposed };
 }
 

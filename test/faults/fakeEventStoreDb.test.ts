@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { NODE, start } from '../support/process.ts';
 
 test('the fake server as a process prints its URL, has --plants plants, and exits on SIGTERM', async () => {
-  const command = [NODE, 'test/fakeEventStoreDb/main.ts', '--plants', '3', '--unary'];
+  const command = [NODE, 'test/fakeEventStoreDb/main.ts', '--plants', '3'];
   const server = start({ command });
   const [url = ''] = await server.printed(/esdb:\S+(?=\n)/);
   const client = EventStoreDBClient.connectionString(url);
