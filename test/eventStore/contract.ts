@@ -296,7 +296,7 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
 }
 
 /**
- * Starts reads of a store that pause after so many events, interrupts them, and resumes them. Resolves with what the
+ * Starts reads of a store that pause after `after` events, interrupts them, and resumes them. Resolves with what the
  * reads resolve to, once it has happened.
  */
 export type Interrupted = <T>(
@@ -358,7 +358,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
   await expect(append).rejects.toThrow(WrongExpectedRevision);
 }
 
-/** An event with own members only: an exact reader parses some when they are read. */
+/** An event with own members only: a raw reader parses some when they are read. */
 const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
   position,
   stream,

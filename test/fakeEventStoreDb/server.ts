@@ -315,7 +315,7 @@ export class FakeEventStoreDb {
     this.#heldAfter = events;
   }
 
-  /** Reads pause after so many events, before their end at the latest, until `resumeReads`. */
+  /** Reads pause after this number of events, before their end at the latest, until `resumeReads`. */
   pauseReadsAfter(events: number): void {
     this.#readsPauseAfter = events;
   }
