@@ -41,7 +41,7 @@ export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean; readT
 /** How far a log was read: up to this event, of any stream. */
 export type ReadTo = Readonly<{ position: Position; eventId: string }>;
 
-/** A page ends when data and metadata of its events have so many characters, however few events that is. */
+/** A page ends when data and metadata of its events have this number of characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;
 
 /**
@@ -139,7 +139,7 @@ export type EventStore = EventLog & {
 export type StoreObserver = {
   /** Appends that have ended: stored, not at the expected revision, or failed. */
   onAppends(outcome: AppendOutcome, count: number): void;
-  /** So many appends were committed in one transaction, from its begin to its fsync in so many seconds. */
+  /** One transaction has committed this number of appends; `seconds` from its begin to its fsync. */
   onCommit(appends: number, seconds: number): void;
   /** The log had not been closed before it was opened: it is checked. */
   onUncleanStop(): void;

@@ -77,18 +77,6 @@ describe('npm run copy', () => {
     expect(await copy(logWith({ events: 1 }), dir)).toEqual(failure(`--to: ${reason}`));
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
   });
-
-  test('prints its progress every two seconds without a terminal', async () => {
-    const from = logWith({ events: 30 });
-    let now = 0;
-    using _ = vi.spyOn(performance, 'now').mockImplementation(() => (now += 100));
-    const { code, stdout, stderr } = await copying(from, tempDir());
-    expect({ code, stdout }).toEqual({
-      code: 0,
-      stdout: 'copied 30 events: both logs have the same 30 events\n',
-    });
-    expect(stderr).toMatch(/^(copying: \d+ events, \d+ %, \d+\/s, \d+ s left\n)+(comparing: [^\n]+\n)*$/);
-  });
 });
 
 function ended(result: string) {

@@ -21,11 +21,10 @@ export type Open = (again?: EventStore) => Promise<EventStore>;
 type Options = {
   /** Returns a pooled store over an empty log, which stays open: opening one may be expensive. */
   borrow?: () => Promise<EventStore>;
-  only?: 'append';
 };
 
 /** The contract of every event store. The test of an adapter names the store and runs this. */
-export function eventStoreContract(name: string, open: Open, { borrow, only }: Options = {}): void {
+export function eventStoreContract(name: string, open: Open, { borrow }: Options = {}): void {
   describe(name, () => {
     const openNew = async (): Promise<EventStore> => {
       const store = await open();
@@ -115,8 +114,6 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
         expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
       });
     });
-
-    if (only === 'append') return;
 
     describe('reading', () => {
       test('returns an event as it was appended', async ({ store }) => {
@@ -299,7 +296,7 @@ export function eventStoreContract(name: string, open: Open, { borrow, only }: O
 }
 
 /**
- * Starts reads of a store that pause after so many events, interrupts them, and resumes them. Resolves with what the
+ * Starts reads of a store that pause after `after` events, interrupts them, and resumes them. Resolves with what the
  * reads resolve to, once it has happened.
  */
 export type Interrupted = <T>(
@@ -361,7 +358,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
   await expect(append).rejects.toThrow(WrongExpectedRevision);
 }
 
-/** An event with own members only: an exact reader parses some when they are read. */
+/** An event with own members only: a raw reader parses some when they are read. */
 const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
   position,
   stream,

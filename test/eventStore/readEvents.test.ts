@@ -89,17 +89,6 @@ describe('readToEnd', () => {
     const batches = await Array.fromAsync(readToEnd(logOf([]).log, { signal: never() }));
     expect(batches).toEqual([{ events: [], caughtUp: true, position: START }]);
   });
-
-  test('fails if a page says that it is the last one, before the end that the log had at the beginning', async () => {
-    const { log } = logOf([1n, 2n, 3n, 4n, 5n]);
-    const readAll: EventLog['readAll'] = async (range) => ({
-      ...(await log.readAll(range)),
-      isEnd: range.after === 2n,
-    });
-    const batches = readToEnd({ ...log, readAll }, { signal: never() });
-    expect(positionsIn([(await batches.next()).value as Batch])).toEqual([1n, 2n]);
-    await expect(batches.next()).rejects.toThrow(StoreUnavailable);
-  });
 });
 
 describe('readLive', () => {

@@ -1,15 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
-import { untilSettled } from '../support/clock.ts';
-import { slowClock } from '../support/slowClock.ts';
 import {
   appendMany,
   contents,
   named,
   openedUntilFinished,
   openIn,
-  refusal,
   restarting,
   startFakeServer,
 } from '../support/stores.ts';
@@ -47,18 +44,5 @@ describe('a copy', () => {
     expect(await copyLog({ from, to, onProgress })).toEqual({ events: 80, copied: 80 });
     expect(failures).toEqual([]);
     expect(await contents(to)).toEqual(await contents(from));
-  });
-
-  test('fails if the source or the target is unavailable', async () => {
-    slowClock();
-    const there = await openIn(tempDir());
-    const unavailable = await openedUntilFinished('esdb://127.0.0.1:1?tls=false');
-    for (const [sides, name] of [
-      [{ from: unavailable, to: there }, 'the source'],
-      [{ from: there, to: unavailable }, 'the target'],
-    ] as const) {
-      const [message] = await untilSettled(refusal(copyLog(sides)));
-      expect(message).toMatch(RegExp(`^${name} is unavailable: .`));
-    }
   });
 });

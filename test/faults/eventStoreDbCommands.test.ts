@@ -23,11 +23,6 @@ describe('one line reports an EventStoreDB', () => {
     expect(ended.stderr).not.toContain(SECRET);
   });
 
-  test('that is unavailable, with the reason', async () => {
-    const ended = await runCli(['replay'], { EVENTSTOREDB_URL: UNAVAILABLE });
-    expectRefused(ended, /EventStoreDB is unavailable: .*ECONNREFUSED/);
-  });
-
   test.for<[what: string, line: RegExp, from: () => string, to: () => string]>([
     ['source', /^the source is unavailable: /, () => UNAVAILABLE, tempDir],
     ['target', /^the target is unavailable: /, () => logWith({ events: 1 }), () => UNAVAILABLE],

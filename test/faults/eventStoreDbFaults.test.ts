@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type Position, START } from '../../src/eventStore/eventStore.ts';
-import { type Drop, FakeLog } from '../fakeEventStoreDb/server.ts';
+import { START } from '../../src/eventStore/eventStore.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
 
 test('a silent subscription is resubscribed while other writers append', async () => {
@@ -21,28 +20,4 @@ test('a silent subscription is resubscribed while other writers append', async (
     }
   }
   expect(found).toEqual(['plant-alice/1']);
-});
-
-test('a slow subscriber that is dropped repeatedly receives each event once', async () => {
-  const log = new FakeLog();
-  for (let i = 0; i < 10_000; i++) log.append(`plant-alice/${i}`, { data: { text: 'x'.repeat(1_000) } });
-  const server = await startFakeServer({ log });
-  const store = await overFakeServer(server.url);
-  const drops: Drop[] = ['end', 'slow', 'cancelled', 'unavailable', 'reset', 'internal', 'notLeader'];
-  const leaving = new AbortController();
-  const positions: Position[] = [];
-  for await (const { events, caughtUp } of store.subscribe({ after: START, signal: leaving.signal })) {
-    const [how] = server.openSubscriptions > 0 ? drops.splice(0, 1) : [];
-    if (how !== undefined) {
-      server.dropSubscriptions(how);
-      await expect.poll(() => server.openSubscriptions).toBe(0);
-    }
-    positions.push(...events.map(({ position }) => position));
-    if (!caughtUp) continue;
-    if (drops.length === 0) leaving.abort();
-    else log.append('plant-bob/1');
-  }
-  expect(drops).toEqual([]);
-  expect(positions).toHaveLength(log.all.length);
-  expect(positions).toEqual(log.all.map(({ position }) => position));
 });

@@ -12,13 +12,21 @@ export const ACCESS_RETRY_INTERVAL_MS = 500;
  * unavailable passes. @throws AccessDenied
  */
 export async function checkAccess(client: RetryingClient, options: WorkerOptions): Promise<void> {
+  const denied = await lastDenial(() => accessError(client.connection, options), client.closed);
+  if (denied) throw new AccessDenied(denied.message, { cause: denied });
+}
+
+/** The failure of a check that is repeated while a server that has just started may not know its accounts. */
+export async function lastDenial(
+  check: () => Promise<CallFailed | undefined>,
+  closed: AbortSignal,
+): Promise<CallFailed | undefined> {
   const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
   for (;;) {
-    const denied = await accessError(client.connection, options);
-    if (!denied) return;
-    if (performance.now() > deadline || denied.kind === 'badConnectionString')
-      throw new AccessDenied(denied.message, { cause: denied });
-    await sleep(ACCESS_RETRY_INTERVAL_MS);
+    const failure = await check();
+    if (!failure || failure.kind === 'badConnectionString' || closed.aborted) return failure;
+    if (performance.now() >= deadline) return failure;
+    await sleep(ACCESS_RETRY_INTERVAL_MS, closed);
   }
 }
 

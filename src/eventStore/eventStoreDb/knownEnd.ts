@@ -1,6 +1,6 @@
 import { type Position, START } from '../eventStore.ts';
 
-/** A node that is behind for so long has another log, as after a restore, in milliseconds. */
+/** A node that is behind for longer has another log, as after a restore. */
 const BEHIND_TIMEOUT_MS = 5_000;
 
 /**

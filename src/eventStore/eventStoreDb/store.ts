@@ -47,8 +47,6 @@ type Options = {
   observer?: StoreObserver | undefined;
 };
 
-/** An append with less time left does not start another attempt. */
-const MIN_ATTEMPT_MS = 100;
 /** The wait between reads from a node that does not have the last events, in milliseconds. */
 const BEHIND_DELAY_MS = 100;
 /** The first wait between reads of a stream whose first event cannot be read yet, in milliseconds; it doubles. */
@@ -82,13 +80,11 @@ class EventStoreDbStore implements EventStore {
   readonly #writeAccess: WriteAccess;
   readonly #deletedStreams: DeletedStreams | undefined;
   readonly #knownEnd = new KnownEnd();
-  /** The log ID as read over a connection; the server of the next connection may have another log. */
+  /** The log ID as read over a connection; the server of the next connection may have another log, also an empty one. */
   #identity: { connection: Connection; logId: string } | undefined;
-  /**
-   * Resolves once the log of a connection has an identity; undefined before the first append. The server of
-   * the next connection may have another log, also an empty one.
-   */
-  #identified: { connection: Connection; done: Promise<void> } | undefined;
+
+  /** The last append's wait for the identity of the log. */
+  #identifying = Promise.resolve();
 
   constructor(client: RetryingClient, options: Options) {
     this.#client = client;
@@ -103,16 +99,18 @@ class EventStoreDbStore implements EventStore {
     return this.#writeAccess.error;
   }
 
-  /** The first event of $all identifies the log. */
   async logId(): Promise<string> {
     this.#assertOpen();
+    return this.#readLogId(this.#readTimeoutMs);
+  }
+
+  /** The first event of $all identifies the log. */
+  async #readLogId(timeoutMs: number): Promise<string> {
     const { connection } = this.#client;
     if (this.#identity?.connection === connection) return this.#identity.logId;
-    const first = await this.#client.call('readEdge', 'first', this.#readTimeoutMs);
+    const first = await this.#client.call('readEdge', 'first', timeoutMs);
     this.#identity = first && { connection, logId: `e${first.id.slice(-12)}` };
-    if (!this.#identity) return NO_LOG_ID;
-    this.#identified = { connection, done: Promise.resolve() };
-    return this.#identity.logId;
+    return this.#identity?.logId ?? NO_LOG_ID;
   }
 
   async lastPosition(): Promise<Position> {
@@ -209,7 +207,8 @@ class EventStoreDbStore implements EventStore {
     const request = appendRequest(stream, event, expectedRevision);
     this.#writeAccess.assertGranted();
     const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
-    await this.#identify(deadline);
+    this.#identifying = this.#identify(deadline);
+    await this.#identifying;
     if (expectedRevision === NO_STREAM) await this.#assertNotDeleted(stream, deadline);
     return this.#append(request, deadline);
   }
@@ -235,7 +234,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   async close(): Promise<void> {
-    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identified?.done ?? Promise.resolve());
+    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identifying);
     await this.#client.close();
   }
 
@@ -290,35 +289,17 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
-  /** Appends wait for one attempt together; one that has time left when it fails makes another. */
-  async #identify(deadline: number): Promise<void> {
-    for (;;) {
-      const { connection } = this.#client;
-      if (this.#identified?.connection !== connection)
-        this.#identified = { connection, done: this.#createIdentity(deadline) };
-      try {
-        return await this.#identified.done;
-      } catch (error) {
-        const hasTime = performance.now() + MIN_ATTEMPT_MS < deadline;
-        if (!hasTime || !(error instanceof StoreUnavailable) || this.#client.closed.aborted) throw error;
-      }
-    }
-  }
-
   /**
-   * An empty log gets its first event before anything else is appended. Several writers may do so at once;
-   * one succeeds.
+   * An empty log gets its first event before anything else is appended. Several appends, also of other
+   * instances, may do so at once; one succeeds.
    */
-  async #createIdentity(deadline: number): Promise<void> {
+  async #identify(deadline: number): Promise<void> {
+    if ((await this.#readLogId(deadline - performance.now())) !== NO_LOG_ID) return;
+    const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
     try {
-      const first = await this.#client.call('readEdge', 'first', deadline - performance.now());
-      if (first) return;
-      const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
       await this.#append(appendRequest(this.#options.identityStream, begun, NO_STREAM), deadline);
     } catch (error) {
-      if (error instanceof WrongExpectedRevision) return;
-      this.#identified = undefined; // the next append tries again
-      throw error;
+      if (!(error instanceof WrongExpectedRevision)) throw error;
     }
   }
 }

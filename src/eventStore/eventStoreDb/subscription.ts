@@ -14,8 +14,8 @@ import { type Reader, toRecordedEvent } from './read.ts';
 /** Events that the client buffers at most, and the most in a batch. */
 const BUFFER_SIZE = 512;
 /**
- * While catching up, a batch collects events for so long, in milliseconds, unless the buffer is full, since
- * each batch wakes the other thread.
+ * While catching up, a batch collects events for this time, unless the buffer is full, since each batch wakes the
+ * other thread.
  */
 const BATCH_INTERVAL_MS = 5;
 /** Events that the server searches at once for one that matches. */
@@ -24,7 +24,7 @@ const SEARCH_WINDOW = 500;
 const CHECKPOINT_INTERVAL = 2;
 /** How often both are looked at, and the subscription reports how far it has read, in milliseconds. */
 const WATCH_INTERVAL_MS = 1_000;
-/** A subscription that is silent for so long is compared with the log, in milliseconds. */
+/** A subscription without events for this time is compared with the log. */
 const SILENCE_TIMEOUT_MS = 2_000;
 /** Events of $all that a comparison reads at once, and how often at most. */
 const COMPARED_PAGE_SIZE = 500;

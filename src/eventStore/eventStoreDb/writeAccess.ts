@@ -1,5 +1,5 @@
 import { finishedWithin, sleep } from '../../time/sleep.ts';
-import { ACCESS_RETRY_INTERVAL_MS, ACCOUNTS_TIMEOUT_MS } from './accessCheck.ts';
+import { lastDenial } from './accessCheck.ts';
 import type { Logger } from './catchUpSubscription.ts';
 import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
 import type { WorkerOptions } from './protocol.ts';
@@ -52,14 +52,11 @@ export class WriteAccess {
 
   /** A probe over the connection of the appends has the same account and groups as they, and costs no thread. */
   async #confirm(): Promise<void> {
-    const { closed } = this.#client;
-    const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
-    for (;;) {
-      const { kind, message } = await this.#probe(this.#client.connection);
-      if (kind === 'wrongRevision' || closed.aborted) return;
-      if (performance.now() >= deadline) return kind === 'appendDenied' ? this.#deny(message) : undefined;
-      await sleep(ACCESS_RETRY_INTERVAL_MS, closed);
-    }
+    const failure = await lastDenial(async () => {
+      const found = await this.#probe(this.#client.connection);
+      return found.kind === 'wrongRevision' ? undefined : found;
+    }, this.#client.closed);
+    if (failure?.kind === 'appendDenied') this.#deny(failure.message);
   }
 
   #deny(message: string): void {

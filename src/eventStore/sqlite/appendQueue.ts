@@ -17,7 +17,7 @@ import type {
   WriterOperations,
 } from './protocol.ts';
 
-/** So many appends are handed to the writer thread at once; fewer at the end of an event loop turn. */
+/** Of appends that are handed to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
 
 type Append = {

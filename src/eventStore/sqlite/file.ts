@@ -172,11 +172,9 @@ function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBu
 /** @throws Error if the header is not that of a log, or of a newer version */
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
-  if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not a plant store log');
+  if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
   if (version > VERSION) {
-    throw new Error(
-      `it has format version ${version}; this version of the plant store supports up to ${VERSION}`,
-    );
+    throw new Error(`it has format version ${version}; this program supports up to ${VERSION}`);
   }
 }
 

@@ -15,7 +15,7 @@ async function refusal(DATA_DIR: string): Promise<string> {
   return message;
 }
 
-const NOT_A_LOG = /not a plant store log/;
+const NOT_A_LOG = /not an event log/;
 
 /** Creates a SQLite database with these statements. */
 const sqlite = (sql: string) => (file: string) => {

@@ -93,12 +93,6 @@ describe('a reader of the embedded log beside its server', () => {
     expect(await log.lastPosition()).toBe(2n);
   });
 
-  test.each([499, 500, 501, 1_000])('reports that it has caught up after %s events', async (count) => {
-    const { store, log } = await both();
-    await appendMany(store, count);
-    expect(await readAll(log)).toHaveLength(count);
-  });
-
   test('finds the rare events of a prefix backwards in one page, those of many page by page', async () => {
     const { file, log } = await both();
     const insert = openWriter(file).prepare(`
@@ -202,7 +196,7 @@ describe('a file that is not a log of this service', () => {
   });
 
   test.each<[string, make: (file: string) => void, reason: string]>([
-    ['another SQLite database', otherDatabase, 'not a plant store log'],
+    ['another SQLite database', otherDatabase, 'not an event log'],
     ['an empty file', (file) => writeFileSync(file, ''), 'there is no log'],
     ['text', (file) => writeFileSync(file, 'Ferns and ivy, one a line.\n'.repeat(50)), 'not a database'],
   ])('but %s is rejected and not changed', (_, make, reason) => {
