@@ -6,7 +6,7 @@ import { leafHash } from '../../src/merkle/merkleTree.ts';
 import type { View, ViewCheckpoint } from '../view.ts';
 import { isDamage } from '../viewDatabase.ts';
 import { ViewDamaged } from '../viewFile.ts';
-import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
+import { NO_CHECKPOINT, type WriteResult } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
 import { lastTileMismatch } from './lastTileMismatch.ts';
 import { LogTiles } from './logTiles.ts';
@@ -158,9 +158,9 @@ export class MerkleTreeView implements View {
   }
 
   /** @throws ViewDamaged, or why the file cannot be written */
-  #done(reply: Reply): void {
-    if ('damaged' in reply) throw this.#forget(reply.damaged);
-    if ('failed' in reply) throw reply.failed;
+  #done({ damaged, failed }: WriteResult): void {
+    if (damaged !== undefined) throw this.#forget(damaged);
+    if (failed) throw failed;
   }
 
   #forget(reason: string): ViewDamaged {
