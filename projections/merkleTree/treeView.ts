@@ -12,6 +12,8 @@ import { lastTileMismatch } from './lastTileMismatch.ts';
 import { LogTiles } from './logTiles.ts';
 import { copyTreeFile, type LoadedTree, loadTree, MERKLE_TREE, rowOf, TilesDiffer } from './treeFile.ts';
 
+const hashOfLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
+
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
 
@@ -36,6 +38,7 @@ export class MerkleTreeView implements View {
   unsaved = 0;
   replaced: string | undefined;
   readonly #file: string;
+  readonly #hashOf: typeof hashOfLeaf;
   readonly #writer: ViewWriter;
   /** Of the open file. */
   #identity: string | undefined;
@@ -45,12 +48,13 @@ export class MerkleTreeView implements View {
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string): Promise<MerkleTreeView> {
-    return new MerkleTreeView(file);
+  static async open(file: string, hashOf = hashOfLeaf): Promise<MerkleTreeView> {
+    return new MerkleTreeView(file, hashOf);
   }
 
-  private constructor(file: string) {
+  private constructor(file: string, hashOf: typeof hashOfLeaf) {
     this.#file = file;
+    this.#hashOf = hashOf;
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     this.readTo = this.#savedReadTo = this.#writer.readTo;
@@ -69,7 +73,7 @@ export class MerkleTreeView implements View {
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tiles.append(leafHash(leafText(event).text), event.position);
+      this.#tiles.append(this.#hashOf(event), event.position);
       this.#eventId = event.id;
     }
     this.unsaved += events.length;
