@@ -38,36 +38,6 @@ export type Rows<R extends Row> = {
 /** What an event changes. It reads neither the clock nor anything but its arguments. @throws InvalidEvent */
 export type Fold<R extends Row> = (event: RecordedEvent, rows: Rows<R>) => void;
 
-/** The rows of a fold in memory, in the order in which they were added. */
-export class RowsInMemory<R extends Row> implements Rows<R> {
-  readonly #table: Table;
-  readonly #rows = new Map<string, R>();
-
-  constructor(table: Table) {
-    this.#table = table;
-  }
-
-  get(...key: Key): R | undefined {
-    return this.#rows.get(textOf(key));
-  }
-
-  find(...values: Value[]): R | undefined {
-    return this.values().find((row) => textOf(lookupOf(this.#table, row)) === textOf(values));
-  }
-
-  put(row: R): void {
-    this.#rows.set(textOf(row.slice(0, this.#table.keyColumns)), row);
-  }
-
-  delete(...key: Key): void {
-    this.#rows.delete(textOf(key));
-  }
-
-  values(): R[] {
-    return [...this.#rows.values()];
-  }
-}
-
 /** A text that no other values have, unless they have control characters. */
 export const textOf = (values: readonly Value[]): string => values.join('\0');
 

@@ -4,6 +4,7 @@ import { deletionOf } from './tableFormat.ts';
 import { UnsavedRows } from './unsavedRows.ts';
 import type { View, ViewCheckpoint } from './view.ts';
 import type { ViewFile } from './viewFile.ts';
+import type { Row as SavedRow } from './viewProtocol.ts';
 
 /** A view: its table, what is folded into it, and how it is called in messages for clients. */
 export type ViewDefinition<R extends Row> = { table: Table; fold: Fold<R>; title: string };
@@ -41,8 +42,15 @@ export abstract class TableView<R extends Row> implements View {
     this.#rows = {
       get: (...key) => this.get(...key),
       find: (...values) => this.find(...values),
-      put: (row) => this.#change(row.slice(0, table.keyColumns), row),
-      delete: (...key) => this.#change(key, undefined),
+      put: (row) => {
+        this.#unsavedRows.put(row);
+        this.#changed(row);
+        for (const value of row) if (typeof value === 'string') this.#unsavedCharacters += value.length;
+      },
+      delete: (...key) => {
+        this.#unsavedRows.delete(...key);
+        this.#changed(deletionOf(key));
+      },
     };
     ({ position: this.#position, eventId: this.#eventId } = file.checkpoint);
     this.readTo = this.#savedReadTo = file.readTo;
@@ -100,16 +108,16 @@ export abstract class TableView<R extends Row> implements View {
 
   /** The row with a key. @throws ViewDamaged */
   protected get(...key: Key): R | undefined {
-    const change = this.#unsavedRows.get(key);
+    const change = this.#unsavedRows.change(key);
     return change ? change.row : (this.#file.read((rows) => rows.get(key)) as R | undefined);
   }
 
   /** A row with these values in the columns of `lookup`. @throws ViewDamaged */
   protected find(...values: Value[]): R | undefined {
-    const unsaved = this.#unsavedRows.find(values);
+    const unsaved = this.#unsavedRows.find(...values);
     if (unsaved) return unsaved;
     const saved = this.#file.read((rows) => rows.find(values)) as R[];
-    return saved.find((row) => !this.#unsavedRows.get(row.slice(0, this.#table.keyColumns)));
+    return saved.find((row) => !this.#unsavedRows.change(row.slice(0, this.#table.keyColumns)));
   }
 
   /**
@@ -122,9 +130,8 @@ export abstract class TableView<R extends Row> implements View {
     { of = 'rows', limit }: { of?: 'rows' | 'keys'; limit?: number } = {},
   ): void {
     const { keyColumns } = this.#table;
-    const unsaved = this.#unsavedRows.from(after);
-    const isFirst = unsaved[0] && compareKeys(unsaved[0].key, after, keyColumns) === 0;
-    let i = isFirst ? 1 : 0;
+    const unsaved = this.#unsavedRows.after(after);
+    let i = 0;
     /** Rows in memory before a key, or all that are left. */
     const visitUnsaved = (key?: Key): boolean => {
       for (let change = unsaved[i]; change; change = unsaved[++i]) {
@@ -157,11 +164,9 @@ export abstract class TableView<R extends Row> implements View {
     this.#unsavedCharacters -= characters;
   }
 
-  #change(key: Key, row: R | undefined): void {
-    this.#unsavedRows.set(key, row);
-    this.#file.add(row ?? deletionOf(key));
-    for (const value of row ?? []) if (typeof value === 'string') this.#unsavedCharacters += value.length;
-    this.onChange(key[0]);
+  #changed(row: SavedRow): void {
+    this.#file.add(row);
+    this.onChange(row[0] as Value);
   }
 
   #clear(): void {

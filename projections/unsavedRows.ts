@@ -1,4 +1,13 @@
-import { compareKeys, type Key, lookupOf, type Row, type Table, textOf, type Value } from './table.ts';
+import {
+  compareKeys,
+  type Key,
+  lookupOf,
+  type Row,
+  type Rows,
+  type Table,
+  textOf,
+  type Value,
+} from './table.ts';
 
 /** A row that was put or, without `row`, deleted. */
 export type Change<R extends Row> = Readonly<{ key: Key; row: R | undefined }>;
@@ -6,8 +15,8 @@ export type Change<R extends Row> = Readonly<{ key: Key; row: R | undefined }>;
 /** By the first value of their keys, and by their keys. */
 type Changes<R extends Row> = Map<Value, Map<string, Change<R>>>;
 
-/** The rows of a view that have changed since its file was saved. */
-export class UnsavedRows<R extends Row> {
+/** The rows of a view that have changed since its file was saved; of a view without a file, all of them. */
+export class UnsavedRows<R extends Row> implements Rows<R> {
   readonly #table: Table;
   /** Those since the last save, and before them those that are being saved. */
   #changes: Changes<R> = new Map();
@@ -21,42 +30,45 @@ export class UnsavedRows<R extends Row> {
     this.#table = table;
   }
 
-  set(key: Key, row: R | undefined): void {
-    const partition = key[0] as Value;
-    const changes = this.#changes.get(partition) ?? new Map<string, Change<R>>();
-    this.#changes.set(partition, changes.set(textOf(key), { key, row }));
-    this.#sorted.delete(partition);
-    if (row && this.#table.lookup) this.#lookup.set(textOf(lookupOf(this.#table, row)), key);
+  get(...key: Key): R | undefined {
+    return this.change(key)?.row;
   }
 
-  get(key: Key): Change<R> | undefined {
+  find(...values: Value[]): R | undefined {
+    const key = this.#lookup.get(textOf(values));
+    const row = key && this.change(key)?.row;
+    return row && textOf(lookupOf(this.#table, row)) === textOf(values) ? row : undefined;
+  }
+
+  put(row: R): void {
+    const key = row.slice(0, this.#table.keyColumns);
+    this.#set({ key, row });
+    if (this.#table.lookup) this.#lookup.set(textOf(lookupOf(this.#table, row)), key);
+  }
+
+  delete(...key: Key): void {
+    this.#set({ key, row: undefined });
+  }
+
+  change(key: Key): Change<R> | undefined {
     const [partition, text] = [key[0] as Value, textOf(key)];
     return this.#changes.get(partition)?.get(text) ?? this.#inSave.get(partition)?.get(text);
   }
 
-  /** The row with these values in the columns of `lookup`. */
-  find(values: readonly Value[]): R | undefined {
-    const key = this.#lookup.get(textOf(values));
-    const row = key && this.get(key)?.row;
-    return row && textOf(lookupOf(this.#table, row)) === textOf(values) ? row : undefined;
-  }
-
-  /** The changes with the same first value, from a key on, in key order. */
-  from(key: Key): readonly Change<R>[] {
+  /** The changes with the same first value, after a key, in key order. */
+  after(key: Key): readonly Change<R>[] {
     const partition = key[0] as Value;
     const sorted = this.#sorted.get(partition) ?? this.#sort(partition);
-    const first = sorted.findIndex((change) => compareKeys(change.key, key, this.#table.keyColumns) >= 0);
+    const first = sorted.findIndex((change) => this.#compare(change.key, key) > 0);
     return first < 0 ? [] : sorted.slice(first);
   }
 
   /** From now on these changes are being saved, with those whose save has failed. */
   startSave(): void {
-    for (const [partition, changes] of this.#inSave.size === 0 ? [] : this.#changes) {
-      const earlier = this.#inSave.get(partition) ?? new Map<string, Change<R>>();
-      for (const [text, change] of changes) earlier.set(text, change);
-      this.#inSave.set(partition, earlier);
-    }
     if (this.#inSave.size === 0) this.#inSave = this.#changes;
+    else
+      for (const [partition, changes] of this.#changes)
+        this.#inSave.set(partition, new Map([...(this.#inSave.get(partition) ?? []), ...changes]));
     this.#changes = new Map();
   }
 
@@ -67,19 +79,26 @@ export class UnsavedRows<R extends Row> {
   }
 
   clear(): void {
-    this.#changes.clear();
-    this.#lookup.clear();
+    this.#changes = new Map();
     this.endSave();
   }
 
+  #set(change: Change<R>): void {
+    const partition = change.key[0] as Value;
+    const changes = this.#changes.get(partition) ?? new Map<string, Change<R>>();
+    this.#changes.set(partition, changes.set(textOf(change.key), change));
+    this.#sorted.delete(partition);
+  }
+
   #sort(partition: Value): readonly Change<R>[] {
-    const saving = this.#inSave.get(partition);
-    const changes = this.#changes.get(partition);
-    const all = saving && changes ? new Map([...saving, ...changes]) : (changes ?? saving ?? new Map());
-    const sorted = [...all.values()].sort((one, other) =>
-      compareKeys(one.key, other.key, this.#table.keyColumns),
-    );
+    const [saving, changes] = [this.#inSave.get(partition), this.#changes.get(partition)];
+    const all = saving && changes ? new Map([...saving, ...changes]) : (changes ?? saving);
+    const sorted = [...(all?.values() ?? [])].sort((one, other) => this.#compare(one.key, other.key));
     this.#sorted.set(partition, sorted);
     return sorted;
+  }
+
+  #compare(one: Key, other: Key): number {
+    return compareKeys(one, other, this.#table.keyColumns);
   }
 }

@@ -9,8 +9,8 @@ export type OpenView = (file: string) => Promise<View>;
  * Events per save, or the length of their JSON: they share pages and a transaction. Twice as many are in
  * memory, since the next ones are read during a save.
  */
-const SAVE_BATCH = 100_000;
-const SAVE_BATCH_CHARACTERS = 32 * 1024 * 1024;
+const SAVE_BATCH = 30_000;
+const SAVE_BATCH_CHARACTERS = 8 * 1024 * 1024;
 
 /** A view in a new file, into which a whole log is folded; it is saved batch after batch. */
 export class ViewDraft implements AsyncDisposable {

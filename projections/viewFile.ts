@@ -1,4 +1,4 @@
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import type { ReadTo } from '../src/eventStore/eventStore.ts';
@@ -8,9 +8,8 @@ import { TableReader } from './tableReader.ts';
 import type { ViewCheckpoint } from './view.ts';
 import { isDamage, openForReading } from './viewDatabase.ts';
 import {
-  type AnsweredRequest,
-  isReply,
   NO_CHECKPOINT,
+  type Opened,
   type Reply,
   type Request,
   type Row,
@@ -25,8 +24,6 @@ export class ViewDamaged extends Error {
 /** Rows are handed to the thread in portions, so that no request waits for a long one to be copied. */
 const ROWS_PER_MESSAGE = 256;
 
-type Waiting = { resolve: () => void; reject: (error: Error) => void };
-
 /**
  * The file of a view: read on this thread, written on a thread of its own. What has been added is in the file
  * once it is saved; until then its view keeps it in memory.
@@ -36,21 +33,19 @@ export class ViewFile {
   replaced: string | undefined;
   /** Called when the file turns out to be damaged; it is being removed. */
   onDamage = () => {};
+  /** The saved checkpoint. */
+  checkpoint: ViewCheckpoint = NO_CHECKPOINT;
+  /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
+  readTo: ReadTo | undefined;
   readonly #file: string;
   readonly #table: Table;
   readonly #thread: Worker;
-  readonly #exited: Promise<unknown>;
   /** Undefined once the file was damaged, until the view is reset. */
   #reader: { db: DatabaseSync; rows: TableReader } | undefined;
-  /** The saved checkpoint. */
-  #checkpoint = NO_CHECKPOINT;
-  /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
-  readTo: ReadTo | undefined;
   #rows: Row[] = [];
-  /** The requests without a reply, in order. */
-  readonly #waiting: Waiting[] = [];
-  /** So many replies belong to a file that is gone. */
-  #lateReplies = 0;
+  /** The requests without a reply, by ID; those for a file that is gone are forgotten. */
+  readonly #requests = new Map<number, PromiseWithResolvers<Opened | undefined>>();
+  #lastId = -1;
   #isClosed = false;
 
   private constructor(file: string, table: Table) {
@@ -58,8 +53,7 @@ export class ViewFile {
     this.#table = table;
     const thread = new URL('./viewThread.ts', import.meta.url);
     this.#thread = new Worker(thread, { workerData: { file, table } satisfies ThreadData });
-    this.#exited = once(this.#thread, 'exit');
-    this.#exited.catch(() => {});
+    this.#thread.on('message', (reply) => this.#handle(reply));
   }
 
   /**
@@ -68,35 +62,25 @@ export class ViewFile {
    */
   static async open(file: string, table: Table): Promise<ViewFile> {
     const opened = new ViewFile(file, table);
-    for await (const [message] of on(opened.#thread, 'message')) {
-      if (!isReply(message) || !('opened' in message)) continue; // under `node --watch` there are others
-      opened.#checkpoint = message.opened;
-      opened.readTo = message.readTo;
-      opened.replaced = message.replaced;
-      break;
-    }
-    opened.#thread.on('message', (message) => {
-      if (isReply(message)) opened.#handle(message);
-    });
-    opened.#thread.on('error', (error) => {
+    const thread = opened.#thread;
+    const { promise, reject } = opened.#expectReply();
+    thread.once('error', reject);
+    const found = await promise;
+    thread.off('error', reject);
+    thread.on('error', (error) => {
       throw error; // unforeseen, such as too little memory: the process ends
     });
+    Object.assign(opened, found);
     try {
       opened.#reader = opened.#openReader();
-      return opened;
     } catch (error) {
-      if (isDamage(error)) {
-        opened.#discard(error as Error);
-        return opened;
+      if (isDamage(error)) opened.#discard(error as Error);
+      else {
+        await thread.terminate();
+        throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
       }
-      await opened.#thread.terminate();
-      throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
     }
-  }
-
-  /** The saved checkpoint. */
-  get checkpoint(): ViewCheckpoint {
-    return this.#checkpoint;
+    return opened;
   }
 
   /** Reads from one snapshot of the file, which may have more than was saved by the last checkpoint. @throws ViewDamaged */
@@ -120,25 +104,30 @@ export class ViewFile {
   /** Saves the added rows, the checkpoint, and how far the log was read, in one transaction. @throws ViewDamaged */
   async save(checkpoint: ViewCheckpoint, readTo?: ReadTo): Promise<void> {
     this.#handOver();
-    await this.#request({ save: checkpoint, readTo });
-    this.#checkpoint = checkpoint;
+    const { promise, id } = this.#expectReply();
+    this.#post({ id, save: checkpoint, readTo });
+    await promise;
+    this.checkpoint = checkpoint;
   }
 
   /** Empties the view; from now on it belongs to the log with this ID. @throws ViewDamaged */
   async reset(logId: string): Promise<void> {
     this.#rows = [];
-    this.#checkpoint = NO_CHECKPOINT;
-    await this.#request({ reset: logId });
+    this.checkpoint = NO_CHECKPOINT;
+    const { promise, id } = this.#expectReply();
+    this.#post({ id, reset: logId });
+    await promise;
     if (!this.#isClosed) this.#reader ??= this.#openReader();
-    this.#checkpoint = { ...NO_CHECKPOINT, logId };
+    this.checkpoint = { ...NO_CHECKPOINT, logId };
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#reader?.db.close(); // first: the last one to close checkpoints
     this.#reader = undefined;
+    const exited = once(this.#thread, 'exit');
     this.#post({ close: true });
-    await this.#exited;
+    await exited;
   }
 
   #handOver(): void {
@@ -146,35 +135,34 @@ export class ViewFile {
     this.#rows = [];
   }
 
-  #request(request: AnsweredRequest): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-      this.#post(request);
-    });
+  #expectReply(): PromiseWithResolvers<Opened | undefined> & { id: number } {
+    const id = ++this.#lastId;
+    const request = Promise.withResolvers<Opened | undefined>();
+    this.#requests.set(id, request);
+    return { ...request, id };
   }
 
   #post(request: Request): void {
     this.#thread.postMessage(request);
   }
 
+  /** Under `node --watch` there are other messages. */
   #handle(reply: Reply): void {
     if ('unsound' in reply) {
       if (this.#reader) this.#discard(new Error(reply.unsound)); // else it is being replaced already
       return;
     }
-    if (this.#lateReplies > 0) {
-      this.#lateReplies--;
-      return;
-    }
-    const waiting = this.#waiting.shift() as Waiting;
-    if ('damaged' in reply) waiting.reject(this.#forget(reply.damaged));
-    else if ('failed' in reply) waiting.reject(reply.failed);
-    else waiting.resolve();
+    const { id = -1, opened, failed, damaged } = reply;
+    const request = this.#requests.get(id);
+    this.#requests.delete(id);
+    if (damaged !== undefined && request) request.reject(this.#forget(damaged));
+    else if (failed) request?.reject(failed);
+    else request?.resolve(opened);
   }
 
   /** Has the damaged file removed. */
   #discard(error: Error): ViewDamaged {
-    this.#request({ discard: true }).catch(() => {});
+    this.#post({ discard: true });
     return this.#forget(error.message, error);
   }
 
@@ -184,10 +172,10 @@ export class ViewFile {
     this.#reader?.db.close();
     this.#reader = undefined;
     this.#rows = [];
-    this.#checkpoint = NO_CHECKPOINT;
+    this.checkpoint = NO_CHECKPOINT;
     const damaged = this.#damaged(cause);
-    this.#lateReplies += this.#waiting.length;
-    for (const { reject } of this.#waiting.splice(0)) reject(damaged);
+    for (const { reject } of this.#requests.values()) reject(damaged);
+    this.#requests.clear();
     this.onDamage();
     return damaged;
   }

@@ -13,26 +13,26 @@ export type ThreadData = { file: string; table: Table };
 
 /**
  * `rows` are kept by the thread until `save` writes them together with a checkpoint, and how far the log was read. `reset` empties the view,
- * which from now on belongs to the log with this ID. `discard` removes the damaged file. `rows` and `close` get
- * no reply, the others get theirs in order.
+ * which from now on belongs to the log with this ID. `discard` removes the damaged file. What has an ID gets a reply with it.
  */
-export type Request = { rows: Row[] } | { close: true } | AnsweredRequest;
-export type AnsweredRequest =
+export type Request = { rows: Row[] } | { close: true } | (WriteRequest & { id?: number });
+export type WriteRequest =
   | { save: ViewCheckpoint; readTo: ReadTo | undefined }
   | { reset: string }
   | { discard: true };
 
-/**
- * `opened` comes first; `replaced` is why the file was replaced by an empty one. `failed`: nothing has
- * changed. `damaged`: the file and the rows that were not saved are gone. `unsound` is no reply: the file, which is
- * verified while it is used, is damaged, and is not removed yet.
- */
-export type Reply =
-  | { opened: ViewCheckpoint; readTo: ReadTo | undefined; replaced: string | undefined }
-  | { done: true }
-  | { failed: Error }
-  | { damaged: string }
-  | { unsound: string };
+/** `failed`: nothing has changed. `damaged`: the file and the rows that were not saved are gone. */
+export type WriteResult = { failed?: Error; damaged?: string };
 
-export const isReply = (message: object): message is Reply =>
-  ['opened', 'done', 'failed', 'damaged', 'unsound'].some((name) => name in message);
+/** What the file had when it was opened; `replaced` is why it was replaced by an empty one. */
+export type Opened = {
+  checkpoint: ViewCheckpoint;
+  readTo: ReadTo | undefined;
+  replaced: string | undefined;
+};
+
+/**
+ * `opened` has ID 0. `unsound` is no reply: the file, which is verified while it is used, is damaged, and is not
+ * removed yet.
+ */
+export type Reply = (WriteResult & { id?: number | undefined; opened?: Opened }) | { unsound: string };

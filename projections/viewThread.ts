@@ -18,9 +18,10 @@ port.on('message', (request: Request) => {
   else if ('close' in request) {
     writer.close();
     port.close();
-  } else post(writer.handle(request));
+  } else post({ id: request.id, ...writer.handle(request) });
 });
-post({ opened: writer.checkpoint, readTo: writer.readTo, replaced: writer.replaced });
+const { checkpoint, readTo, replaced } = writer;
+post({ id: 0, opened: { checkpoint, readTo, replaced } });
 try {
   while (writer.checkMore()) await nextTurn();
 } catch (error) {

@@ -11,7 +11,7 @@ import {
   SAVE_READ_TO,
   type ViewFormat,
 } from './viewDatabase.ts';
-import { type AnsweredRequest, NO_CHECKPOINT, type Reply, type Row } from './viewProtocol.ts';
+import { NO_CHECKPOINT, type Row, type WriteRequest, type WriteResult } from './viewProtocol.ts';
 
 type Opened = {
   db: DatabaseSync;
@@ -78,12 +78,12 @@ export class ViewWriter {
   }
 
   /** Does what a request asks for. */
-  handle(request: AnsweredRequest): Reply {
+  handle(request: WriteRequest): WriteResult {
     try {
       if ('discard' in request) this.#discard();
       else if ('save' in request) this.#save(request.save, request.readTo);
       else this.#reset(request.reset);
-      return { done: true };
+      return {};
     } catch (error) {
       return isDamage(error) ? this.#discardDamaged(error as Error) : { failed: error as Error };
     }
@@ -121,7 +121,7 @@ export class ViewWriter {
     }
   }
 
-  #discardDamaged({ message }: Error): Reply {
+  #discardDamaged({ message }: Error): WriteResult {
     try {
       this.#discard();
       return { damaged: message };

@@ -39,13 +39,10 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): Row =>
 
 /**
  * Reads a tree from its file in one snapshot, and checks that each hash of a tile is the root of a full tile below
- * it: for all tiles, or only for the last one of each level, from which the root is computed.
+ * it.
  * @throws TileMismatch, or SQLite's error if the file is damaged
  */
-export async function loadTree(
-  file: string,
-  checked: 'all' | 'last',
-): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
+export async function loadTree(file: string): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
   const { db, statements } = openTree(file);
   try {
     db.exec('BEGIN');
@@ -56,9 +53,9 @@ export async function loadTree(
       readTile(statements, tile),
     );
     for (const { level, index, width } of last.slice(1))
-      for (let i = checked === 'all' ? 0 : index * TILE_WIDTH; i < index * TILE_WIDTH + width; i++)
+      for (let i = 0; i < index * TILE_WIDTH + width; i++)
         await tiles.read({ level: level - 1, index: i, width: TILE_WIDTH });
-    if (checked === 'all') checkPositions(statements, Math.ceil(tree.size / TILE_WIDTH));
+    checkPositions(statements, Math.ceil(tree.size / TILE_WIDTH));
     const start = last[0]?.startsAfter ?? null;
     assertFits(
       (start === null) === (checkpoint.position === START),

@@ -6,10 +6,12 @@ import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import type { View, ViewCheckpoint } from '../view.ts';
 import { ViewDamaged } from '../viewFile.ts';
-import { NO_CHECKPOINT, type Reply } from '../viewProtocol.ts';
+import { NO_CHECKPOINT, type WriteResult } from '../viewProtocol.ts';
 import { ViewWriter } from '../viewWriter.ts';
 import { lastTileMismatch } from './lastTileMismatch.ts';
 import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
+
+const hashOfLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
@@ -35,6 +37,7 @@ export class MerkleTreeView implements View {
   unsaved = 0;
   replaced: string | undefined;
   readonly #file: string;
+  readonly #hashOf: typeof hashOfLeaf;
   readonly #writer: ViewWriter;
   /** Of the open file. */
   #identity: string | undefined;
@@ -44,14 +47,15 @@ export class MerkleTreeView implements View {
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string): Promise<MerkleTreeView> {
-    const view = new MerkleTreeView(file);
+  static async open(file: string, hashOf = hashOfLeaf): Promise<MerkleTreeView> {
+    const view = new MerkleTreeView(file, hashOf);
     await view.#load();
     return view;
   }
 
-  private constructor(file: string) {
+  private constructor(file: string, hashOf: typeof hashOfLeaf) {
     this.#file = file;
+    this.#hashOf = hashOf;
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     this.readTo = this.#savedReadTo = this.#writer.readTo;
@@ -65,7 +69,7 @@ export class MerkleTreeView implements View {
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tree.append(leafHash(leafText(event).text), event.position);
+      this.#tree.append(this.#hashOf(event), event.position);
       this.#eventId = event.id;
     }
     this.unsaved += events.length;
@@ -135,7 +139,7 @@ export class MerkleTreeView implements View {
   /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
   async #load(): Promise<void> {
     try {
-      const { tree, checkpoint } = await loadTree(this.#file, 'all');
+      const { tree, checkpoint } = await loadTree(this.#file);
       this.#tree = tree;
       this.#logId = checkpoint.logId;
       this.#eventId = checkpoint.eventId;
@@ -159,9 +163,9 @@ export class MerkleTreeView implements View {
   }
 
   /** @throws ViewDamaged, or why the file cannot be written */
-  #done(reply: Reply): void {
-    if ('damaged' in reply) throw this.#forget(reply.damaged);
-    if ('failed' in reply) throw reply.failed;
+  #done({ damaged, failed }: WriteResult): void {
+    if (damaged !== undefined) throw this.#forget(damaged);
+    if (failed) throw failed;
   }
 
   #forget(reason: string): ViewDamaged {

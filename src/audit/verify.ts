@@ -48,6 +48,8 @@ type Options = {
   isKnown: (type: string) => boolean;
   /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
   problemOf: (event: RecordedEvent) => string | undefined;
+  /** Gets the hash of each event, for a view that needs it. */
+  leaves?: WeakMap<RecordedEvent, string>;
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
   signal: AbortSignal;
@@ -65,7 +67,7 @@ const LOWEST_POSITION = -(2n ** 63n);
  * @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
-  const { log, gapless, isKnown, problemOf, skip, expect, signal, onProgress } = options;
+  const { log, gapless, isKnown, problemOf, leaves, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
   const streams = new StreamCheck(log);
@@ -84,7 +86,9 @@ export async function verifyLog(options: Options): Promise<Verification> {
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
-    tree.append(leafHash(text));
+    const leaf = leafHash(text);
+    tree.append(leaf);
+    leaves?.set(event, leaf);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);

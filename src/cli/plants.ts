@@ -1,5 +1,5 @@
 import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
-import { RowsInMemory } from '../../projections/table.ts';
+import { UnsavedRows } from '../../projections/unsavedRows.ts';
 import { occurredAt } from '../audit/cloudEvent.ts';
 import { UnknownUser } from '../audit/replay.ts';
 import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
@@ -23,7 +23,7 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
   assertInLog(point.position ?? START, await log.lastPosition(), '--at');
-  const plants = new RowsInMemory<PlantRow>(PLANTS_BY_USER);
+  const plants = new UnsavedRows<PlantRow>(PLANTS_BY_USER);
   let isKnown = false;
   for await (const { events } of readToEnd(log, { signal })) {
     for (const event of events) {
@@ -37,8 +37,9 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   signal.throwIfAborted();
   if (!isKnown) throw new UnknownUser(user);
   let separator = '[';
-  for (const [, , plant] of plants.values()) {
-    await write(output, `${separator}${plant}`);
+  for (const { row } of plants.after([user, START])) {
+    if (!row) continue;
+    await write(output, `${separator}${row[2]}`);
     separator = ',';
   }
   await write(output, separator === '[' ? '[]\n' : ']\n');

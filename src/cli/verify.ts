@@ -6,6 +6,7 @@ import type { Problem } from '../../projections/viewComparison.ts';
 import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
 import { type ComparedView, type ViewToCompare, verifyLog } from '../audit/verify.ts';
 import { logFile } from '../disk/dataDir.ts';
+import type { RecordedEvent } from '../eventStore/eventStore.ts';
 import { logFileProblems } from '../eventStore/sqlite/integrity.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
@@ -24,7 +25,8 @@ export async function verifyCommand(options: Options, context: Context): Promise
     options.expect === undefined ? undefined : await parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
-  const views = viewsIn(dataDir, merkleTree);
+  const leaves = new WeakMap<RecordedEvent, string>();
+  const views = viewsIn(dataDir, merkleTree, leaves);
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const [verification, fileProblems] = await Promise.all([
     verifyLog({
@@ -34,6 +36,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
       draftDir: views.length > 0 ? useDraftDir(dataDir, resources) : '',
       isKnown: isKnownType,
       problemOf: plantEventProblem,
+      leaves,
       skip,
       expect,
       signal,
@@ -67,9 +70,14 @@ type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: 
 type Line = readonly [name: string, value: string];
 
 /** The views that have a file. Without MERKLE_TREE=on that of the tree may be of an earlier time. */
-function viewsIn(dataDir: string, merkleTree: boolean): ViewToCompare[] {
+function viewsIn(
+  dataDir: string,
+  merkleTree: boolean,
+  leaves: WeakMap<RecordedEvent, string>,
+): ViewToCompare[] {
   const views = Object.entries(VIEWS).map(([name, { file, open }]) => ({ name, file: file(dataDir), open }));
-  const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open };
+  const openTree = (file: string) => MerkleTreeView.open(file, (event) => leaves.get(event) as string);
+  const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: openTree };
   return [...views, ...(merkleTree ? [tree] : [])].filter(({ file }) => existsSync(file));
 }
 

@@ -127,14 +127,6 @@ describe('npm run plants', () => {
     expect(await plants({ DATA_DIR: dir }, '--user', 'alice')).toEqual(printed(`${body}\n`));
   });
 
-  test('prints the plants at any position of a long log', async () => {
-    const dir = logWith({ events: 1_203, name: "'' || id" });
-    for (const at of [1, 500, 501, 1_100, 1_203]) {
-      const ofAlice = Array.from({ length: Math.ceil(at / 2) }, (_, i) => `${2 * i + 1}`);
-      expect(names(await plants({ DATA_DIR: dir }, '--user', 'alice', '--at', `${at}`))).toEqual(ofAlice);
-    }
-  });
-
   test.for([500, 501])('ends for a log of %i events of another type', async (events) => {
     const all = await plants({ DATA_DIR: logWith({ events, type: 'Written' }) }, '--user', 'alice');
     expect(all).toEqual(printed('[]\n'));

@@ -232,11 +232,6 @@ describe('a service with a damaged view', () => {
     ]);
   });
 
-  test('rebuilds it before anyone reads it', async () => {
-    const { log } = await startService({ DATA_DIR: await damagedDir() });
-    await expect.poll(() => log().map(({ msg }) => msg)).toContain('rebuilding view');
-  });
-
   test('is verified: the file is named, and size and root of the log are printed', async () => {
     const dir = await damagedDir();
     const verify = () => runCli(['verify'], { DATA_DIR: dir, MERKLE_TREE: 'off' });

@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import { rootOfLog } from '../../src/audit/proof.ts';
 import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { printable } from '../../src/transparency/printable.ts';
 import { failure, runCli, succeeded } from '../support/cli.ts';
-import { type Plant, startService } from '../support/service.ts';
+import type { Plant } from '../support/service.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 
 /** In log order, from position 1. */
@@ -61,9 +61,9 @@ function inLog({ log }: Home, sql: string): void {
   for (const { sql } of triggers) db.exec(`${sql}`);
 }
 
-function inView({ view }: Home, ...statements: string[]): void {
+function inView({ view }: Home, sql: string): void {
   using db = new DatabaseSync(view);
-  for (const sql of statements) db.exec(sql);
+  db.exec(sql);
 }
 
 /** The same, with the checksums that the service would have saved. */
@@ -169,9 +169,6 @@ function tampered(tampering: Tampering): Home {
 
 const WEED = '{"name":"Weed"}';
 
-const addedRow = (user: string, position: number): string =>
-  `INSERT INTO rows VALUES ('${user}', ${position}, '${WEED}', 0, 0);`;
-
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not that of a PlantCreated`;
 
@@ -188,11 +185,6 @@ const onlyInView = (position: number, user: string, plant = plantAt(position)): 
 
 const unknownCheckpoint = (position: number): string =>
   `position ${position}: the checkpoint of the view plantsByUser names an event that the log does not have`;
-
-const WITHOUT_CHECKSUMS =
-  'the view FILE is damaged: its rows do not have the checksums that were saved with them';
-
-const OF_ANOTHER_LOG = 'the view plantsByUser belongs to another log: the next start rebuilds it';
 
 const rootIsAnother = expect.stringMatching(
   new RegExp(
@@ -213,23 +205,12 @@ describe('verify reports:', () => {
       /^position 2: /,
     ],
     ['an escape written differently', change('data', '\\u001f', '\\u001F', 5), isNotValid(5, 'data')],
-    ['a letter written as an escape', change('data', '"Moss"', '"\\u004doss"', 3), isNotValid(3, 'data')],
     [
       'an additional member of the data',
       change('data', '"Moss"', '"Moss","note":"x"', 3),
       'position 3: its data has the unknown member "note"',
     ],
-    [
-      'an additional member of the metadata',
-      change('metadata', ':1,', ':1,"note":1,', 3),
-      'position 3: its metadata has the unknown member "note"',
-    ],
     ['an additional space in the JSON', change('metadata', '":1', '": 1', 3), isNotValid(3, 'metadata')],
-    [
-      'a line break after the data',
-      'UPDATE events SET data = data || char(10) WHERE position = 4',
-      isNotValid(4, 'data'),
-    ],
     [
       'a NUL and text after it',
       "UPDATE events SET data = data || char(0) || 'x' WHERE position = 4",
@@ -243,23 +224,10 @@ describe('verify reports:', () => {
       onlyInView(6, 'bob'),
     ],
     [
-      'events removed at the start',
-      'DELETE FROM events WHERE position <= 2',
-      'position 3: positions 1 to 2 are missing before it',
-      onlyInView(1, 'alice'),
-      onlyInView(2, 'bob'),
-    ],
-    [
       'an event removed at the end',
       `DELETE FROM events WHERE position = ${SIZE}`,
       unknownCheckpoint(12),
       onlyInView(12, 'bob'),
-    ],
-    [
-      'all events removed',
-      'DELETE FROM events',
-      unknownCheckpoint(12),
-      ...PLANTS.map(([user], i) => onlyInView(i + 1, user)),
     ],
     [
       'two events of one user swapped',
@@ -268,19 +236,11 @@ describe('verify reports:', () => {
       differs(11, 'alice', '{"name":"Ivy"}', '{"name":"Ash"}'),
     ],
     [
-      'two events of two users swapped',
-      swap(3, 10),
-      onlyInLog(3, 'bob', plantAt(10)),
-      onlyInLog(10, 'alice', plantAt(3)),
-    ],
-    [
       'an event inserted in the middle, with the others renumbered',
       `${renumber(6)} ${forged(6)}`,
       onlyInLog(6, 'mallory', WEED),
       unknownCheckpoint(12),
     ],
-    ['an event at position 0', forged(0), 'position 0: positions start at 1'],
-    ['an event at a negative position', forged(-5), 'position -5: positions start at 1'],
     [
       'an event at the lowest possible position',
       forged(-(2n ** 63n)),
@@ -295,24 +255,6 @@ describe('verify reports:', () => {
         ),
       /^position (9|11): revision 0 of its stream is also at position (11|9)$/,
     ],
-    [
-      'another revision',
-      'UPDATE events SET revision = 1 WHERE position = 3',
-      'position 3: revision 0 of its stream is not before it',
-      'position 3: it is a PlantCreated at revision 1 of its stream',
-    ],
-    [
-      'the highest possible revision',
-      'UPDATE events SET revision = 9223372036854775807 WHERE position = 3',
-      'position 3: revision 9223372036854775806 of its stream is not before it',
-    ],
-    ['an unknown type', change('type', 'Created', 'Removed', 3), onlyInView(3, 'alice')],
-    [
-      'another stream',
-      change('stream', 'alice/2', 'bob/77', 3),
-      'position 3: it is in the stream "plant-bob/77", but its data belongs to "plant-alice/2"',
-    ],
-    ['an invalid ID', "UPDATE events SET id = 'x' WHERE position = 3", 'position 3: its ID is not a UUID'],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
     const expected = problems.map((one) => (typeof one === 'string' ? one : expect.stringMatching(one)));
@@ -320,81 +262,28 @@ describe('verify reports:', () => {
       expect.arrayContaining([...expected, rootIsAnother]),
     );
   });
-
-  test('the same without the expected root, except the problem of the root', async () => {
-    const home = tampered(swap(9, 11));
-    const expecting = await problemsOf(home, expectedRoot);
-    const plain = await problemsOf(home);
-    expect(plain.length).toBeGreaterThan(1);
-    expect(expecting).toHaveLength(plain.length + 1);
-    expect(expecting).toEqual(expect.arrayContaining([...plain, rootIsAnother]));
-  });
 });
 
 describe('verify reports in the view:', () => {
-  test.for<[what: string, sql: string, ...problems: string[]]>([
+  test.for<[what: string, tampering: Tampering, problem: string]>([
     [
       'a changed row',
-      `UPDATE rows SET plant = '${WEED}' WHERE position = 2`,
+      (home) => inView(home, `UPDATE rows SET plant = '${WEED}' WHERE position = 2`),
       differs(2, 'bob', plantAt(2), WEED),
     ],
-    ['a removed row', 'DELETE FROM rows WHERE position = 7', onlyInLog(7, 'alice')],
     [
-      'a row moved to another user',
-      "UPDATE rows SET user = 'bob' WHERE position = 3",
-      onlyInLog(3, 'alice'),
-      onlyInView(3, 'bob'),
-    ],
-    ['a row added for an existing user', addedRow('alice', 2), onlyInView(2, 'alice', WEED)],
-    ['a row added for a new user', addedRow('mallory', 2), onlyInView(2, 'mallory', WEED)],
-    ['a row added before the first', addedRow('alice', -1), onlyInView(-1, 'alice', WEED)],
-    ['a row added beyond the checkpoint', addedRow('alice', 13), onlyInView(13, 'alice', WEED)],
-    [
-      'a row removed and another one added',
-      `DELETE FROM rows WHERE position = 7; ${addedRow('mallory', 7)}`,
-      onlyInLog(7, 'alice'),
-      onlyInView(7, 'mallory', WEED),
-    ],
-    ['a checkpoint moved forward', 'UPDATE checkpoint SET position = 20', unknownCheckpoint(20)],
-    [
-      'a checkpoint moved back',
-      'UPDATE checkpoint SET position = 10',
-      unknownCheckpoint(10),
-      onlyInView(11, 'alice'),
-      onlyInView(12, 'bob'),
+      'a changed checksum',
+      (home) => inView(home, 'UPDATE rows SET checksum = 7 WHERE position = 3'),
+      'the view FILE is damaged: its rows do not have the checksums that were saved with them',
     ],
     [
-      'a checkpoint moved to the start',
-      "UPDATE checkpoint SET position = 0, event_id = ''; DELETE FROM rows WHERE position > 2",
-      onlyInView(1, 'alice'),
-      onlyInView(2, 'bob'),
+      'a file replaced by garbage',
+      ({ view }) => writeFileSync(view, Buffer.alloc(20_000, 'garbage')),
+      'cannot read the view FILE: file is not a database',
     ],
-    [
-      'a checkpoint with the id of another event',
-      "UPDATE checkpoint SET event_id = '01980000-0000-7000-8000-000000000001'",
-      unknownCheckpoint(12),
-    ],
-    ['a checkpoint with another log ID', "UPDATE checkpoint SET log_id = 's0123456789ab'", OF_ANOTHER_LOG],
-    ['a checkpoint without a log ID', "UPDATE checkpoint SET log_id = ''", OF_ANOTHER_LOG],
-    ['a removed checkpoint', 'DELETE FROM checkpoint', 'cannot read the view FILE: it has 0 checkpoints'],
-    ['a removed table', 'DROP TABLE rows', 'the view FILE is damaged: no such table: main.rows'],
-    ['a changed checksum', 'UPDATE rows SET checksum = 7 WHERE position = 3', WITHOUT_CHECKSUMS],
-    ['a changed link', 'UPDATE rows SET link = 7 WHERE position = 3', WITHOUT_CHECKSUMS],
-  ])('%s', async ([, sql, ...problems]) => {
-    const home = tampered((home) => inView(home, sql));
-    expect(await problemsOf(home)).toEqual(problems.map((problem) => problem.replace('FILE', home.view)));
-  });
-
-  test('a file replaced by garbage', async () => {
-    const home = tampered(({ view }) => writeFileSync(view, Buffer.alloc(20_000, 'garbage')));
-    expect(await problemsOf(home)).toEqual([`cannot read the view ${home.view}: file is not a database`]);
-  });
-
-  test('a file replaced by the view of another log', async () => {
-    const other = await startService();
-    await other.close();
-    const home = tampered(({ view }) => cpSync(join(other.dir, 'view.db'), view));
-    expect(await problemsOf(home)).toEqual([OF_ANOTHER_LOG]);
+  ])('%s', async ([, tampering, problem]) => {
+    const home = tampered(tampering);
+    expect(await problemsOf(home)).toEqual([problem.replace('FILE', home.view)]);
   });
 });
 
@@ -408,20 +297,8 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
       },
     ],
     [
-      'a plant moved to another user in the log and in the view',
-      (home) => {
-        inLog(home, change('data', '"2","user":"alice"', '"77","user":"bob"', 3));
-        inLog(home, change('stream', 'alice/2', 'bob/77', 3));
-        inViewConsistently(home, "UPDATE rows SET user = 'bob' WHERE position = 3");
-      },
-    ],
-    [
       'another time',
       `UPDATE events SET metadata = json_set(metadata, '$.occurredAt', '2026-03-01T12:00:00.000Z') WHERE position = 3`,
-    ],
-    [
-      'another id of an event',
-      "UPDATE events SET id = '01980000-0000-7000-8000-000000000001' WHERE position = 3",
     ],
     [
       'an event removed from the log and the view, with the others renumbered',
@@ -430,17 +307,6 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
           `DELETE FROM ${table} WHERE position = 3; UPDATE ${table} SET position = position - 1 WHERE position > 3;`;
         inLog(home, remove('events'));
         inViewConsistently(home, `${remove('rows')} UPDATE checkpoint SET position = position - 1`);
-      },
-    ],
-    [
-      'the last event removed from the log and the view',
-      (home) => {
-        inLog(home, 'DELETE FROM events WHERE position = 12');
-        inViewConsistently(
-          home,
-          `DELETE FROM rows WHERE position = 12;
-           UPDATE checkpoint SET position = 11, event_id = '${partsOf(home.log, 11).id}'`,
-        );
       },
     ],
     [
@@ -501,17 +367,6 @@ describe('verify reports, although the root of the first events is the same:', (
       },
       'position 20: positions 12 to 19 are missing before it',
     ],
-    ['a valid event appended after a gap', forged(SIZE + 2), 'position 14: position 13 is missing before it'],
-    [
-      'an event of another type appended with a negative revision',
-      forged(SIZE + 1, { revision: -1n, type: 'PlantRemoved' }),
-      'position 13: revisions start at 0',
-    ],
-    [
-      'an event appended to a new stream, but not at revision 0',
-      forged(SIZE + 1, { revision: 5n, type: 'PlantRemoved' }),
-      'position 13: revision 4 of its stream is not before it',
-    ],
   ])('%s', async ([, tampering, problem]) => {
     const home = tampered(tampering);
     expect(await problemsOf(home, expectedRoot)).toEqual([problem]);
@@ -533,11 +388,6 @@ describe('verify reports in the Merkle tree:', () => {
   test.for<[what: string, tampering: Tampering, problem: string | RegExp]>([
     ['a byte of a leaf changed', (home) => inTree(home, hashOf(0, 32, 0)), anotherTile('hashes')],
     [
-      'its last leaves removed',
-      (home) => inTree(home, 'UPDATE tiles SET hashes = substr(hashes, 1, 320)'),
-      anotherTile('hashes'),
-    ],
-    [
       'a leaf added',
       (home) => inTree(home, 'UPDATE tiles SET hashes = CAST(hashes || zeroblob(32) AS BLOB)'),
       anotherTile('hashes'),
@@ -557,16 +407,6 @@ describe('verify reports in the Merkle tree:', () => {
       (home) => inTree(home, "UPDATE checkpoint SET event_id = 'x'"),
       TREE_CHECKPOINT,
     ],
-    [
-      'another log ID',
-      (home) => inTree(home, "UPDATE checkpoint SET log_id = 's1'"),
-      'the view merkleTree belongs to another log: the next start rebuilds it',
-    ],
-    [
-      'a file that is no database',
-      ({ tree }) => writeFileSync(tree, Buffer.alloc(5_000, 'garbage')),
-      'cannot read the view FILE: file is not a database',
-    ],
   ])('%s', async ([, tampering, problem]) => {
     const home = tampered(tampering);
     const expected =
@@ -585,31 +425,6 @@ describe('the expected root', () => {
   test('may be in upper case; that of the empty log always matches', async () => {
     for (const one of [expectedRoot.toUpperCase(), `0:${EMPTY_ROOT}`])
       expect(await verify(home(), one)).toMatchObject({ code: 0, stderr: '' });
-  });
-
-  test.for([
-    ['of a smaller size', '11:ROOT', 'the first 11 events are not the expected ones: their root is '],
-    [
-      'of the empty log',
-      `12:${EMPTY_ROOT}`,
-      'the first 12 events are not the expected ones: their root is ROOT',
-    ],
-    ['of a larger size', '13:ROOT', 'the log has 12 events, fewer than the expected 13'],
-    [
-      'of a very large size',
-      '999999999999999:ROOT',
-      'the log has 12 events, fewer than the expected 999999999999999',
-    ],
-    [
-      'of size 0, but another one',
-      '0:ROOT',
-      `the first 0 events are not the expected ones: their root is ${EMPTY_ROOT}`,
-    ],
-  ] as const)('%s does not match', async ([, expected, problem]) => {
-    const withRoot = (text: string) => text.replace('ROOT', `${expectedRoot.split(':')[1]}`);
-    expect(await problemsOf(home(), withRoot(expected))).toEqual([
-      expect.stringMatching(`^${withRoot(problem)}`),
-    ]);
   });
 
   const MALFORMED = ['', '12', '12:', ':', 'x', '12:12', '-1:ROOT', '1.0:ROOT', '12:ROOT0', ' 12:ROOT'];

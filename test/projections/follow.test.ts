@@ -1,4 +1,4 @@
-import { copyFileSync, rmSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -111,14 +111,6 @@ test('a view resumes from its checkpoint', async () => {
   await follower.reached(2n);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
   expect(subscribe.mock.calls).toMatchObject([[{ after: 1n }]]);
-});
-
-test('a view whose file is missing is rebuilt', async () => {
-  const { dir, store } = await followedLog();
-  rmSync(join(dir, 'view.db'));
-  const { follower, view } = await followIn(dir, store);
-  await follower.reached(1n);
-  expect(namesOf(view, 'alice')).toEqual(['Fern']);
 });
 
 test('a view of another log is rebuilt', async () => {

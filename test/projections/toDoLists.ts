@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import type { Rows, Table } from '../../projections/table.ts';
 import { TableView } from '../../projections/tableView.ts';
 import { ViewFile } from '../../projections/viewFile.ts';
-import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
+import type { EventLog, RecordedEvent } from '../../src/eventStore/eventStore.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 // An example of a view: the items of to-do lists, which are added, renamed, and removed.
@@ -101,3 +101,19 @@ export async function savedLists(events: readonly RecordedEvent[]): Promise<stri
   await (await toDoLists(file, events)).close();
   return file;
 }
+
+/** A log in memory, which may get more events. */
+export const logOf = (events: readonly RecordedEvent[]): EventLog =>
+  ({
+    logId: async () => LOG_ID,
+    lastPosition: async () => events.at(-1)?.position ?? 0n,
+    readAll: async ({ after, limit }: { after: bigint; limit: number }) => {
+      const following = events.filter(({ position }) => position > after);
+      const page = following.slice(0, limit);
+      return {
+        events: page,
+        position: page.at(-1)?.position ?? after,
+        isEnd: page.length === following.length,
+      };
+    },
+  }) as Partial<EventLog> as EventLog;
