@@ -15,6 +15,7 @@ import { START } from './eventStore/eventStore.ts';
 import { measurementsOf } from './measurements.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { openStore } from './stores.ts';
+import { moduleBeside } from './threads/thread.ts';
 import {
   PROVIDER_ALGORITHMS,
   providerKeys,
@@ -158,12 +159,18 @@ function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner
   return signer;
 }
 
+/** Opens the log on the thread of the tree. */
+const STORES = moduleBeside(import.meta.url, './stores').href;
+
 type TreeContext = Pick<Context, 'logger' | 'progressOf'> & { resources: AsyncDisposableStack };
 
 /** The Merkle tree of the log, until `resources` are disposed of. */
 function openTree(config: Config, { logger, progressOf, resources }: TreeContext): TreeThread {
   const file = merkleTreeFile(config.dataDir);
-  const tree = new TreeThread({ file, location: config, logger, onProgress: progressOf('merkleTree') });
+  const { dataDir, eventStoreDb } = config;
+  const location = { dataDir, ...(eventStoreDb && { eventStoreDb }) };
+  const log = { module: STORES, location };
+  const tree = new TreeThread({ file, log, logger, onProgress: progressOf('merkleTree') });
   resources.defer(() => tree.close());
   return tree;
 }

@@ -19,6 +19,7 @@ import { type Job, runRounds } from './rounds.ts';
 import { named } from './servers.ts';
 import { type Bench, POSTING_USERS } from './setUp.ts';
 
+const STORES = new URL('../../src/stores.ts', import.meta.url).href;
 const ROUNDS = 3;
 const CHECKPOINTS = 200;
 const POLL_MS = 5;
@@ -77,7 +78,12 @@ async function buildTree(data: string, events: number): Promise<number> {
   removeViewFile(file);
   const started = performance.now();
   const logger = pino({ level: 'warn' });
-  const tree = new TreeThread({ file, location: { dataDir: data }, logger, onProgress: () => {} });
+  const tree = new TreeThread({
+    file,
+    log: { module: STORES, location: { dataDir: data } },
+    logger,
+    onProgress: () => {},
+  });
   while (tree.notReady !== undefined || tree.current.size < events) await sleep(POLL_MS);
   const took = performance.now() - started;
   await tree.close();
