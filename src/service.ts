@@ -13,6 +13,7 @@ import { loadOrCreateKey } from './disk/keyFile.ts';
 import { newEventId } from './eventStore/eventId.ts';
 import { START } from './eventStore/eventStore.ts';
 import { openStore } from './stores.ts';
+import { moduleBeside } from './threads/thread.ts';
 import {
   PROVIDER_ALGORITHMS,
   providerKeys,
@@ -21,6 +22,9 @@ import {
 } from './tokens/tokenVerifier.ts';
 import { CheckpointSigner } from './transparency/checkpointSigner.ts';
 import { loadLogKey } from './transparency/logKey.ts';
+
+/** The Merkle tree's thread opens the log by this module. */
+const STORES = moduleBeside(import.meta.url, './stores').href;
 
 export type Service = {
   /** Where it listens. */
@@ -71,8 +75,9 @@ export async function startService(
       return follower;
     });
     const file = merkleTreeFile(config.dataDir);
-    const onProgress = progressOf('merkleTree');
-    const tree = signer && new TreeThread({ file, location: config, logger, onProgress });
+    const { dataDir, eventStoreDb } = config;
+    const log = { module: STORES, location: { dataDir, ...(eventStoreDb && { eventStoreDb }) } };
+    const tree = signer && new TreeThread({ file, log, logger, onProgress: progressOf('merkleTree') });
     if (tree) resources.defer(() => tree.close());
 
     const eventStreams = new InFlight('event streams');

@@ -4,7 +4,6 @@ import { hasSqliteCode, isSqliteError, SQLITE } from '../../src/disk/sqlite.ts';
 import { type Position, START } from '../../src/eventStore/eventStore.ts';
 import { type Tile, tileWidth } from '../../src/merkle/tiles.ts';
 import { VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
-import type { LogLocation } from '../../src/stores.ts';
 import { moduleBeside, Thread } from '../../src/threads/thread.ts';
 import { backOff, finishedWithin } from '../../src/time/sleep.ts';
 import type { Progress } from '../follow.ts';
@@ -18,11 +17,18 @@ import {
   tileOfPosition,
 } from './treeFile.ts';
 import type { SavedTree } from './treeView.ts';
-import type { ReadLog, TreeEvent, TreeOperations, TreeState, TreeWorkerData } from './treeWorker.ts';
+import type {
+  LogOfTree,
+  ReadLog,
+  TreeEvent,
+  TreeOperations,
+  TreeState,
+  TreeWorkerData,
+} from './treeWorker.ts';
 
 type Options = {
   file: string;
-  location: LogLocation;
+  log: LogOfTree;
   logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress: (progress: Progress) => void;
 };
@@ -163,12 +169,8 @@ export class TreeThread {
   }
 
   #startThread(): void {
-    const { file, location } = this.#options;
-    const { dataDir, eventStoreDb } = location;
-    const data: TreeWorkerData = {
-      file,
-      location: eventStoreDb ? { dataDir, eventStoreDb } : { dataDir },
-    };
+    const { file, log } = this.#options;
+    const data: TreeWorkerData = { file, log };
     this.#thread = new Thread(moduleBeside(import.meta.url, './treeWorker'), {
       data,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },

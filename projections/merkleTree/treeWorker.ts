@@ -1,5 +1,5 @@
-import type { Position } from '../../src/eventStore/eventStore.ts';
-import { type LogLocation, openLog } from '../../src/stores.ts';
+import type { BaseLogger } from 'pino';
+import type { EventLog, Position } from '../../src/eventStore/eventStore.ts';
 import { serve, threadData } from '../../src/threads/thread.ts';
 import { Follower, type Progress } from '../follow.ts';
 import { MerkleTreeView, type SavedTree } from './treeView.ts';
@@ -7,7 +7,15 @@ import { MerkleTreeView, type SavedTree } from './treeView.ts';
 // The Merkle tree is computed and written on its own thread, which reads the log itself, so that it takes nothing
 // from requests but processor time.
 
-export type TreeWorkerData = { file: string; location: LogLocation };
+/** The thread opens the log itself: `module` exports `openLog`, which opens it at a location, beside its store. */
+export type LogOfTree = { module: string; location: unknown };
+
+type OpenLog = (
+  location: unknown,
+  options: { logger: Pick<BaseLogger, LogLevel>; raw: true; storeIsOpen: true },
+) => Promise<EventLog>;
+
+export type TreeWorkerData = { file: string; log: LogOfTree };
 
 /** The log was read up to `to`; the last event up to there is at `last`, and in the tree once it is saved. */
 export type ReadLog = { to: Position; last: Position };
@@ -46,7 +54,7 @@ const logger = {
   fatal: forward('fatal'),
 };
 
-const { file, location } = threadData<TreeWorkerData>();
+const { file, log: source } = threadData<TreeWorkerData>();
 const opening = open();
 const post = serve<TreeOperations, void, TreeEvent>(
   {
@@ -66,7 +74,8 @@ const post = serve<TreeOperations, void, TreeEvent>(
 await opening;
 
 async function open() {
-  const log = await openLog(location, { logger, raw: true, storeIsOpen: true });
+  const { openLog } = (await import(source.module)) as { openLog: OpenLog };
+  const log = await openLog(source.location, { logger, raw: true, storeIsOpen: true });
   const view = await MerkleTreeView.open(file);
   const state: TreeState = { saved: view.saved, read: undefined, resets: 0, rebuilds: 0 };
   const report = (change: Partial<TreeState>): void => post({ state: Object.assign(state, change) });

@@ -5,6 +5,9 @@ import { parseRfc3339 } from '../time/rfc3339.ts';
 import { type Context, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
+/** What every state file of this service has. */
+const STATE_FORMAT = 'plant-store monitor 1';
+
 /** Checks a log over HTTP, and its events as those of this service. */
 export async function monitorCommand(options: MonitorOptions, context: Context): Promise<void> {
   const { env, output, print, onTerminal, signal } = context;
@@ -21,6 +24,7 @@ export async function monitorCommand(options: MonitorOptions, context: Context):
     write: (line) => write(output, line),
     print,
     signal,
+    stateFormat: STATE_FORMAT,
     check: checkEvent,
     openProgress,
   });

@@ -7,6 +7,7 @@ import {
 } from 'node:crypto';
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   linkSync,
   openSync,
@@ -32,16 +33,11 @@ export class UnusableKey extends Error {
  */
 export function loadOrCreateKey(file: string): KeyPair {
   try {
-    return load(file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unusable(file, error);
-  }
-  try {
-    create(file);
-    return load(file);
+    if (!existsSync(file)) create(file);
   } catch (error) {
     throw unusable(file, error);
   }
+  return loadKey(file);
 }
 
 /** Reads the key pair of a file that exists. @throws UnusableKey */
@@ -79,7 +75,7 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
-    fsyncPath(dirname(file)); // what a lost key has signed would be worth nothing
+    fsyncPath(dirname(file)); // what a lost key has signed would be invalid
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {

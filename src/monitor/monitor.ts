@@ -27,6 +27,8 @@ export type MonitorContext = {
   /** Prints a line for the user. */
   print: (line: string) => void;
   signal: AbortSignal;
+  /** The name of the format of the state file. */
+  stateFormat?: string;
   /** Checks the content of an event; by default nothing is known of it. */
   check?: CheckEvent;
   /** Shows how many events are checked; closed after each check. */
@@ -39,6 +41,7 @@ export class NotChecked extends Error {
   readonly exitCode = 2;
 }
 
+const STATE_FORMAT = 'transparency-log monitor 1';
 const ATTEMPTS_ONCE = 3;
 const RETRY_INTERVAL_MS = 1_000;
 const MAX_LISTED_PROBLEMS = 20;
@@ -58,7 +61,7 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
   const intervalMs = parseInterval(options.interval);
   if (!token) throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const client = new LogClient({ url, token, signal });
-  const files = new StateFiles(options.state);
+  const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
   if (existsSync(files.alarm))
     throw new Error(
       `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,

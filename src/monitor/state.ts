@@ -35,9 +35,12 @@ const MAX_STATE_BYTES = 64 * 1024 * 1024;
 /** The files of a monitor: its state, beside it the last checkpoint for other tools, and the evidence of an alarm. */
 export class StateFiles {
   readonly #state: string;
+  readonly #format: string;
 
-  constructor(state: string) {
+  /** `format` is in the state file, which another format's monitor refuses. */
+  constructor(state: string, format: string) {
     this.#state = state;
+    this.#format = format;
   }
 
   /** The directory of an alarm; it exists after one. */
@@ -50,7 +53,7 @@ export class StateFiles {
     if (!existsSync(this.#state)) return NEW_STATE;
     try {
       const text = await readStateFile(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
-      return await parseState(text, key);
+      return await parseState(text, key, this.#format);
     } catch (error) {
       const { message } = error as Error;
       throw new Error(`the file of --state is not that of this log, and is left as it is: ${message}`, {
@@ -61,7 +64,7 @@ export class StateFiles {
 
   /** After a kill at any moment, the file has this state or the one before. */
   async writeState(state: State): Promise<void> {
-    await replaceFile(this.#state, formatState(state));
+    await replaceFile(this.#state, formatState(state, this.#format));
   }
 
   /** Writes the last checkpoint whose events were all checked, also for other tools. */
@@ -80,15 +83,12 @@ export class StateFiles {
   }
 }
 
-/** What every state file has had since the first release. */
-const FORMAT = 'plant-store monitor 1';
-
 type Received = Pick<ReceivedCheckpoint, 'receivedAt' | 'note'>;
 const receivedOf = ({ receivedAt, note }: ReceivedCheckpoint): Received => ({ receivedAt, note });
 
-function formatState({ checkpoint, pending, tiles, latestTime }: State): string {
+function formatState({ checkpoint, pending, tiles, latestTime }: State, format: string): string {
   const file = {
-    format: FORMAT,
+    format,
     checkpoint: checkpoint ? receivedOf(checkpoint) : null,
     pending: pending.map(receivedOf),
     tiles: Object.fromEntries([...tiles].map(([path, hashes]) => [path, hashes.toString('base64')])),
@@ -98,11 +98,11 @@ function formatState({ checkpoint, pending, tiles, latestTime }: State): string 
 }
 
 /** Parses the text of a state file; the signatures are verified again. @throws NotVerified */
-export async function parseState(text: string, key: VerifierKey): Promise<State> {
+export async function parseState(text: string, key: VerifierKey, expected: string): Promise<State> {
   const { format, checkpoint, pending, tiles, latestTime } = parseJson(text);
   const time = latestTime === null ? undefined : Date.parse(String(latestTime));
   const isState =
-    format === FORMAT &&
+    format === expected &&
     (checkpoint === null || isReceived(checkpoint)) &&
     Array.isArray(pending) &&
     pending.every(isReceived) &&

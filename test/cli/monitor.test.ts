@@ -38,7 +38,9 @@ describe('npm run monitor', () => {
     expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
     const note = readFileSync(`${state}.checkpoint`, 'utf8');
     expect((await openCheckpoint(note, VERIFIER_KEY)).size).toBe(301);
-    expect(await parseState(readFileSync(state, 'utf8'), VERIFIER_KEY)).toMatchObject({
+    expect(
+      await parseState(readFileSync(state, 'utf8'), VERIFIER_KEY, 'plant-store monitor 1'),
+    ).toMatchObject({
       checkpoint: { size: 301 },
       pending: [],
       latestTime: Date.parse('2026-01-01T05:01:00Z'),

@@ -8,6 +8,9 @@ import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
 import { everything } from '../eventStore/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 
+/** The module that opens logs. */
+export const STORES = new URL('../../src/stores.ts', import.meta.url).href;
+
 export const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
 
 /** The tree of the log in a directory, or of EventStoreDB, until the end of the test. */
@@ -17,7 +20,12 @@ export function startTree(dir: string, url?: string) {
   const eventStoreDb =
     url === undefined ? {} : { eventStoreDb: { url, timeoutMs: 10_000, setting: 'the test' } };
   const location = { dataDir: dir, ...eventStoreDb };
-  const tree = new TreeThread({ file: treeIn(dir), location, logger, onProgress: () => {} });
+  const tree = new TreeThread({
+    file: treeIn(dir),
+    log: { module: STORES, location },
+    logger,
+    onProgress: () => {},
+  });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= tree.close());
   onTestFinished(close);
