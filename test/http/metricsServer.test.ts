@@ -5,33 +5,34 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { serveMetrics } from '../../src/http/metricsServer.ts';
 
+const UP = { text: 'up 1\n', contentType: 'text/plain' };
+
+/** Serves metrics until the end of the test. */
+async function serve(options: Partial<Parameters<typeof serveMetrics>[0]> = {}): Promise<string> {
+  const defaults = { host: '127.0.0.1', port: 0, read: async () => UP, onError: () => {} };
+  const { url, close } = await serveMetrics({ ...defaults, ...options });
+  onTestFinished(close);
+  return url;
+}
+
 test('metrics that cannot be read are reported, and the client learns nothing', async () => {
   const errors: unknown[] = [];
   const failure = new Error('the secret is hunter2');
-  const { url, close } = await serveMetrics({
-    host: '127.0.0.1',
-    port: 0,
-    read: () => Promise.reject(failure),
-    onError: (error) => errors.push(error),
-  });
-  onTestFinished(close);
+  const onError = (error: unknown): void => void errors.push(error);
+  const url = await serve({ read: () => Promise.reject(failure), onError });
   const response = await fetch(url);
   expect([response.status, await response.text()]).toEqual([500, 'Internal server error.']);
   expect(errors).toEqual([failure]);
 });
 
 test('metrics are served on IPv6, too', async () => {
-  const read = async () => ({ text: 'up 1\n', contentType: 'text/plain' });
-  const { url, close } = await serveMetrics({ host: '::1', port: 0, read, onError: () => {} });
-  onTestFinished(close);
+  const url = await serve({ host: '::1' });
   expect(url).toMatch(/^http:\/\/\[::1\]:\d+\/metrics$/);
   expect(await (await fetch(url)).text()).toBe('up 1\n');
 });
 
 test('connections without a request do not keep Prometheus out', async () => {
-  const read = async () => ({ text: 'up 1\n', contentType: 'text/plain' });
-  const { url, close } = await serveMetrics({ host: '127.0.0.1', port: 0, read, onError: () => {} });
-  onTestFinished(close);
+  const url = await serve();
   for (let i = 0; i < 60; i++) {
     const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
     await once(socket, 'connect');
@@ -48,8 +49,7 @@ test('connections that pipeline requests, and read nothing, do not keep Promethe
     await nextTurn();
     return { text, contentType: 'text/plain' };
   };
-  const { url, close } = await serveMetrics({ host: '127.0.0.1', port: 0, read, onError: () => {} });
-  onTestFinished(close);
+  const url = await serve({ read });
   for (let i = 0; i < 45; i++) {
     const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
     onTestFinished(() => void socket.destroy());
@@ -62,9 +62,7 @@ test('connections that pipeline requests, and read nothing, do not keep Promethe
 });
 
 test('a connection too many closes the one that was answered longest ago', async () => {
-  const read = async () => ({ text: 'up 1\n', contentType: 'text/plain' });
-  const { url, close } = await serveMetrics({ host: '127.0.0.1', port: 0, read, onError: () => {} });
-  onTestFinished(close);
+  const url = await serve();
   const closed: number[] = [];
   const open = async (i: number) => {
     const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
@@ -89,10 +87,9 @@ test('requests that come while the metrics are read share them', async () => {
   const read = async () => {
     reads++;
     await all.promise;
-    return { text: 'up 1\n', contentType: 'text/plain' };
+    return UP;
   };
-  const { url, close } = await serveMetrics({ host: '127.0.0.1', port: 0, read, onError: () => {} });
-  onTestFinished(close);
+  const url = await serve({ read });
   let requests = 0;
   const count = (): void => {
     if (++requests === 10) setImmediate(all.resolve);

@@ -1,21 +1,14 @@
-import pino from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
-import { HTTP_ERRORS } from '../../src/http/errors.ts';
+import { expect, test } from 'vitest';
 import { servePage } from '../../src/http/pages.ts';
-import { httpServer } from '../../src/http/server.ts';
+import { openServer } from './openServer.ts';
 
 /** A server with two pages, of which one has images in its style sheet, and another route. */
 async function server() {
-  const app = await httpServer({
-    logger: pino({ level: 'silent' }),
-    corsOrigins: [],
-    errors: HTTP_ERRORS,
-  });
+  const app = await openServer();
   const readFiles = () => [{ path: '', type: 'text/html', body: '' }];
   await servePage(app, { path: '/page', readFiles });
   await servePage(app, { path: '/images', readFiles, sources: { imgSrc: ["'self'", 'data:'] } });
   app.get('/plants', async () => []);
-  onTestFinished(() => app.close());
   return app;
 }
 

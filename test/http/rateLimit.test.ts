@@ -1,21 +1,14 @@
-import pino from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
-import { HTTP_ERRORS } from '../../src/http/errors.ts';
+import { expect, test } from 'vitest';
 import { limitRate } from '../../src/http/rateLimit.ts';
-import { httpServer } from '../../src/http/server.ts';
+import { openServer } from './openServer.ts';
 
 test('of more users than are counted, the one with the oldest request is forgotten', async () => {
-  const app = await httpServer({
-    logger: pino({ level: 'silent' }),
-    corsOrigins: [],
-    errors: HTTP_ERRORS,
-  });
+  const app = await openServer();
   app.addHook('onRequest', async (request) => {
     request.user = String(request.headers.user);
   });
   limitRate(app, { maxRequests: 1, windowMs: 3_600_000 }, 2);
   app.get('/', async () => '');
-  onTestFinished(() => app.close());
   const statuses = [];
   for (const user of ['alice', 'bob', 'alice', 'carol', 'alice', 'bob'])
     statuses.push((await app.inject({ url: '/', headers: { user } })).statusCode);

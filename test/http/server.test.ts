@@ -1,24 +1,17 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import pino from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
-import { HTTP_ERRORS } from '../../src/http/errors.ts';
-import { httpServer } from '../../src/http/server.ts';
+import { expect, test } from 'vitest';
+import { openServer } from './openServer.ts';
 
 const APP = 'https://app.example';
 
 /** A server with routes that have parameters. */
 async function serve(): Promise<string> {
-  const app = await httpServer({
-    logger: pino({ level: 'silent' }),
-    corsOrigins: [APP],
-    errors: HTTP_ERRORS,
-  });
+  const app = await openServer(APP);
   app.get('/beds/:bed', async ({ params }) => params);
   app.put('/beds/:bed/plants/:plant', async ({ params }) => params);
   app.delete('/beds/:bed/plants/:plant', async ({ params }) => params);
-  onTestFinished(() => app.close());
   return app.listen({ port: 0, host: '127.0.0.1' });
 }
 
@@ -61,12 +54,7 @@ test.each([
   ['a body', `${POST}{"bed`, '":12}'],
   ['a head', POST.slice(0, 20), `${POST.slice(20)}{"bed":12}`],
 ])('the time in which a request waits, with half of %s, is no fault of its client', async (_, half, rest) => {
-  const app = await httpServer({
-    logger: pino({ level: 'silent' }),
-    corsOrigins: [],
-    errors: HTTP_ERRORS,
-  });
-  onTestFinished(() => app.close());
+  const app = await openServer();
   const called = Promise.withResolvers<void>();
   const answered = Promise.withResolvers<string>();
   app.get('/slow', () => {
