@@ -4,7 +4,7 @@ import { rootOfLog } from '../audit/proof.ts';
 import { copyLog } from '../copy/copyLog.ts';
 import type { LogLocation } from '../stores.ts';
 import { type Context, loggerTo, write } from './context.ts';
-import { isSameLocation, parseLocation, useStoreAt } from './logLocation.ts';
+import { isSameLocation, parseLocation, useStoreAt } from './eventLogLocation.ts';
 import { commandProgress } from './progress.ts';
 
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
