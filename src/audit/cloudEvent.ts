@@ -57,6 +57,7 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
   const { id, type, stream, position, revision, data } = event;
   const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
   const bytes = data instanceof Uint8Array ? data : undefined;
+  const shown = hashed?.(event);
   const cloudEvent: { [Name in keyof CloudEvent]: CloudEvent[Name] | undefined } = {
     specversion: '1.0',
     id,
@@ -72,7 +73,8 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
     correlationid: textOf($correlationId),
     schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
     traceparent: textOf(traceparent),
-    ...hashed?.(event),
+    metadata: shown?.metadata,
+    dataandmetadata: shown?.dataandmetadata,
   };
   return cloudEvent as CloudEvent;
 }

@@ -5,7 +5,7 @@ import { copyLog } from '../copy/copyLog.ts';
 import type { EventLog, EventStore } from '../eventStore/eventStore.ts';
 import { type LogLocation, STREAMS } from '../stores.ts';
 import { type Context, loggerTo, write } from './context.ts';
-import { isSameLocation, parseLocation, useStoreAt } from './logLocation.ts';
+import { isSameLocation, parseLocation, useStoreAt } from './eventLogLocation.ts';
 import { commandProgress } from './progress.ts';
 
 const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';

@@ -19,10 +19,7 @@ ${curl}
 `;
 }
 
-/**
- * The settings that differ from their defaults and that a token depends on, as a shell writes them before a
- * command.
- */
+/** The settings of a token that differ from their defaults, as a shell writes them before a command. */
 function settingsOf({ dataDir, keyFile, issuer, audience }: Config): string {
   const settings = {
     DATA_DIR: dataDir === './data' ? undefined : dataDir,
@@ -30,11 +27,8 @@ function settingsOf({ dataDir, keyFile, issuer, audience }: Config): string {
     JWT_ISSUER: issuer,
     JWT_AUDIENCE: audience,
   };
-  return Object.entries(settings)
-    .map(([name, value]) => (value === undefined ? '' : `${name}=${quote(value)} `))
-    .join('');
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return given.map(([name, value]) => `${name}=${quote(`${value}`)} `).join('');
 }
 
-function quote(value: string): string {
-  return `'${value.replaceAll("'", `'\\''`)}'`;
-}
+const quote = (value: string): string => `'${value.replaceAll("'", `'\\''`)}'`;

@@ -1,31 +1,30 @@
 import { Presets, SingleBar } from 'cli-progress';
 
 /** Events that are done, the position of the last of them, and the position of the last event of the log. */
-export type Done = { step: string; events: number; position: bigint; end: bigint };
+type Done = { step: string; events: number; position: bigint; end: bigint };
 
 /** How far a step has come; `rate` in events per second. */
-export type Report = Done & { percent: number; rate: number; secondsLeft: number };
+type Report = Done & { percent: number; rate: number; secondsLeft: number };
+
+type Options = { onTerminal: boolean; report: (report: Report) => void };
 
 const REPORT_INTERVAL_MS = 2_000;
 
-type Options = {
-  /** Whether to draw a bar instead of reporting. */
-  onTerminal: boolean;
-  /** Called every two seconds. */
-  report: (report: Report) => void;
+const BAR = {
+  format: '{step} {bar} {percentage}% | {events} events | {rate}/s | {eta} s left',
+  barsize: 20, // the line fits into 80 columns
+  gracefulExit: false, // signals are handled elsewhere, and nothing has to be restored
+  linewrap: true,
 };
 
-/**
- * The progress of a long operation: a bar for each step on a terminal, otherwise a report every two seconds.
- */
+/** The progress of a long operation: a bar for each step on a terminal, otherwise a report every two seconds. */
 export class Progress implements Disposable {
   readonly #options: Options;
   #bar: SingleBar | undefined;
-  #step: string | undefined;
+  /** What was done when the step started: it says nothing about the rate. */
+  #before: Done | undefined;
   #startedAt = performance.now();
   #reportedAt = this.#startedAt;
-  /** What was done when the step started: it says nothing about the rate. */
-  #before = { events: 0, position: 0n };
 
   constructor(options: Options) {
     this.#options = options;
@@ -33,16 +32,16 @@ export class Progress implements Disposable {
 
   show(done: Done): void {
     const { step, events, position, end } = done;
-    if (step !== this.#step) this.#start(done);
+    const before = this.#before?.step === step ? this.#before : this.#start(done);
     const now = performance.now();
     const seconds = Math.max(now - this.#startedAt, 1) / 1_000;
-    const rate = Math.round((events - this.#before.events) / seconds);
+    const rate = Math.round((events - before.events) / seconds);
     this.#bar?.setTotal(Number(end));
-    this.#bar?.update(Number(position), { events, rate });
-    if (this.#options.onTerminal || now - this.#reportedAt < REPORT_INTERVAL_MS) return;
+    this.#bar?.update(Number(position), { step, events, rate });
+    if (this.#bar || now - this.#reportedAt < REPORT_INTERVAL_MS) return;
     this.#reportedAt = now;
     const percent = Math.floor(end === 0n ? 100 : (100 * Number(position)) / Number(end));
-    const positions = Math.max(Number(position - this.#before.position), 1);
+    const positions = Math.max(Number(position - before.position), 1);
     const secondsLeft = Math.ceil((Number(end - position) * seconds) / positions);
     this.#options.report({ ...done, percent, rate, secondsLeft });
   }
@@ -51,25 +50,17 @@ export class Progress implements Disposable {
   [Symbol.dispose](): void {
     this.#bar?.stop();
     this.#bar = undefined;
-    this.#step = undefined;
+    this.#before = undefined;
   }
 
-  #start({ step, events, position, end }: Done): void {
-    this.#bar?.stop();
-    this.#step = step;
+  #start(done: Done): Done {
+    this[Symbol.dispose]();
+    this.#before = done;
     this.#startedAt = performance.now();
-    this.#before = { events, position };
-    if (!this.#options.onTerminal) return;
-    this.#bar = new SingleBar(
-      {
-        format: `${step} {bar} {percentage}% | {events} events | {rate}/s | {eta} s left`,
-        barsize: 20, // the line fits into 80 columns
-        gracefulExit: false, // signals are handled elsewhere, and nothing has to be restored
-        linewrap: true,
-      },
-      Presets.shades_classic,
-    );
-    this.#bar.start(Number(end), Number(position), { events, rate: '…' });
+    if (!this.#options.onTerminal) return done;
+    this.#bar = new SingleBar(BAR, Presets.shades_classic);
+    this.#bar.start(Number(done.end), Number(done.position), { ...done, rate: '…' });
+    return done;
   }
 }
 

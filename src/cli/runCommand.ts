@@ -2,7 +2,6 @@ import { type Config, readConfig } from '../config.ts';
 import type { Context } from './context.ts';
 import { handleSignals } from './signals.ts';
 
-/** Time for a command to clean up after a signal, in milliseconds. */
 const CLEANUP_TIMEOUT_MS = 5_000;
 
 /**

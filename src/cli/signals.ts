@@ -1,19 +1,13 @@
-/**
- * Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: within this time it is one
- * signal.
- */
+/** Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: then it is one signal. */
 export const SAME_SIGNAL_WINDOW_MS = 1_000;
 
 type Handlers = {
-  /** Called once, for the first signal. */
   stop: (signal: NodeJS.Signals) => void;
-  /** Called for a further signal, and if the process has not ended in time. */
   force: (signal: NodeJS.Signals) => void;
-  /** How long stopping may take, in milliseconds. */
   timeoutMs: number;
 };
 
-/** Handles SIGTERM, SIGINT and SIGHUP: the first one stops the process gracefully, the next one at once. */
+/** Handles SIGTERM, SIGINT and SIGHUP: the first one stops the process, the next one, or the timeout, forces it. */
 export function handleSignals(
   process: Pick<NodeJS.EventEmitter, 'on'>,
   { stop, force, timeoutMs }: Handlers,

@@ -22,28 +22,18 @@ function fakeProcess() {
 }
 
 describe.for(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
-  test('is ignored when it is repeated within the window', () => {
-    const { calls, send } = fakeProcess();
-    send(signal);
-    vi.advanceTimersByTime(SAME_SIGNAL_WINDOW_MS - 1);
-    send(signal);
-    expect(calls).toEqual([`stop ${signal}`]);
-  });
+  const other = signal === 'SIGTERM' ? 'SIGINT' : 'SIGTERM';
 
-  test('forces the exit when it is repeated later', () => {
+  test.for<[string, NodeJS.Signals, number, string[]]>([
+    ['is ignored when it is repeated within the window', signal, SAME_SIGNAL_WINDOW_MS - 1, []],
+    ['forces the exit when it is repeated later', signal, SAME_SIGNAL_WINDOW_MS, [`force ${signal}`]],
+    ['is followed by another signal, which forces the exit', other, 0, [`force ${other}`]],
+  ])('%s', ([, next, afterMs, forced]) => {
     const { calls, send } = fakeProcess();
     send(signal);
-    vi.advanceTimersByTime(SAME_SIGNAL_WINDOW_MS);
-    send(signal);
-    expect(calls).toEqual([`stop ${signal}`, `force ${signal}`]);
-  });
-
-  test('forces the exit when it follows another signal, without a delay', () => {
-    const { calls, send } = fakeProcess();
-    const other = signal === 'SIGTERM' ? 'SIGINT' : 'SIGTERM';
-    send(other);
-    send(signal);
-    expect(calls).toEqual([`stop ${other}`, `force ${signal}`]);
+    vi.advanceTimersByTime(afterMs);
+    send(next);
+    expect(calls).toEqual([`stop ${signal}`, ...forced]);
   });
 
   test('stops the process gracefully, and forces the exit if it has not ended in time', () => {

@@ -1,23 +1,19 @@
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { EventSource } from 'eventsource';
 import fc from 'fast-check';
-import { expect, onTestFailed, onTestFinished, test } from 'vitest';
-import { auditorToken, linesOf, listen, type Message } from '../support/eventStream.ts';
+import { expect, onTestFailed, test } from 'vitest';
+import { auditorToken, linesOf, listen, type Message, messagesIn } from '../support/eventStream.ts';
 import { USERS, untilAvailable } from '../support/instances.ts';
 import { client, startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-/** The minimum number of posted plants. */
-const PLANTS = 100;
-/** Concurrent requests per user. */
-const WRITERS = 2;
-/** The maximum number of bytes, or of milliseconds, after which a connection is cut. */
-const BYTES = 6_000;
-const MILLISECONDS = 30;
-/** The minimum number of cuts while plants are posted. */
-const CUTS = 8;
+const MIN_PLANTS = 100;
+const WRITERS_PER_USER = 2;
+const MAX_BYTES_OF_CONNECTION = 6_000;
+const MAX_MS_OF_CONNECTION = 30;
+/** While plants are posted. */
+const MIN_CUTS = 8;
 
 type As = ReturnType<typeof client>;
 type Plant = { subject: string; position: bigint; data: unknown };
@@ -34,96 +30,74 @@ async function post(as: As, user: string, id: number): Promise<Plant> {
 /** Posts plants of two users concurrently, until there are enough. */
 async function postMany(as: As, isEnough: () => boolean): Promise<Plant[]> {
   const posted: Plant[] = [];
-  const shouldContinue = () => posted.length < PLANTS || !isEnough();
+  const shouldContinue = () => posted.length < MIN_PLANTS || !isEnough();
   const write = async (user: string, writer: number): Promise<void> => {
-    for (let id = writer; shouldContinue(); id += WRITERS) posted.push(await post(as, user, id));
+    for (let id = writer; shouldContinue(); id += WRITERS_PER_USER) posted.push(await post(as, user, id));
   };
-  const writers = Array.from({ length: WRITERS }, (_, i) => i + 1);
+  const writers = Array.from({ length: WRITERS_PER_USER }, (_, i) => i + 1);
   await Promise.all(USERS.flatMap((user) => writers.map((writer) => write(user, writer))));
   return posted;
 }
 
 /** A client whose connection is cut repeatedly, and which resumes each time with the last received ID. */
-class Reader {
-  readonly messages: Message[] = [];
-  cuts = 0;
-  readonly #url: string;
-  readonly #token: string;
-  /** Rejects when a response is an error. */
-  readonly reading: Promise<void>;
-  /** The expected number of messages. */
-  #expectedCount = Number.POSITIVE_INFINITY;
-  #over = Promise.withResolvers<void>();
+function readWithCuts(url: string, token: string, cuts: Cut[]) {
+  const messages: Message[] = [];
+  const done = { cuts: 0 };
+  let expected = Number.POSITIVE_INFINITY;
+  let leaving = new AbortController();
 
-  constructor(url: string, token: string, cuts: Cut[]) {
-    this.#url = url;
-    this.#token = token;
-    this.reading = this.#read(cuts);
+  async function readUntil({ after, of }: Cut): Promise<void> {
+    leaving = new AbortController();
+    const lastId = messages.at(-1)?.id;
+    const headers = {
+      accept: 'text/event-stream',
+      authorization: `Bearer ${token}`,
+      ...(lastId !== undefined && { 'last-event-id': lastId }),
+    };
+    const timer = of === 'milliseconds' ? setTimeout(() => leaving.abort(), after) : undefined;
+    try {
+      const response = await fetch(url, { headers, signal: leaving.signal });
+      if (response.status === 503) return;
+      if (response.status !== 200) throw new Error(`refused with ${response.status}, after ${lastId}`);
+      let text = '';
+      let bytes = 0;
+      const decoder = new TextDecoder();
+      for await (const piece of response.body as ReadableStream<Uint8Array>) {
+        const left = of === 'bytes' ? after - bytes : piece.length;
+        bytes += piece.length;
+        text += decoder.decode(piece.subarray(0, left), { stream: true });
+        messages.push(...messagesIn(text));
+        text = text.split('\n\n').at(-1) ?? '';
+        if (piece.length >= left && of === 'bytes') return;
+        if (messages.length >= expected) return;
+      }
+    } catch (error) {
+      if (!leaving.signal.aborted) throw error;
+    } finally {
+      clearTimeout(timer);
+      leaving.abort();
+    }
   }
 
-  /** The messages, when there are `count` of them and no more arrive. */
-  async first(count: number): Promise<Message[]> {
-    this.#expectedCount = count;
-    this.#endWhenComplete();
-    await this.reading;
-    return this.messages;
-  }
-
-  async #read(cuts: Cut[]): Promise<void> {
+  const reading = (async () => {
     for (const cut of cuts) {
-      if (this.messages.length >= this.#expectedCount) return;
-      await this.#readUntil(cut);
-      this.cuts++;
+      if (messages.length >= expected) return;
+      await readUntil(cut);
+      done.cuts++;
     }
     throw new Error('no cuts are left');
-  }
-
-  async #readUntil({ after, of }: Cut): Promise<void> {
-    this.#over = Promise.withResolvers();
-    const authorization = `Bearer ${this.#token}`;
-    const lastId = this.messages.at(-1)?.id;
-    const resuming = lastId === undefined ? {} : { 'last-event-id': lastId };
-    const source = new EventSource(this.#url, {
-      fetch: async (to, init) => {
-        const response = await fetch(to, {
-          ...init,
-          headers: { ...init.headers, ...resuming, authorization },
-        });
-        return of === 'bytes'
-          ? new Response(response.body?.pipeThrough(firstBytes(after)), response)
-          : response;
-      },
-    });
-    onTestFinished(() => source.close());
-    source.onmessage = ({ lastEventId, data }) => {
-      this.messages.push({ id: lastEventId, data });
-      this.#endWhenComplete();
-    };
-    source.onerror = ({ code }) => {
-      if (code === undefined || code === 503) this.#over.resolve();
-      else this.#over.reject(new Error(`refused with ${code}, after ${lastId}`));
-    };
-    this.#endWhenComplete();
-    const timer = of === 'bytes' ? undefined : setTimeout(this.#over.resolve, after);
-    await this.#over.promise.finally(() => source.close());
-    clearTimeout(timer);
-  }
-
-  #endWhenComplete(): void {
-    if (this.messages.length >= this.#expectedCount) this.#over.resolve();
-  }
-}
-
-/** Ends a body after this number of bytes. */
-function firstBytes(count: number): TransformStream<Uint8Array, Uint8Array> {
-  let left = count;
-  return new TransformStream({
-    transform(piece, controller) {
-      controller.enqueue(piece.subarray(0, left));
-      left -= piece.length;
-      if (left <= 0) controller.terminate();
+  })();
+  return {
+    done,
+    reading,
+    /** The messages, when there are this many. */
+    async first(count: number): Promise<Message[]> {
+      expected = count;
+      if (messages.length >= count) leaving.abort();
+      await reading;
+      return messages;
     },
-  });
+  };
 }
 
 /** Random cuts of connections; SEED=… selects others. */
@@ -131,8 +105,8 @@ function randomCuts(): (reader: number) => Cut[] {
   const seed = Number(process.env.SEED ?? 2026);
   onTestFailed(() => console.error(`SEED=${seed}`));
   const cut: fc.Arbitrary<Cut> = fc.oneof(
-    fc.record({ after: fc.nat(BYTES), of: fc.constant('bytes' as const) }),
-    fc.record({ after: fc.nat(MILLISECONDS), of: fc.constant('milliseconds' as const) }),
+    fc.record({ after: fc.nat(MAX_BYTES_OF_CONNECTION), of: fc.constant('bytes' as const) }),
+    fc.record({ after: fc.nat(MAX_MS_OF_CONNECTION), of: fc.constant('milliseconds' as const) }),
   );
   return (reader) => fc.sample(cut, { seed: seed + reader, numRuns: 10_000 });
 }
@@ -163,15 +137,14 @@ test.each([
     const cuts = randomCuts();
     const posted = [await post(as, 'alice', 0), await post(as, 'bob', 0)];
     const queries = ['', '?user=alice', '?user=bob&type=PlantCreated'];
-    const readers = queries.map((query, i) => new Reader(`${url}/events${query}`, token, cuts(i)));
-    const posting = postMany(as, () => readers.every(({ cuts }) => cuts >= CUTS));
+    const readers = queries.map((query, i) => readWithCuts(`${url}/events${query}`, token, cuts(i)));
+    const posting = postMany(as, () => readers.every(({ done }) => done.cuts >= MIN_CUTS));
     await Promise.race([posting, ...readers.map(({ reading }) => reading)]);
     posted.push(...(await posting));
     posted.sort((a, b) => Number(a.position - b.position));
     const of = (user: string) => posted.filter(({ subject }) => subject.startsWith(`plant-${user}/`));
     for (const [i, plants] of [posted, of('alice'), of('bob')].entries()) {
-      const reader = readers[i] as Reader;
-      const messages = await reader.first(plants.length);
+      const messages = (await readers[i]?.first(plants.length)) ?? [];
       const found = messages.map(({ id, data }) => {
         const { subject, data: plant } = JSON.parse(data);
         return { subject, position: BigInt(id), data: plant };

@@ -66,23 +66,21 @@ const droppedIn = (text: string): number =>
     0,
   );
 
-describe('standard output that is not read', () => {
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'does not keep the service from serving and ending on %s',
-    async (signal) => {
-      const server = await serve('pipe');
-      await server.load();
-      expect(await server.isLive()).toBe(true);
-      server.kill(signal);
-      expect(await server.ended).toEqual({ code: 0, signal: null });
-    },
-  );
+/** Signals that end the service, and its exit code. */
+const ENDINGS = [
+  ['SIGTERM', 0],
+  ['SIGINT', 0],
+  ['SIGHUP', 0],
+  ['SIGUSR2', 1],
+] as const;
 
-  test('does not keep the process from ending after an uncaught exception', async () => {
+describe('standard output that is not read', () => {
+  test.each(ENDINGS)('does not keep the service from serving and ending on %s', async (signal, code) => {
     const server = await serve('pipe');
     await server.load();
-    server.kill('SIGUSR2');
-    expect(await server.ended).toEqual({ code: 1, signal: null });
+    expect(await server.isLive()).toBe(true);
+    server.kill(signal);
+    expect(await server.ended).toEqual({ code, signal: null });
   });
 
   test('gets the number of dropped lines, and all later lines, when it is read again', async () => {
@@ -112,10 +110,7 @@ test('a closed standard output does not keep the service from serving and ending
 });
 
 describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () => {
-  test.each([
-    ['SIGTERM', 0],
-    ['SIGUSR2', 1],
-  ] as const)('does not keep the service from serving and ending on %s', async (signal, code) => {
+  test.each(ENDINGS)('does not keep the service from serving and ending on %s', async (signal, code) => {
     const full = openSync('/dev/full', 'a');
     onTestFinished(() => closeSync(full));
     const server = await serve(full);

@@ -106,8 +106,6 @@ export async function openEvents(
   };
 }
 
-export type EventConnection = Awaited<ReturnType<typeof openEvents>>;
-
 /** The complete messages in the text of a stream. */
 export function messagesIn(text: string): Message[] {
   return [...text.matchAll(/^id: (.+)\ndata: (.+)\n\n/gm)].map(([, id = '', data = '']) => ({ id, data }));

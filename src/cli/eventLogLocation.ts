@@ -5,21 +5,16 @@ import type { EventStore } from '../eventStore/eventStore.ts';
 import { CONNECTION_STRING } from '../eventStore/eventStoreDb/protocol.ts';
 import { type Logger, type LogLocation, openStore } from '../stores.ts';
 
-/**
- * A mistyped connection string must not become a directory, with its password in the name and in messages.
- */
+/** A mistyped connection string must not become a directory, with its password in the name and in messages. */
 const LOOKS_LIKE_URL = /:\/\/|^[^./].*@/s;
 
-/** How long a copy waits for a server that is unavailable, in milliseconds. */
-const TIMEOUT_MS = 30_000;
+/** Of a server that is unavailable. */
+const COPY_TIMEOUT_MS = 30_000;
 
-/**
- * Parses the value of --from or --to: a connection string or a directory. @throws Error that does not quote
- * it
- */
+/** Parses the value of --from or --to: a connection string or a directory. @throws Error that does not quote it */
 export function parseLocation(setting: string, text: string): LogLocation {
   if (new RegExp(CONNECTION_STRING).test(text))
-    return { dataDir: '', eventStoreDb: { url: text, timeoutMs: TIMEOUT_MS, setting } };
+    return { dataDir: '', eventStoreDb: { url: text, timeoutMs: COPY_TIMEOUT_MS, setting } };
   if (text === '') throw new Error(`${setting} must be a connection string or a directory`);
   if (LOOKS_LIKE_URL.test(text))
     throw new Error(
@@ -35,16 +30,11 @@ export function isSameLocation(one: LogLocation, other: LogLocation): boolean {
   return realpathSync.native(one.dataDir) === realpathSync.native(other.dataDir);
 }
 
-type Options = {
-  /** Whether a data directory must have a log already. */
-  mustExist: boolean;
-  logger: Logger;
-  onFatal: (error: Error) => void;
-};
+type Options = { mustExist: boolean; logger: Logger; onFatal: (error: Error) => void };
 
 /**
- * Opens the log at a location, until `resources` are disposed of. A data directory is
- * locked. @throws Error with a message for the operator
+ * Opens the log at a location, until `resources` are disposed of; if it must exist, a data
+ * directory must have it. The directory is locked. @throws Error with a message for the operator
  */
 export async function useStoreAt(
   location: LogLocation,
@@ -55,18 +45,15 @@ export async function useStoreAt(
   if (!eventStoreDb) {
     // A first start that was interrupted leaves an empty file.
     if (mustExist && fileSize(logFile(dataDir)) === 0) throw new Error(`there is no log in ${dataDir}`);
-    resources.use(lock(dataDir));
+    try {
+      resources.use(lockDataDir(dataDir));
+    } catch (error) {
+      throw error instanceof DataDirInUse
+        ? new Error(`${error.message}; stop it first`, { cause: error })
+        : error;
+    }
   }
   const store = await openStore(location, { logger, now: () => new Date(), onFatal });
   resources.defer(() => store.close());
   return store;
-}
-
-function lock(dataDir: string): Disposable {
-  try {
-    return lockDataDir(dataDir);
-  } catch (error) {
-    if (error instanceof DataDirInUse) throw new Error(`${error.message}; stop it first`, { cause: error });
-    throw error;
-  }
 }
