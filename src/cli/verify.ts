@@ -42,7 +42,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
       signal,
       onProgress: (done) => progress.show({ step: 'verifying', ...done }),
     }),
-    eventStoreDb ? [] : logFileProblems(logFile(dataDir), { quick: false, signal, resources }),
+    eventStoreDb ? [] : logFileProblems(logFile(dataDir), { signal, resources }),
   ]);
   progress[Symbol.dispose]();
   const { views: compared, problems, problemCount, ...rest } = verification;

@@ -7,22 +7,20 @@ import { inOneLine, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
 
-type Task = { file: string; quick: boolean };
-
 /** At most so many findings of SQLite are listed. */
 const MAX_FINDINGS = 100;
 
 /**
  * What contradicts the format of the log file, also while a server writes to it: damage in a table or an
- * index, by SQLite's integrity_check unless it is `quick`, and tables or triggers that are missing or altered.
+ * index, by SQLite's integrity_check, and tables or triggers that are missing or altered.
  * Its thread has ended when `resources` are disposed of, unless the signal has aborted.
  * @throws Error if the file cannot be read
  */
 export async function logFileProblems(
   file: string,
-  { quick, signal, resources }: { quick: boolean; signal: AbortSignal; resources: AsyncDisposableStack },
+  { signal, resources }: { signal: AbortSignal; resources: AsyncDisposableStack },
 ): Promise<string[]> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { file, quick } satisfies Task });
+  const worker = new Worker(new URL(import.meta.url), { workerData: file });
   resources.defer(async () => {
     await unlessAborted(worker.terminate(), signal); // SQLite completes its check first, which may take seconds
   });
@@ -31,9 +29,9 @@ export async function logFileProblems(
   throw new Error('the thread that checks the log has ended');
 }
 
-function findProblems({ file, quick }: Task): string[] {
+function findProblems(file: string): string[] {
   using db = openReadOnly(file);
-  return [...schemaProblems(db), ...(quick ? [] : damage(db))];
+  return [...schemaProblems(db), ...damage(db)];
 }
 
 function damage(db: DatabaseSync): string[] {
@@ -65,4 +63,4 @@ function objectsIn(db: DatabaseSync): Map<string, string> {
   return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]));
 }
 
-if (!isMainThread && parentPort) parentPort.postMessage(findProblems(workerData as Task));
+if (!isMainThread && parentPort) parentPort.postMessage(findProblems(workerData as string));
