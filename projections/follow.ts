@@ -11,6 +11,7 @@ import {
 } from '../src/eventStore/eventStore.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../src/time/sleep.ts';
 import type { View } from './view.ts';
+import { ViewDamaged } from './viewFile.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
 /**
@@ -24,7 +25,6 @@ type Options = {
   view: View;
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
-  /** Applied events are saved after so many milliseconds. */
   saveIntervalMs?: number;
   logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
   onProgress?: (progress: Progress) => void;
@@ -32,18 +32,17 @@ type Options = {
   onReadTo?: (readTo: ReadTo) => void;
 };
 
-/** Applied events are saved together: so many, or with so much JSON, or after so many milliseconds. */
-const SAVE_BATCH = 10_000;
+/** Applied events are saved together when one of these is reached. */
+const SAVE_BATCH_EVENTS = 10_000;
 const SAVE_BATCH_CHARACTERS = 16 * 1024 * 1024;
 export const SAVE_INTERVAL_MS = 1_000;
-/** So many batches are kept in memory, more while saving fails; then the follower waits. */
-const MAX_BATCHES = 2;
-const MAX_BATCHES_IF_FAILING = 20;
+/** With more batches in memory the follower waits. */
+const MAX_UNSAVED_BATCHES = 2;
+const MAX_UNSAVED_BATCHES_IF_FAILING = 20;
 const UNSAVED_POLL_MS = 100;
-/** How far the log was read is saved so often, in milliseconds, while there are no events to save. */
+/** How far the log was read is saved also while there are no events to save. */
 const SAVE_READ_TO_INTERVAL_MS = 10_000;
 const MAX_RETRY_DELAY_MS = 2_000;
-/** `stop` waits for the event store for so long, in milliseconds. */
 const STOP_TIMEOUT_MS = 500;
 
 /**
@@ -257,6 +256,8 @@ export class Follower {
           'event store unavailable; projection is waiting',
         );
       this.#unavailable = error.message;
+    } else if (error instanceof ViewDamaged) {
+      return; // the next attempt rebuilds it, with a warning
     } else if (error instanceof LogReplaced) {
       logger.warn({ view: view.name, reason: error.message }, 'projection restarts');
     } else {
@@ -303,7 +304,7 @@ class Saver {
   /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
   async saveIfDue(signal: AbortSignal): Promise<void> {
     this.#schedule();
-    while (this.#isTooMuch && !signal.aborted)
+    while (this.#isFull && !signal.aborted)
       await unlessAborted(this.#saving ?? sleep(UNSAVED_POLL_MS, signal), signal);
   }
 
@@ -315,11 +316,11 @@ class Saver {
   /** Batches that are unsaved, by events or by their size. */
   get #batches(): number {
     const { unsaved, unsavedCharacters } = this.#view;
-    return Math.max(unsaved / SAVE_BATCH, unsavedCharacters / SAVE_BATCH_CHARACTERS);
+    return Math.max(unsaved / SAVE_BATCH_EVENTS, unsavedCharacters / SAVE_BATCH_CHARACTERS);
   }
 
-  get #isTooMuch(): boolean {
-    return this.#batches >= (this.#failures === 0 ? MAX_BATCHES : MAX_BATCHES_IF_FAILING);
+  get #isFull(): boolean {
+    return this.#batches >= (this.#failures === 0 ? MAX_UNSAVED_BATCHES : MAX_UNSAVED_BATCHES_IF_FAILING);
   }
 
   #schedule(): void {

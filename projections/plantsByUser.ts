@@ -79,23 +79,22 @@ export class PlantsByUser extends TableView<PlantRow> {
     turn: () => Promise<void>,
   ): Promise<Position | undefined> {
     let last = after;
-    for (let left = limit; ; ) {
-      let counted = 0;
-      let follows = false;
+    let left = limit;
+    for (;;) {
+      const end = Math.max(0, left - KEYS_PER_TURN);
+      let hasMore = false;
       this.scan(
         [user, last],
         ([, position]) => {
-          follows = position <= upTo;
-          if (!follows || left === 0 || counted === KEYS_PER_TURN) return false;
-          follows = false;
+          hasMore = left === end && position <= upTo;
+          if (left === end || position > upTo) return false;
           last = position;
           left--;
-          counted++;
           return true;
         },
         { of: 'keys' },
       );
-      if (!follows) return undefined;
+      if (!hasMore) return undefined;
       if (left === 0) return last;
       await turn();
     }

@@ -75,9 +75,10 @@ export class TableReader {
   /** Calls `visit` with rows in key order until it returns false; then returns false. @throws DamagedView */
   scan({ after, of, limit = CHUNK_SIZE }: Scan, visit: (row: Row) => boolean): boolean {
     const [partition] = after;
+    const size = Math.min(Math.max(limit, 1), CHUNK_SIZE);
     let { next } = this.floor(after);
     while (next && (of === 'table' || next[0] === partition)) {
-      const rows = this.#statements[of].all(...next, Math.min(limit, CHUNK_SIZE)) as unknown as Value[][];
+      const rows = this.#statements[of].all(...next, size) as unknown as Value[][];
       if (of !== 'table') for (const row of rows) row[0] = partition as Value;
       if (!rows[0] || compareKeys(rows[0], next, this.#keyColumns) !== 0)
         throw new DamagedView(CHECKSUM_MISMATCH);

@@ -40,16 +40,17 @@ export abstract class TableView<R extends Row> implements View {
     this.#file = file;
     this.#unsavedRows = new UnsavedRows(table);
     this.#rows = {
-      get: (...key) => this.get(...key),
-      find: (...values) => this.find(...values),
+      get: (...key) => this.get(...storable(key)),
+      find: (...values) => this.find(...storable(values)),
       put: (row) => {
-        this.#unsavedRows.put(row);
-        this.#changed(row);
+        const stored = storable(row);
+        this.#unsavedRows.put(stored);
+        this.#changed(stored);
         for (const value of row) if (typeof value === 'string') this.#unsavedCharacters += value.length;
       },
       delete: (...key) => {
-        this.#unsavedRows.delete(...key);
-        this.#changed(deletionOf(key));
+        this.#unsavedRows.delete(...storable(key));
+        this.#changed(deletionOf(storable(key)));
       },
     };
     ({ position: this.#position, eventId: this.#eventId } = file.checkpoint);
@@ -178,3 +179,9 @@ export abstract class TableView<R extends Row> implements View {
     this.onChange();
   }
 }
+
+/** Values as SQLite returns them: it replaces unpaired surrogates. */
+const storable = <V extends readonly Value[]>(values: V): V =>
+  values.map((value) =>
+    typeof value === 'string' ? value.toWellFormed() : value,
+  ) as Value[] as readonly Value[] as V;

@@ -58,8 +58,7 @@ export class ViewComparison implements AsyncDisposable {
     this.#options = options;
     this.#draft = draft;
     this.#skip = new Set(options.skip);
-    this.#db = openSnapshot(options.file, options.draftFile);
-    this.checkpoint = readCheckpoint(this.#db);
+    ({ db: this.#db, checkpoint: this.checkpoint } = openSnapshot(options.file, options.draftFile));
     const { logId, position } = this.checkpoint;
     this.isOfLog = logId === options.logId || (logId === NO_LOG_ID && position === START);
   }
@@ -122,7 +121,7 @@ export class ViewComparison implements AsyncDisposable {
 }
 
 /** Opens a view in one snapshot, with its draft attached, of which a snapshot is taken when it is read. */
-function openSnapshot(file: string, draftFile: string): DatabaseSync {
+function openSnapshot(file: string, draftFile: string): { db: DatabaseSync; checkpoint: ViewCheckpoint } {
   const db = openReadOnly(file);
   try {
     const [found, expected] = [readHeader(db), headerOf(draftFile)];
@@ -131,7 +130,7 @@ function openSnapshot(file: string, draftFile: string): DatabaseSync {
       throw new DamagedView(`it has version ${found.version}, not ${expected.version}`);
     db.prepare('ATTACH ? AS draft').run(draftFile);
     db.exec('BEGIN');
-    return db;
+    return { db, checkpoint: readCheckpoint(db) };
   } catch (error) {
     db.close();
     throw error;

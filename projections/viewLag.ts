@@ -13,7 +13,7 @@ const PAGE_SIZE = 100;
 export class ViewLag {
   readonly #log: EventLog;
   readonly #now: () => Date;
-  /** No event of plants follows the view's position `from` up to `to`. */
+  /** No event of the log follows the view's position `from` up to `to`. */
   #searched: { from: Position; to: Position } | undefined;
 
   constructor(log: EventLog, now: () => Date) {

@@ -115,6 +115,13 @@ test('a save that fails keeps its changes in memory, and the next one saves them
   expect([again.titlesOf('home'), again.titlesOf('work')]).toEqual([['Mop', 'Cook', 'Wash'], ['Read']]);
 });
 
+test('texts with control characters or unpaired surrogates are read as SQLite stores them', async () => {
+  const file = await savedLists([item(1, 'home\ud800', 'a\0\n\ud83d'), item(2, 'home\ufffd', 'b')]);
+  const view = await toDoLists(file, [item(3, 'home\udfff', 'c')]);
+  expect(view.titlesOf('home\ufffd')).toEqual(['a\0\n\ufffd', 'b', 'c']);
+  expect(view.titleAt('home\ufffd', 1n)).toBe('a\0\n\ufffd');
+});
+
 test('an event in `skip` changes no row, and moves the position', async () => {
   const view = await toDoLists();
   view.apply(EVENTS, new Set(['event-4', 'event-7']));
