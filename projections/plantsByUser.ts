@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
-import type { Position, RecordedEvent } from '../src/eventStore/eventStore.ts';
+import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import { parsePlantEvent } from '../src/plants/events.ts';
-import type { Rows, Table } from './table.ts';
-import { TableView } from './tableView.ts';
-import { ViewDamaged, ViewFile } from './viewFile.ts';
+import type { Rows, Table } from '@event-sourced/event-log/views';
+import { TableView } from '@event-sourced/event-log/views';
+import { ViewDamaged, ViewFile } from '@event-sourced/event-log/views';
 
 /** A plant: `position` is that of its creation, `plant` its JSON. */
 export type PlantRow = readonly [user: string, position: Position, plant: string];

@@ -1,27 +1,27 @@
 import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import type { FastifyBaseLogger } from 'fastify';
-import { Follower, type Progress } from '../projections/follow.ts';
-import { TreeThread } from '../projections/merkleTree/treeThread.ts';
-import { ReadYourWrites } from '../projections/readYourWrites.ts';
+import { Follower, type Progress } from '@event-sourced/event-log/views';
+import { TreeThread } from '@event-sourced/transparency-log/view';
+import { ReadYourWrites } from '@event-sourced/event-log/views';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
-import { buildApp } from './api/app.ts';
-import { InFlight } from './api/inFlight.ts';
+import { buildApp } from './app.ts';
+import { InFlight } from './inFlight.ts';
 import type { Config } from './config.ts';
-import { lockDataDir } from './disk/dataDir.ts';
-import { loadOrCreateKey } from './disk/keyFile.ts';
-import { newEventId } from './eventStore/eventId.ts';
-import { START } from './eventStore/eventStore.ts';
+import { lockDataDir } from '@event-sourced/event-log/disk';
+import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
+import { newEventId } from '@event-sourced/event-log';
+import { START } from '@event-sourced/event-log';
 import { openStore } from './stores.ts';
-import { moduleBeside } from './threads/thread.ts';
+import { moduleBeside } from '@event-sourced/event-log/threads';
 import {
   PROVIDER_ALGORITHMS,
   providerKeys,
   tokenVerifier,
   type VerifyToken,
-} from './tokens/tokenVerifier.ts';
-import { CheckpointSigner } from './transparency/checkpointSigner.ts';
-import { loadLogKey } from './transparency/logKey.ts';
+} from '@event-sourced/http/tokens';
+import { CheckpointSigner } from '@event-sourced/transparency-log/notes';
+import { loadLogKey } from '@event-sourced/transparency-log/notes';
 
 /** The Merkle tree's thread opens the log by this module. */
 const STORES = moduleBeside(import.meta.url, './stores').href;
@@ -85,7 +85,7 @@ export async function startService(
     const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
     let metricsUrl: string | undefined;
     if (metrics && config.metrics) {
-      const { serveMetrics } = await import('./http/metricsServer.ts');
+      const { serveMetrics } = await import('@event-sourced/http');
       const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
       const server = await serveMetrics({ ...config.metrics, read: metrics.reader(sources), onError });
       resources.defer(() => server.close());

@@ -1,8 +1,8 @@
 import type { BaseLogger } from 'pino';
-import { logFile } from './disk/dataDir.ts';
-import type { EventLog, EventStore, StoreObserver } from './eventStore/eventStore.ts';
-import { type LogReaderOptions, openLogReader } from './eventStore/sqlite/read.ts';
-import { openSqliteStore } from './eventStore/sqlite/store.ts';
+import { logFile } from '@event-sourced/event-log/disk';
+import type { EventLog, EventStore, StoreObserver } from '@event-sourced/event-log';
+import { type LogReaderOptions, openLogReader } from '@event-sourced/event-log/sqlite';
+import { openSqliteStore } from '@event-sourced/event-log/sqlite';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */
@@ -73,8 +73,8 @@ async function connect(
   options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined },
 ): Promise<EventStore> {
   // Not loaded by the threads and commands that do not need it.
-  const { AccessDenied } = await import('./eventStore/eventStoreDb/retryingClient.ts');
-  const { openEventStoreDb } = await import('./eventStore/eventStoreDb/store.ts');
+  const { AccessDenied } = await import('@event-sourced/event-log/eventStoreDb');
+  const { openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');
   try {
     return await openEventStoreDb({ url, timeoutMs, ...STREAMS, ...options });
   } catch (error) {

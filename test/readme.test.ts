@@ -1,8 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { API_ERRORS } from '../src/api/errorTable.ts';
-import { MAX_IN_FLIGHT } from '../src/api/inFlight.ts';
+import { API_ERRORS } from '../src/errors.ts';
+import { MAX_IN_FLIGHT } from '../src/inFlight.ts';
 import { SETTINGS } from '../src/config.ts';
 import { ROOT } from './support/process.ts';
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { rootOfLog } from '../audit/proof.ts';
-import { logFile } from '../disk/dataDir.ts';
-import { fsyncPath } from '../disk/fsyncPath.ts';
-import { copyLogFile } from '../eventStore/sqlite/backup.ts';
-import { openLogReader } from '../eventStore/sqlite/read.ts';
-import { formatTreeHead } from '../merkle/treeHead.ts';
+import { rootOfLog } from '@event-sourced/transparency-log/entries';
+import { logFile } from '@event-sourced/event-log/disk';
+import { fsyncPath } from '@event-sourced/event-log/disk';
+import { copyLogFile } from '@event-sourced/event-log/sqlite';
+import { openLogReader } from '@event-sourced/event-log/sqlite';
+import { formatTreeHead } from '@event-sourced/transparency-log/merkle';
 import { type Context, useLog, write } from './context.ts';
 
 /**

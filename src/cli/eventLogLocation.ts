@@ -1,8 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs';
-import { DataDirInUse, lockDataDir, logFile } from '../disk/dataDir.ts';
-import { fileSize } from '../disk/sqlite.ts';
-import type { EventStore } from '../eventStore/eventStore.ts';
-import { CONNECTION_STRING } from '../eventStore/eventStoreDb/protocol.ts';
+import { DataDirInUse, lockDataDir, logFile } from '@event-sourced/event-log/disk';
+import { fileSize } from '@event-sourced/event-log/disk';
+import type { EventStore } from '@event-sourced/event-log';
+import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { type Logger, type LogLocation, openStore } from '../stores.ts';
 
 /** A mistyped connection string must not become a directory, with its password in the name and in messages. */

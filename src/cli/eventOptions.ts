@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/compile';
-import { EventFilter, type EventQuery } from '../audit/eventFilter.ts';
-import { PLANT_STREAMS, PlantEventQuery } from '../audit/plantStreams.ts';
+import { EventFilter, type EventQuery } from '@event-sourced/event-log/replay';
+import { PLANT_STREAMS, PlantEventQuery } from '../plants/plantStreams.ts';
 
 const isQuery = Compile(PlantEventQuery);
 

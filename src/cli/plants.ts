@@ -1,13 +1,13 @@
 import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
-import { UnsavedRows } from '../../projections/unsavedRows.ts';
-import { occurredAt } from '../audit/cloudEvent.ts';
-import { UnknownUser } from '../audit/replay.ts';
-import { type Position, type RecordedEvent, START } from '../eventStore/eventStore.ts';
-import { assertInLog, parsePosition } from '../eventStore/position.ts';
-import { readToEnd } from '../eventStore/readEvents.ts';
+import { UnsavedRows } from '@event-sourced/event-log/views';
+import { occurredAt } from '@event-sourced/event-log/replay';
+import { UnknownUser } from '@event-sourced/event-log/replay';
+import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
+import { assertInLog, parsePosition } from '@event-sourced/event-log';
+import { readToEnd } from '@event-sourced/event-log';
 import { parsePlantStream } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import { parseRfc3339 } from '@event-sourced/event-log/time';
 import { type Context, useLog, write } from './context.ts';
 
 type Options = { user: string; at?: string };

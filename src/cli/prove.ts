@@ -1,8 +1,8 @@
-import { type Claim, proofFromLog } from '../audit/proof.ts';
-import { createDataDir } from '../disk/dataDir.ts';
+import { type Claim, proofFromLog } from '@event-sourced/transparency-log/entries';
+import { createDataDir } from '@event-sourced/event-log/disk';
 import { plantStream } from '../plants/stream.ts';
-import { CheckpointSigner } from '../transparency/checkpointSigner.ts';
-import { loadExistingLogKey } from '../transparency/logKey.ts';
+import { CheckpointSigner } from '@event-sourced/transparency-log/notes';
+import { loadExistingLogKey } from '@event-sourced/transparency-log/notes';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

@@ -1,9 +1,9 @@
-import { toCloudEvent } from '../audit/cloudEvent.ts';
-import { hashedAttributes } from '../audit/cloudEventLeaf.ts';
-import type { EventQuery } from '../audit/eventFilter.ts';
-import { replay } from '../audit/replay.ts';
-import type { RecordedEvent } from '../eventStore/eventStore.ts';
-import { printable } from '../transparency/printable.ts';
+import { toCloudEvent } from '@event-sourced/event-log/replay';
+import { hashedAttributes } from '@event-sourced/transparency-log/entries';
+import type { EventQuery } from '@event-sourced/event-log/replay';
+import { replay } from '@event-sourced/event-log/replay';
+import type { RecordedEvent } from '@event-sourced/event-log';
+import { printable } from '@event-sourced/transparency-log/notes';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

@@ -6,7 +6,7 @@ import {
   StoreUnavailable,
   StreamDeleted,
   WrongExpectedRevision,
-} from '../eventStore/eventStore.ts';
+} from '@event-sourced/event-log';
 import { type CommandContext, isPlantCreated, newPlantEvent } from './events.ts';
 import { plantStream } from './stream.ts';
 

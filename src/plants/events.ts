@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { UUID } from '../eventStore/eventId.ts';
-import { InvalidEvent, type NewEvent, type RecordedEvent } from '../eventStore/eventStore.ts';
-import { isRfc3339 } from '../time/rfc3339.ts';
+import { UUID } from '@event-sourced/event-log';
+import { InvalidEvent, type NewEvent, type RecordedEvent } from '@event-sourced/event-log';
+import { isRfc3339 } from '@event-sourced/event-log/time';
 import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';

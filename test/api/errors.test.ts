@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import { StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { appOver } from '../support/appOver.ts';
 import { exchange, responsesIn, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { appOver } from '../support/appOver.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { responseTo } from '../support/rawHttp.ts';

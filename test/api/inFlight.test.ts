@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { InFlight, MAX_IN_FLIGHT, TooManyInFlight } from '../../src/api/inFlight.ts';
+import { InFlight, MAX_IN_FLIGHT, TooManyInFlight } from '../../src/inFlight.ts';
 
 const open = () => Object.assign(new EventEmitter(), { closed: false });
 

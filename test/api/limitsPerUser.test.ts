@@ -3,15 +3,15 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { MAX_IN_FLIGHT } from '../../src/api/inFlight.ts';
-import { newEventId } from '../../src/eventStore/eventId.ts';
+import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
+import { newEventId } from '../../packages/event-log/src/eventId.ts';
 import {
   type EventStore,
   type Page,
   type RecordedEvent,
   StoreUnavailable,
-} from '../../src/eventStore/eventStore.ts';
-import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+} from '../../packages/event-log/src/eventStore.ts';
+import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { MAX_LIMIT } from '../../src/api/eventPages.ts';
-import type { EventLog, EventStore, Position, RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import { openLogReader } from '../../src/eventStore/sqlite/read.ts';
+import { MAX_LIMIT } from '../../packages/event-log/src/replay/eventPages.ts';
+import type { EventLog, EventStore, Position, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { appendTo, type EventToStore, eventId, writeTo } from '../support/logs.ts';
 import { refusedWith } from '../support/refusal.ts';

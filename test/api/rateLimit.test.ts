@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { InvalidToken } from '../../src/tokens/tokenVerifier.ts';
+import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
 import { refusedWith } from '../support/refusal.ts';
 

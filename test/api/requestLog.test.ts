@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { pathOf } from '../../src/http/requestLog.ts';
+import { pathOf } from '../../packages/http/src/requestLog.ts';
 import { exchange } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { leafText } from '../../src/audit/leaf.ts';
-import type { RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
+import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { type Instance, RandomClient } from './client.ts';
 import { formatHistory, History, type Operation } from './history.ts';
 import { type Log, shortest, type Violation, violationIn } from './model.ts';

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { ROOT } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { EXAMPLE } from '../transparency/vectors.ts';
+import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
 
 const COMMANDS = {
   token: ['--expires', '--scope'],

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'n
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
-import { MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
 import { logWith, rowsIn } from '../support/logs.ts';
 import { createPlants, listsOf } from '../support/plants.ts';

@@ -9,7 +9,7 @@ const AGAINST_THE_ORDER = {
   'src/audit/added.ts': "import '../api/app.ts';\n",
   'src/copy/added.ts': "import '../audit/replay.ts';\n",
   'projections/added.ts': "import '../src/audit/replay.ts';\n",
-  'src/plants/added.ts': "import '../../projections/view.ts';\n",
+  'src/plants/added.ts': "import '../../packages/event-log/src/views/view.ts';\n",
   'src/eventStore/added.ts': "import '../plants/user.ts';\n",
   'src/eventStore/sqlite/added.ts': "import '../../http/limit.ts';\n",
   'src/http/added.ts': "import '../time/sleep.ts';\n",

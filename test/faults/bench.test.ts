@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { measureLoad } from '../bench/measure.ts';
+import { measureLoad } from '../../bench/measure.ts';
 import { ROOT, run } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
-import type { FakeEventStoreDb } from '../fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { logWith, plantOf, rowsIn, writeTo } from '../support/logs.ts';
 import { MAIN, NODE, run, start } from '../support/process.ts';
 import { startFakeServer } from '../support/stores.ts';

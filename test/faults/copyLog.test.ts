@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
+import { type CopyProgress, copyLog } from '../../packages/event-log/src/copy/copyLog.ts';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import {
   appendMany,

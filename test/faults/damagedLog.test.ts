@@ -2,10 +2,10 @@ import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, LogDamaged, NO_STREAM, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
-import { UnusableLog } from '../../src/eventStore/sqlite/file.ts';
-import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
-import { event, everything } from '../eventStore/contract.ts';
+import { type EventStore, LogDamaged, NO_STREAM, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
+import { UnusableLog } from '../../packages/event-log/src/sqlite/file.ts';
+import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
+import { event, everything } from '../../packages/event-log/testing/contract.ts';
 import { damagePage } from '../support/damage.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openLogFile } from '../../src/eventStore/sqlite/file.ts';
+import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
 import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, run, start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
@@ -64,7 +64,7 @@ describe.skipIf(!canTrace)('after a crash', () => {
     onTestFinished(() => crashed.close());
     crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
     const before = readFileSync(`${file}-wal`);
-    const sqliteFile = new URL('../../src/eventStore/sqlite/file.ts', import.meta.url);
+    const sqliteFile = new URL('../../packages/event-log/src/sqlite/file.ts', import.meta.url);
     const script = `import { recoverWal } from '${sqliteFile}'; recoverWal(${JSON.stringify(file)})`;
     const trace = ['strace', '-f', '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync', NODE];
     const { code, stderr } = await run({ command: [...trace, '--input-type=module', '-e', script] });
@@ -77,7 +77,7 @@ describe.skipIf(!canTrace)('after a crash', () => {
 
   test('during its creation, the log is rolled back and created again', async () => {
     const file = join(tempDir(), 'log.db');
-    const sqliteFile = new URL('../../src/eventStore/sqlite/file.ts', import.meta.url);
+    const sqliteFile = new URL('../../packages/event-log/src/sqlite/file.ts', import.meta.url);
     const script = `import { openLogFile } from '${sqliteFile}'; openLogFile(${JSON.stringify(file)})`;
     // Killed when the rollback journal would be removed, which is the commit of the creation.
     const trace = ['strace', '-f', '-e', 'inject=unlink:signal=KILL:when=1', NODE];

@@ -6,9 +6,9 @@ import {
   NO_STREAM,
   type Position,
   WrongExpectedRevision,
-} from '../../src/eventStore/eventStore.ts';
-import { event } from '../eventStore/contract.ts';
-import { FakeLog } from '../fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/eventStore.ts';
+import { event } from '../../packages/event-log/testing/contract.ts';
+import { FakeLog } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { open, subscribed } from '../support/eventStoreDbStore.ts';
 import { ready } from '../support/instances.ts';

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { START } from '../../src/eventStore/eventStore.ts';
+import { START } from '../../packages/event-log/src/eventStore.ts';
 import { overFakeServer, startFakeServer } from '../support/stores.ts';
 
 test('a silent subscription is resubscribed while other writers append', async () => {

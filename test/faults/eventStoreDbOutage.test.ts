@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
-import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { untilSettled } from '../support/clock.ts';
 import { created, listed, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { expect, test, vi } from 'vitest';
-import { NO_STREAM, StoreUnavailable } from '../../src/eventStore/eventStore.ts';
+import { NO_STREAM, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { stopClock } from '../support/clock.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';

@@ -3,9 +3,9 @@ import { expect, test, vi } from 'vitest';
 import {
   ACCESS_RETRY_INTERVAL_MS,
   ACCOUNTS_TIMEOUT_MS,
-} from '../../src/eventStore/eventStoreDb/accessCheck.ts';
-import { Connection } from '../../src/eventStore/eventStoreDb/connection.ts';
-import { WRITE_ACCESS_INTERVAL_MS } from '../../src/eventStore/eventStoreDb/writeAccess.ts';
+} from '../../packages/event-log/src/eventStoreDb/accessCheck.ts';
+import { Connection } from '../../packages/event-log/src/eventStoreDb/connection.ts';
+import { WRITE_ACCESS_INTERVAL_MS } from '../../packages/event-log/src/eventStoreDb/writeAccess.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { untilSettled } from '../support/clock.ts';
 import { twoInstances, untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';

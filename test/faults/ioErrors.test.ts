@@ -2,7 +2,7 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { logFile } from '../../src/disk/dataDir.ts';
+import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, type Process, signalGroup, start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';

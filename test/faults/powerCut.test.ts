@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { logFile } from '../../src/disk/dataDir.ts';
+import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
 import { rowsIn } from '../support/logs.ts';
 import { type Cut, Disk, randomFrom, writeFiles } from '../support/powerCut.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { merkleTreeFile } from '../../projections/views.ts';
-import { REACHED_TIMEOUT_MS } from '../../projections/waiting.ts';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { logWith } from '../support/logs.ts';

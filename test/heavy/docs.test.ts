@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { formatVerifierKey } from '../../src/transparency/signedNote.ts';
-import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
+import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';

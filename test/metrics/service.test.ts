@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { NO_STREAM } from '../../src/eventStore/eventStore.ts';
+import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';

@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
 import { expect, onTestFinished } from 'vitest';
-import { type EventStore, NO_STREAM } from '../../src/eventStore/eventStore.ts';
-import { event, type Interrupted, type Open } from '../eventStore/contract.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
+import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
+import { event, type Interrupted, type Open } from '../../packages/event-log/testing/contract.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { openOver } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { logFile } from '../../src/disk/dataDir.ts';
-import { loadOrCreateKey } from '../../src/disk/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
+import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
 import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { EventStore, RecordedEvent } from '../../src/eventStore/eventStore.ts';
-import type { Open } from '../eventStore/contract.ts';
+import type { EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import type { Open } from '../../packages/event-log/testing/contract.ts';
 import { openOver } from './stores.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { CheckpointSigner } from '../../src/transparency/checkpointSigner.ts';
-import { loadLogKey } from '../../src/transparency/logKey.ts';
+import { CheckpointSigner } from '../../packages/transparency-log/src/notes/checkpointSigner.ts';
+import { loadLogKey } from '../../packages/transparency-log/src/notes/logKey.ts';
 import { tempDir } from './tempDir.ts';
 
 /** A signer for the log named log.example, with a new key. */

@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, onTestFinished } from 'vitest';
-import type { CopyProgress } from '../../src/copy/copyLog.ts';
+import type { CopyProgress } from '../../packages/event-log/src/copy/copyLog.ts';
 import {
   type EventLog,
   type EventStore,
   type NewEvent,
   NO_STREAM,
   type RecordedEvent,
-} from '../../src/eventStore/eventStore.ts';
-import { openEventStoreDb } from '../../src/eventStore/eventStoreDb/store.ts';
-import { openSqliteStore } from '../../src/eventStore/sqlite/store.ts';
+} from '../../packages/event-log/src/eventStore.ts';
+import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
+import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
 import { openStore, STREAMS } from '../../src/stores.ts';
-import { everything } from '../eventStore/contract.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../fakeEventStoreDb/server.ts';
+import { everything } from '../../packages/event-log/testing/contract.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { inPortions } from './inPortions.ts';
 import { logWith } from './logs.ts';
 import { tempDir } from './tempDir.ts';

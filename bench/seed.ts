@@ -1,0 +1,35 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadOrCreateKey } from '../packages/transparency-log/src/files/keyFile.ts';
+import { newEventId } from '../packages/event-log/src/eventId.ts';
+import { openLogFile } from '../packages/event-log/src/sqlite/file.ts';
+import { issueToken } from '../packages/http/src/tokens/issueToken.ts';
+
+const USERS = 1_000;
+
+/** Writes a file with a token of each user, one a line. */
+export async function writeTokens(dir: string, keyFile: string): Promise<string> {
+  const { privateKey } = loadOrCreateKey(keyFile);
+  const issue = (_: unknown, i: number) => issueToken(privateKey, { subject: `user-${i}`, lifetime: '1d' });
+  const file = join(dir, 'tokens');
+  writeFileSync(file, (await Promise.all(Array.from({ length: USERS }, issue))).join('\n'));
+  return file;
+}
+
+/** Writes a log of this number of events, users in turn, like the service. */
+export function writeLog(file: string, events: number): void {
+  using db = openLogFile(file);
+  const insert = db.prepare(
+    'INSERT INTO events (stream, revision, id, type, data, metadata, recorded_at) VALUES (?, 0, ?, ?, ?, ?, ?)',
+  );
+  const date = new Date();
+  const now = date.toISOString();
+  const metadata = JSON.stringify({ $correlationId: newEventId(date), schemaVersion: 1, occurredAt: now });
+  db.exec('BEGIN');
+  for (let i = 0; i < events; i++) {
+    const user = `user-${i % USERS}`;
+    const data = JSON.stringify({ id: `${i}`, user, name: `Fern number ${i}`, tag: 'indoor' });
+    insert.run(`plant-${user}/${i}`, newEventId(date), 'PlantCreated', data, metadata, now);
+  }
+  db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)');
+}

@@ -1,0 +1,1 @@
+export { auditPageFiles } from './auditPage.ts';

@@ -1,0 +1,34 @@
+import { leafHash, MerkleTree } from '@event-sourced/transparency-log/merkle';
+import { TILE_WIDTH, tilePath, tileWidth } from '@event-sourced/transparency-log/merkle';
+import { readAhead } from '@event-sourced/transparency-log/monitor';
+import { parseEntryBundle } from '@event-sourced/transparency-log/notes';
+import { NotVerified } from '@event-sourced/transparency-log/notes';
+import type { Api } from './api.ts';
+
+type Options = { signal: AbortSignal; onProgress: (entries: number) => void };
+
+/**
+ * The root of the Merkle tree of the first `size` events, computed from their entries.
+ * @throws ApiError; NotVerified if the log has fewer events
+ */
+export async function rootOfEntries(
+  api: Api,
+  size: number,
+  { signal, onProgress }: Options,
+): Promise<string> {
+  const readBundle = async (index: number): Promise<Buffer[]> => {
+    const width = tileWidth(0, index, size);
+    const response = await api.get(tilePath({ level: 'entries', index, width }), { signal });
+    const entries = parseEntryBundle(Buffer.from(await response.arrayBuffer()));
+    if (entries.length !== width)
+      throw new NotVerified(`bundle ${index} has ${entries.length} entries, not ${width}`);
+    return entries;
+  };
+  const tree = new MerkleTree();
+  for await (const entries of readAhead(0, Math.ceil(size / TILE_WIDTH) - 1, readBundle)) {
+    for (const entry of entries) tree.append(leafHash(entry));
+    onProgress(tree.size);
+  }
+  signal.throwIfAborted();
+  return tree.root();
+}

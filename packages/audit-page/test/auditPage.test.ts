@@ -1,0 +1,133 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { barsOf } from '../src/page/bars.ts';
+import { type Change, statesAt } from '../src/page/states.ts';
+import { indentedJson, visible } from '../src/page/text.ts';
+import { browserModules } from '../src/browserModules.ts';
+import type { Entity } from '../src/domain.ts';
+import { appOver } from '../../../test/support/appOver.ts';
+import { refusedWith } from '../../../test/support/refusal.ts';
+import { tempDir } from '../../../test/support/tempDir.ts';
+
+test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
+  const { url } = await appOver({}, { pages: true });
+  const get = async (path: string): Promise<string> => {
+    const response = await fetch(`${url}/audit${path}`);
+    expect([path, response.status]).toEqual([path, 200]);
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+    return `${response.headers.get('content-type')} ${await response.text()}`;
+  };
+  const html = await get('');
+  expect(html).toMatch(/^text\/html/);
+  expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/);
+  expect(await get('/style.css')).toMatch(/^text\/css/);
+  expect(await get('/icon.svg')).toMatch(/^image\/svg\+xml/);
+
+  // All modules that are loaded, and from which packages.
+  const modules = new Set(['/main.ts']);
+  for (const path of modules) {
+    const text = await get(path);
+    expect(text).toMatch(/^text\/javascript/);
+    expect(text).not.toContain("'node:");
+    for (const [, imported = ''] of text.matchAll(/from '([^']+)';$/gm))
+      modules.add(new URL(imported, `http://page${path}`).pathname);
+  }
+  const rooms = new Set([...modules].map((path) => path.split('/').slice(1, -1).join('/')));
+  expect([...rooms].toSorted()).toEqual([
+    '',
+    '@noble/hashes',
+    'plant-store/src/merkle',
+    'plant-store/src/monitor',
+    'plant-store/src/pages/audit',
+    'plant-store/src/pages/audit/node',
+    'plant-store/src/plants',
+    'plant-store/src/transparency',
+  ]);
+
+  const etag = (await fetch(`${url}/audit`)).headers.get('etag') ?? '';
+  expect((await fetch(`${url}/audit`, { headers: { 'if-none-match': etag } })).status).toBe(304);
+  for (const path of [
+    '/plant-store/src/service.ts',
+    '/..%2fpackage.json',
+    '/../../package.json',
+    '/constructor',
+  ])
+    await refusedWith(40401, await fetch(`${url}/audit${path}`));
+});
+
+test('without pages, the page is 404', async () => {
+  const { url } = await appOver({}, { pages: false });
+  for (const path of ['/audit', '/audit/style.css']) await refusedWith(40401, await fetch(url + path));
+});
+
+test('a module that browsers cannot load is an error', async () => {
+  const entry = join(tempDir(), 'page.ts');
+  writeFileSync(entry, "import { readFileSync } from 'node:fs';\nreadFileSync('x');\n");
+  await expect(browserModules(entry)).rejects.toThrow('main.ts imports node:fs, which browsers do not have');
+});
+
+test.each([
+  ['Fern 🌱 é يسرى', 'Fern 🌱 é يسرى'],
+  ['\u202Egnp.exe', '[U+202E]gnp.exe'],
+  ['a\0b\x1b[31m', 'a[U+0000]b[U+001B][31m'],
+  ['zero\u200Bwidth\uFEFF', 'zero[U+200B]width[U+FEFF]'],
+  ['line\nbreak\u2028', 'line[U+000A]break[U+2028]'],
+  ['\uD83C', '[U+D83C]'],
+  ['\u{E0041}', '[U+E0041]'],
+])('%j is shown as %j', (text, shown) => {
+  expect(visible(text)).toBe(shown);
+});
+
+test('the JSON of an event is indented, with all digits and without invisible characters', () => {
+  const json = '{"id":9223372036854775807,"n":1.10,"name":"\\u202e\\u0000\\u2066🌱\u{E0041}"}';
+  const shown = indentedJson(json);
+  expect(shown).toBe(
+    '{\n  "id": 9223372036854775807,\n  "n": 1.10,\n  "name": "\\u202e\\u0000\\u2066🌱\\udb40\\udc41"\n}',
+  );
+  expect(JSON.parse(shown)).toEqual(JSON.parse(json));
+});
+
+describe('entities at a point in time', () => {
+  const evolve = (entity: Entity | undefined, { type, data }: { type: string; data: unknown }) =>
+    type === 'Removed' ? undefined : { ...entity, ...(data as Entity) };
+  const change = (time: number, id: string, type: string, data = {}): Change => {
+    return { time, id, type, data, revision: 0n };
+  };
+  const changes = [
+    change(1, 'a', 'Created', { name: 'Fern', tag: 'indoor' }),
+    change(2, 'b', 'Created', { name: 'Oak' }),
+    change(3, 'a', 'Renamed', { name: 'Bracken' }),
+    change(4, 'b', 'Removed'),
+    change(Number.NaN, 'c', 'Created', { name: 'without a time' }),
+  ];
+  const fern = { id: 'a', entity: { name: 'Fern', tag: 'indoor' }, since: 1, changed: 1 };
+  const oak = { id: 'b', entity: { name: 'Oak' }, since: 2, changed: 2 };
+  const bracken = { id: 'a', entity: { name: 'Bracken', tag: 'indoor' }, since: 1, changed: 3 };
+
+  test.each([
+    [0, []],
+    [1, [fern]],
+    [2, [fern, oak]],
+    [3, [bracken, oak]],
+    [4, [bracken]],
+  ])('at %d are what their events up to then make', (time, states) => {
+    expect(statesAt(changes, time, evolve)).toEqual(states);
+  });
+});
+
+test('bars have every event once, in ranges of one length without gaps', () => {
+  const DAY_MS = 86_400_000;
+  const YEARS_0_AND_9999 = [Date.parse('0000-01-01T00:00Z'), Date.parse('9999-12-31T23:59Z')];
+  for (const times of [[0], [5, 5, 5], [0, 59_999], [3, 40 * DAY_MS, DAY_MS], YEARS_0_AND_9999]) {
+    const bars = barsOf(times);
+    expect(bars.length).toBeGreaterThanOrEqual(30);
+    expect(bars.length).toBeLessThanOrEqual(60);
+    for (const { from, to, count } of bars)
+      expect(count).toBe(times.filter((time) => time >= from && time <= to).length);
+    expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(times.length);
+    for (const [i, { from }] of bars.entries()) if (i > 0) expect(from).toBe((bars[i - 1]?.to ?? 0) + 1);
+  }
+  expect(barsOf([])).toEqual([]);
+});

@@ -1,0 +1,126 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type EventLog,
+  type EventStore,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../eventStore.ts';
+import { eventsOf } from '../readEvents.ts';
+import { copyProblem } from './copyable.ts';
+
+/**
+ * Events of the source that are done, the position of the last of them, and that of the source's last event.
+ */
+export type CopyProgress = {
+  step: 'comparing' | 'copying';
+  events: number;
+  position: Position;
+  end: Position;
+};
+
+/** Events that both logs have, and those of them that were copied now. */
+export type Copied = { events: number; copied: number };
+
+type Options = {
+  from: EventLog;
+  to: EventStore;
+  /** Of the streams: subscriptions to EventStoreDB have no others. */
+  prefix?: string;
+  onProgress?: (progress: CopyProgress) => void;
+};
+
+const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as const;
+
+/** The events of a log from its start; an error says which log has failed. */
+type Cursor = AsyncGenerator<RecordedEvent, undefined>;
+
+/**
+ * Copies the events of the source to the target, in order, then compares both logs from the start. A target
+ * that already has the first of them gets the others; a target that has anything else is refused and not
+ * changed. A copy that was interrupted can be continued with the same call. Both are read raw.
+ * @throws Error with a message for the operator
+ */
+export async function copyLog({ from, to, prefix = '', onProgress }: Options): Promise<Copied> {
+  const target = to.raw ?? to;
+  const end = await from.lastPosition().catch(unavailable('the source'));
+  await target.lastPosition().catch(unavailable('the target'));
+  const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
+    onProgress?.({ step, events, position, end: position > end ? position : end });
+
+  /** Compares both logs from the start; `missing` is the first event that the target does not have. */
+  async function compare(cursor: Cursor, message: string) {
+    await using other = openCursor('the target', target);
+    for (let same = 0; ; same++) {
+      const [{ value: event }, { value: counterpart }] = await Promise.all([cursor.next(), other.next()]);
+      if (!counterpart) return { same, missing: event };
+      const difference = differenceOf(event, counterpart);
+      if (difference !== undefined) throw new Error(`${message}: ${difference}`);
+      if (event) report('comparing', same + 1, event);
+    }
+  }
+
+  async function copyMissing(): Promise<{ same: number; copied: number }> {
+    await using cursor = openCursor('the source', from);
+    const { same, missing } = await compare(cursor, 'the target has other events, and was not changed');
+    let copied = 0;
+    // One append at a time: concurrent ones have no defined order, and a failed one would leave a gap.
+    for (let event = missing; event; event = (await cursor.next()).value) {
+      await append(to, event, prefix);
+      report('copying', same + ++copied, event);
+    }
+    return { same, copied };
+  }
+
+  const { same, copied } = await copyMissing();
+  if (copied === 0) return { events: same, copied };
+
+  await using cursor = openCursor('the source', from);
+  const { same: events, missing } = await compare(cursor, 'the copy does not match the source');
+  if (missing) {
+    throw new Error(
+      `the source has grown meanwhile, at position ${missing.position}: stop what writes to it, and copy again`,
+    );
+  }
+  return { events, copied };
+}
+
+async function* openCursor(side: string, log: EventLog): Cursor {
+  try {
+    yield* eventsOf(log);
+  } catch (error) {
+    unavailable(side)(error as Error);
+  }
+}
+
+const unavailable =
+  (side: string) =>
+  (cause: Error): never => {
+    throw new Error(`${side} is unavailable: ${cause.message}`, { cause });
+  };
+
+function differenceOf(event: RecordedEvent | undefined, counterpart: RecordedEvent): string | undefined {
+  if (!event) return `the target has one more event, at position ${counterpart.position}`;
+  const parts = COMPARED.filter((part) => !isDeepStrictEqual(event[part], counterpart[part]));
+  if (parts.length === 0) return undefined;
+  return `position ${event.position} of the source and ${counterpart.position} of the target differ in ${parts.join(', ')}`;
+}
+
+/** Can be retried after any failure: the event keeps its ID and its revision. */
+async function append(to: EventStore, event: RecordedEvent, prefix: string): Promise<void> {
+  const { position, stream, revision, id, type, data, metadata } = event;
+  try {
+    const problem = copyProblem(event, prefix);
+    if (problem !== undefined) throw new Error(problem);
+    await to.append(stream, { id, type, data, metadata } as NewEvent, revision - 1n);
+  } catch (error) {
+    const reason =
+      error instanceof WrongExpectedRevision
+        ? 'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream'
+        : (error as Error).message;
+    throw new Error(`the event at position ${position} of the source cannot be copied: ${reason}`, {
+      cause: error,
+    });
+  }
+}

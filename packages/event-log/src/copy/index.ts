@@ -1,0 +1,1 @@
+export { copyLog } from './copyLog.ts';

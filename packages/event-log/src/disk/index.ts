@@ -1,0 +1,4 @@
+export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
+export { fileIdentity } from './fileIdentity.ts';
+export { fsyncPath } from './fsyncPath.ts';
+export { fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';

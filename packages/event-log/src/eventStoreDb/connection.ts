@@ -1,0 +1,235 @@
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
+import { moduleBeside, Thread } from '../threads/thread.ts';
+import type { Failure, NodeEvent, WorkerOptions } from './protocol.ts';
+import type { Operations } from './worker.ts';
+
+/** A call to the server failed; `kind` says what to do. */
+export class CallFailed extends Error {
+  override readonly name = 'CallFailed';
+  readonly kind: Failure['kind'];
+  constructor({ kind, message }: Failure) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+export type Result<O extends keyof Operations> = Promise<Awaited<ReturnType<Operations[O]>>>;
+
+/** Starts with what is wrong with the connection string, if anything is. */
+type ClientThread = Thread<Operations, string | undefined, NodeEvent>;
+
+type PendingCall = {
+  operation: keyof Operations;
+  startedAt: number;
+  deadline: number;
+  reject: (error: CallFailed) => void;
+};
+
+/** A shorter silence is not taken for a broken connection. */
+const MIN_SILENCE_MS = 1_000;
+/** The thread may take this to start, and then to its first reply: on a busy machine, seconds. */
+export const FIRST_REPLY_TIMEOUT_MS = 10_000;
+/** A node that refuses every append for this time is given up; a leader election takes about 5 s. */
+const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
+/** What to check as long as the server has never responded. */
+const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
+const DEADLINE_CHECK_INTERVAL_MS = 100;
+
+type ConnectionOptions = {
+  /** The thread starts after this time, in milliseconds; calls wait for it. */
+  delayMs?: number;
+  /** Whether the server has responded to an earlier connection: decides what the message of a timeout suggests. */
+  serverHasResponded?: boolean;
+  /** How long the started thread may take to its first reply, in milliseconds. */
+  firstReplyTimeoutMs?: number;
+  /** Called with the address of the node that has responded to the last read. */
+  onNode?: (node: string) => void;
+};
+
+/**
+ * A thread with a client of EventStoreDB. The client neither retries nor gives up, and can end up in a broken
+ * state for good, so a connection that may be broken is discarded, with all its calls.
+ */
+export class Connection {
+  /** Why the connection has ended; undefined while it is in use. */
+  endReason: string | undefined;
+  #thread: ClientThread | undefined;
+  readonly #running = Promise.withResolvers<ClientThread>();
+  #startedAt = Number.POSITIVE_INFINITY;
+  /** When the thread had started. */
+  #readyAt: number | undefined;
+  readonly #startTimer: NodeJS.Timeout;
+  readonly #pending = new Set<PendingCall>();
+  /** When the last reply came, by operation, and of any operation. */
+  #lastReplyAt = new Map<keyof Operations, number>();
+  #lastAnyReplyAt: number | undefined;
+  #hasSucceeded = false;
+  readonly #serverHasResponded: boolean;
+  readonly #firstReplyTimeoutMs: number;
+  readonly #onNode: (node: string) => void;
+  /** Since when every append has been refused. */
+  #appendsRefusedSince: number | undefined;
+  // After the events that are due: replies may have arrived while this thread was busy.
+  #deadlineCheck = setInterval(
+    () => setImmediate(() => this.#expireCalls()),
+    DEADLINE_CHECK_INTERVAL_MS,
+  ).unref();
+
+  constructor(
+    options: WorkerOptions,
+    {
+      delayMs = 0,
+      serverHasResponded = false,
+      firstReplyTimeoutMs = FIRST_REPLY_TIMEOUT_MS,
+      onNode = () => {},
+    }: ConnectionOptions = {},
+  ) {
+    this.#serverHasResponded = serverHasResponded;
+    this.#firstReplyTimeoutMs = firstReplyTimeoutMs;
+    this.#onNode = onNode;
+    this.#startTimer = setTimeout(() => this.#start(options), delayMs);
+  }
+
+  /** Whether any call had a reply, also a failure. */
+  get hasReplied(): boolean {
+    return this.#lastAnyReplyAt !== undefined;
+  }
+
+  /** Whether the server has responded to this connection or an earlier one. */
+  get serverHasResponded(): boolean {
+    return this.#serverHasResponded || this.#hasSucceeded;
+  }
+
+  #start(options: WorkerOptions): void {
+    this.#startedAt = performance.now();
+    const thread: ClientThread = new Thread(moduleBeside(import.meta.url, 'worker'), {
+      data: options,
+      // The client prints the connection string, with its password, for DEBUG=esdb:* or an unknown option.
+      env: compileCache(),
+      stdout: true,
+      stderr: true,
+      onEvent: ({ node }) => this.#onNode(node),
+      onEnd: ({ message }) => this.end(`the client failed: ${message}`),
+    });
+    thread.worker.stdout.resume();
+    thread.worker.stderr.resume();
+    this.#thread = thread;
+    thread.started.then(
+      (invalid) => {
+        this.#readyAt = performance.now();
+        if (invalid === undefined) this.#running.resolve(thread);
+        else this.end(invalid, 'badConnectionString');
+      },
+      () => {},
+    );
+  }
+
+  /**
+   * Calls the client. Without a reply within `timeoutMs` the call fails; the connection ends too if nothing
+   * was heard from it meanwhile, unless its first reply may still come.
+   * @throws CallFailed
+   */
+  call<O extends keyof Operations>(
+    operation: O,
+    argument: Parameters<Operations[O]>[0],
+    timeoutMs = Number.POSITIVE_INFINITY,
+  ): Result<O> {
+    if (this.endReason !== undefined)
+      return Promise.reject(new CallFailed({ kind: 'unavailable', message: this.endReason }));
+    const startedAt = performance.now();
+    return new Promise((resolve, reject) => {
+      const call = { operation, startedAt, deadline: startedAt + timeoutMs, reject };
+      this.#pending.add(call);
+      this.#running.promise
+        .then((thread) => thread.call(operation, argument))
+        .then(
+          (value) => {
+            if (this.#handleReply(call)) resolve(value);
+          },
+          (failure: Failure) => {
+            if (!this.#handleReply(call, failure)) return;
+            reject(new CallFailed(failure));
+            if (this.#isBrokenBy(failure)) this.end(failure.message);
+          },
+        );
+    });
+  }
+
+  /** Ends the thread; pending calls fail. */
+  end(reason: string, kind: Failure['kind'] = 'unavailable'): void {
+    if (this.endReason !== undefined) return;
+    this.endReason = reason;
+    clearInterval(this.#deadlineCheck);
+    clearTimeout(this.#startTimer);
+    void this.#thread?.terminate();
+    for (const { reject } of this.#pending) reject(new CallFailed({ kind, message: reason }));
+    this.#pending.clear();
+  }
+
+  /** Whether the call was still waiting for it. */
+  #handleReply(call: PendingCall, failure?: Failure): boolean {
+    if (!this.#pending.delete(call)) return false;
+    const now = performance.now();
+    this.#lastReplyAt.set(call.operation, now);
+    this.#lastAnyReplyAt = now;
+    if (call.operation === 'append') this.#watchAppends(now, failure);
+    if (!failure) this.#hasSucceeded = true;
+    return true;
+  }
+
+  /**
+   * The client is about to replace its channel, or may be in a broken state. A server that was never
+   * reachable is neither.
+   */
+  #isBrokenBy({ kind }: Failure): boolean {
+    return kind === 'connectionBroken' || (kind === 'unavailable' && this.#hasSucceeded);
+  }
+
+  /** A node that responds but refuses all appends, such as a former leader that is isolated, is given up. */
+  #watchAppends(now: number, failure: Failure | undefined): void {
+    if (failure?.kind !== 'transient') {
+      this.#appendsRefusedSince = undefined;
+      return;
+    }
+    this.#appendsRefusedSince ??= now;
+    if (now - this.#appendsRefusedSince > REFUSED_APPENDS_TIMEOUT_MS) this.end(failure.message);
+  }
+
+  #expireCalls(): void {
+    if (this.endReason !== undefined) return;
+    const now = performance.now();
+    for (const call of this.#pending) {
+      const { operation, startedAt, deadline, reject } = call;
+      if (now < deadline) continue;
+      const silence = now - startedAt;
+      const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
+      const message = `no response for ${Math.round(silence)} ms${hint}`;
+      this.#pending.delete(call);
+      reject(new CallFailed({ kind: 'timeout', message }));
+      if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt) && !this.#isStarting(now)) {
+        this.end(message);
+        return;
+      }
+    }
+  }
+
+  /** Appends share one gRPC call, which may hang while others work; a late read may just be long. */
+  #isSilentSince(operation: keyof Operations, time: number): boolean {
+    const lastReplyAt = operation === 'append' ? this.#lastReplyAt.get(operation) : this.#lastAnyReplyAt;
+    return (lastReplyAt ?? 0) < time;
+  }
+
+  #isStarting(now: number): boolean {
+    if (this.hasReplied) return false;
+    return this.#readyAt === undefined
+      ? now - this.#startedAt < FIRST_REPLY_TIMEOUT_MS
+      : now - this.#readyAt < this.#firstReplyTimeoutMs;
+  }
+}
+
+/** The process's compile cache, if it has one: it halves the time that the thread takes to start. */
+function compileCache(): Record<string, string> {
+  const dir = getCompileCacheDir();
+  return dir === undefined ? {} : { NODE_COMPILE_CACHE: dirname(dir) };
+}

@@ -1,0 +1,3 @@
+export { CONNECTION_STRING } from './protocol.ts';
+export { AccessDenied } from './retryingClient.ts';
+export { openEventStoreDb } from './store.ts';

@@ -1,0 +1,107 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { unlessAborted } from './time/sleep.ts';
+import {
+  type Batch,
+  type EventLog,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+} from './eventStore.ts';
+
+const PAGE_SIZE = 500;
+/** Of all live readers, if they share turns. */
+const NEW_EVENTS_PER_TURN = 500;
+/** What a batch of new events costs besides them, in events. */
+const BATCH_COST = 16;
+/** A live reader that has not asked for more for this time does not keep its subscription. */
+export const IDLE_TIMEOUT_MS = 2_000;
+
+/** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
+export type Turn = (share?: number) => Promise<void>;
+const anyTurn: Turn = () => nextTurn();
+
+type ReadToEnd = {
+  after?: Position | undefined;
+  /** The end that the log has; it is read if it is not known. */
+  end?: Position | undefined;
+  signal?: AbortSignal | undefined;
+  turn?: Turn | undefined;
+};
+
+const NEVER = new AbortController().signal;
+
+/**
+ * All events after a position, in pages, to the end that the log has at the beginning or later; the last page
+ * has caught up, and may be empty. Each is read after a `turn` of the event loop. `position` is that of the last event
+ * that was read, of any stream.
+ * @throws StoreUnavailable, also if reading ends before that
+ */
+export async function* readToEnd(
+  log: Pick<EventLog, 'lastPosition' | 'readAll'>,
+  { after = START, signal = NEVER, turn = anyTurn, ...options }: ReadToEnd = {},
+): AsyncGenerator<Batch & { position: Position }> {
+  const end = options.end ?? (await unlessAborted(log.lastPosition(), signal));
+  let position = after;
+  for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
+    await turn();
+    const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE }), signal);
+    if (!page || end === undefined || signal.aborted) return;
+    ({ position, isEnd: caughtUp } = page);
+    if (caughtUp && end !== START) assertReached(end, position);
+    yield { events: page.events, caughtUp, position };
+  }
+}
+
+/** The same, one by one. */
+export async function* eventsOf(log: EventLog, range?: ReadToEnd): AsyncGenerator<RecordedEvent, undefined> {
+  for await (const { events } of readToEnd(log, range)) yield* events;
+}
+
+/** @throws StoreUnavailable if reading ended at a position before the end that is known */
+export function assertReached(end: Position, position: Position): void {
+  if (position >= end) return;
+  throw new StoreUnavailable(`reading ended at position ${position}, before the end of the log at ${end}`);
+}
+
+/**
+ * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed
+ * while it is idle, and continues where it was. Existing events are read after a `turn` of the event loop, and
+ * each batch is yielded after another one, of which new events take a share.
+ * @throws StoreUnavailable when the log is closed
+ */
+export async function* readLive(
+  log: EventLog,
+  { after, signal, turn = anyTurn }: { after: Position; signal: AbortSignal; turn?: Turn | undefined },
+): AsyncGenerator<Batch> {
+  let position = after;
+  let isBehind = true;
+  while (!signal.aborted) {
+    const idle = new AbortController();
+    const subscription = log.subscribe({ after: position, signal: AbortSignal.any([signal, idle.signal]) });
+    const batches = subscription[Symbol.asyncIterator]();
+    const unsubscribe = (): void => {
+      idle.abort();
+      void batches.return?.();
+    };
+    try {
+      while (!idle.signal.aborted) {
+        if (isBehind) await turn();
+        const { value: batch, done } = await batches.next();
+        if (signal.aborted) return;
+        if (done) throw new StoreUnavailable('the log is closed');
+        position = batch.events.at(-1)?.position ?? position;
+        isBehind = !batch.caughtUp;
+        await turn(isBehind ? 1 : (BATCH_COST + batch.events.length) / NEW_EVENTS_PER_TURN);
+        const timer = setTimeout(unsubscribe, IDLE_TIMEOUT_MS);
+        try {
+          yield batch;
+        } finally {
+          clearTimeout(timer);
+        }
+      }
+    } finally {
+      unsubscribe();
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import { type Static, Type } from 'typebox';
+import type { RecordedEvent } from '../eventStore.ts';
+import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
+
+/**
+ * An event in the JSON format of CloudEvents 1.0
+ * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md), with extension
+ * attributes. Positions and revisions are strings: they have 64 bits, a CloudEvents integer has 32.
+ */
+export const CloudEvent = Type.Object(
+  {
+    specversion: Type.Literal('1.0'),
+    id: Type.String(),
+    source: Type.String({ format: 'uri', description: 'The URI of this store.' }),
+    type: Type.String(),
+    subject: Type.String({ description: 'The stream.' }),
+    time: Type.Optional(
+      Type.String({ format: 'date-time', description: 'When it occurred: occurredAt of its metadata.' }),
+    ),
+    datacontenttype: Type.Optional(Type.String()),
+    data: Type.Optional(Type.Unknown()),
+    data_base64: Type.Optional(Type.String({ description: 'Data that is not JSON.' })),
+    position: Type.String({ description: 'The position in the log; positions increase, with gaps.' }),
+    revision: Type.String({ description: 'The revision in the stream, from 0.' }),
+    correlationid: Type.Optional(
+      Type.String({ description: 'The Request-Id of the request that caused it.' }),
+    ),
+    schemaversion: Type.Optional(Type.Integer()),
+    traceparent: Type.Optional(
+      Type.String({
+        description:
+          'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
+      }),
+    ),
+    metadata: Type.Optional(
+      Type.String({ description: 'All of its metadata: the canonical JSON (RFC 8785) that is hashed.' }),
+    ),
+    dataandmetadata: Type.Optional(
+      Type.String({
+        description: 'Instead of metadata, if the event has no canonical JSON: the text that is hashed.',
+      }),
+    ),
+  },
+  { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
+);
+export type CloudEvent = Static<typeof CloudEvent>;
+
+/** How events become CloudEvents. */
+export type CloudEventFormat = {
+  source: string;
+  /** The attributes of an event that show what of it is hashed. */
+  hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata'>;
+};
+
+/** An event as a CloudEvent; members that are undefined are not there in JSON. */
+export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEventFormat): CloudEvent {
+  const { id, type, stream, position, revision, data } = event;
+  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
+  const bytes = data instanceof Uint8Array ? data : undefined;
+  const shown = hashed?.(event);
+  const cloudEvent: { [Name in keyof CloudEvent]: CloudEvent[Name] | undefined } = {
+    specversion: '1.0',
+    id,
+    source,
+    type,
+    subject: stream,
+    time: isRfc3339(occurredAt) ? occurredAt : undefined,
+    datacontenttype: contentType(data),
+    data: bytes ? undefined : data,
+    data_base64: bytes && Buffer.from(bytes).toString('base64'),
+    position: String(position),
+    revision: String(revision),
+    correlationid: textOf($correlationId),
+    schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
+    traceparent: textOf(traceparent),
+    metadata: shown?.metadata,
+    dataandmetadata: shown?.dataandmetadata,
+  };
+  return cloudEvent as CloudEvent;
+}
+
+/** A text that is not empty, which the attributes of CloudEvents must not be. */
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** When an event occurred, by its metadata, in milliseconds since 1970; undefined if they do not say. */
+export function occurredAt(event: RecordedEvent): number | undefined {
+  return parseRfc3339(metadataOf(event).occurredAt);
+}
+
+type Metadata = Record<string, unknown>;
+
+function metadataOf({ metadata }: RecordedEvent): Metadata {
+  return typeof metadata === 'object' && metadata !== null ? (metadata as Metadata) : {};
+}
+
+function contentType(data: unknown): string | undefined {
+  if (data === undefined) return undefined;
+  return data instanceof Uint8Array ? 'application/octet-stream' : 'application/json';
+}
+
+function isInt32(value: unknown): value is number {
+  return typeof value === 'number' && value === (value | 0);
+}

@@ -1,0 +1,107 @@
+import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { assertInLog, BadPosition, parsePosition } from '../position.ts';
+import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
+import { occurredAt } from './cloudEvent.ts';
+import { limitSchema, textSchema } from './querySchemas.ts';
+
+/** What the stream names of an app say, and the schemas of the filters by it. */
+export type StreamNames = {
+  /** Whose stream it is, and the ID of what it is about; undefined for a stream of another program. */
+  parse(stream: string): { user: string; id: string } | undefined;
+  /** What the names of a user's streams start with, or the name of the stream with this ID. */
+  prefix(user: string, id?: string): string;
+  user: TUnsafe<string> & TSchema;
+  id: TUnsafe<string> & TSchema;
+};
+
+const time = (description: string) =>
+  textSchema(isRfc3339, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', { description });
+
+/** The filters of a replay, as text. All of them can be combined. */
+export const eventQuery = ({ user, id }: Pick<StreamNames, 'user' | 'id'>) =>
+  Type.Object({
+    after: Type.Optional(
+      textSchema(() => true, 'a log position', { description: 'Only events after this log position.' }),
+    ),
+    user: Type.Optional(user),
+    id: Type.Optional(id),
+    type: Type.Optional(
+      textSchema((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
+    ),
+    since: Type.Optional(
+      time(
+        'Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B); not later than until.',
+      ),
+    ),
+    until: Type.Optional(
+      time('Only events that occurred at this time or earlier (RFC 3339; in a URL a + is %2B).'),
+    ),
+    limit: Type.Optional(limitSchema('events')),
+  });
+export type EventQuery = Static<ReturnType<typeof eventQuery>>;
+
+/** The filters contradict each other; the message says how. */
+export class BadFilter extends Error {
+  override readonly name = 'BadFilter';
+}
+
+/** A valid query, parsed. */
+export class EventFilter {
+  readonly after: Position;
+  readonly limit: number;
+  readonly user: string | undefined;
+  readonly #query: EventQuery;
+  readonly #streams: StreamNames;
+  /** In milliseconds since 1970, inclusive. */
+  readonly #since: number | undefined;
+  readonly #until: number | undefined;
+
+  /** `name` maps a filter to its name in messages. @throws BadPosition, BadFilter */
+  constructor(query: EventQuery, streams: StreamNames, name = (filter: keyof EventQuery): string => filter) {
+    const { after, user, since, until, limit } = query;
+    this.#since = parseRfc3339RoundedUp(since);
+    this.#until = parseRfc3339(until);
+    if (this.#until !== undefined && (parseRfc3339(since) ?? this.#until) > this.#until)
+      throw new BadFilter(`${name('since')} must not be later than ${name('until')}.`);
+    this.after = after === undefined ? START : parsePosition(after, name('after'));
+    this.limit = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+    this.user = user;
+    this.#query = query;
+    this.#streams = streams;
+  }
+
+  /** What the names of the streams of matching events start with, if only a user's events match. */
+  get prefix(): string | undefined {
+    return this.user === undefined ? undefined : this.#streams.prefix(this.user, this.#query.id);
+  }
+
+  /** Whether an event is of the user, if only a user's events match. */
+  isOfUser({ stream }: RecordedEvent): boolean {
+    return this.user === undefined || this.#streams.parse(stream)?.user === this.user;
+  }
+
+  /** Whether an event matches, apart from its position and the limit. */
+  matches(event: RecordedEvent): boolean {
+    const { id, type } = this.#query;
+    if (type !== undefined && event.type !== type) return false;
+    if (!this.isOfUser(event)) return false;
+    if (id !== undefined && this.#streams.parse(event.stream)?.id !== id) return false;
+    if (this.#since === undefined && this.#until === undefined) return true;
+    const at = occurredAt(event);
+    return at !== undefined && at >= (this.#since ?? at) && at <= (this.#until ?? at);
+  }
+}
+
+/** @throws BadPosition unless the log, which ends at `last`, can be read from a position; `name` is for messages */
+export async function assertReadable(
+  log: EventLog,
+  position: Position,
+  last: Position,
+  name: string,
+): Promise<void> {
+  assertInLog(position, last, name);
+  // EventStoreDB reads from the position of an event only.
+  if (position > START && !(await log.readEvent(position)))
+    throw new BadPosition(`${name} is not the position of an event.`);
+}

@@ -1,0 +1,55 @@
+import { type Batch, type EventLog, type Position, START } from '../eventStore.ts';
+import { readLive, readToEnd } from '../readEvents.ts';
+import type { Turn } from '../time/turns.ts';
+import { assertReadable, type EventFilter } from './eventFilter.ts';
+
+/** The log has no event of this user. */
+export class UnknownUser extends Error {
+  override readonly name = 'UnknownUser';
+  constructor(user: string) {
+    super(`The log has no event of the user ${JSON.stringify(user)}.`);
+  }
+}
+
+type Options = {
+  signal: AbortSignal;
+  /** Whether to continue with each new event instead of ending at the current end of the log. */
+  live?: boolean;
+  /** Where to end if it is not live: at the position of an event, or START; by default, the current end. */
+  end?: Position | undefined;
+  /** The name of `after` in messages. */
+  after?: string;
+  /** Awaited before each read, and before new events. */
+  turn?: Turn;
+};
+
+/**
+ * The events that match a filter, in log order, batch by batch; a batch may be empty.
+ * @throws BadPosition, UnknownUser before the first event; StoreUnavailable
+ */
+export async function* replay(
+  log: EventLog,
+  filter: EventFilter,
+  { signal, live = false, after: name = 'after', turn, ...options }: Options,
+): AsyncGenerator<Batch> {
+  const { after, user } = filter;
+  const last = await log.lastPosition();
+  const end = options.end ?? last;
+  await assertReadable(log, after, last, name);
+  // The events before `after` are not read, so a user without events after it may be known.
+  let isKnown = user === undefined || after > START;
+  let remaining = filter.limit;
+  if (remaining === 0) return;
+  const range = { after, signal, turn };
+  for await (const { events, caughtUp } of live ? readLive(log, range) : readToEnd(log, { ...range, end })) {
+    isKnown ||= events.some((event) => filter.isOfUser(event));
+    const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
+    if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(user ?? '');
+    const matching = events
+      .filter((event) => (live || event.position <= end) && filter.matches(event))
+      .slice(0, remaining);
+    remaining -= matching.length;
+    yield { events: matching, caughtUp };
+    if (remaining === 0 || isEnd) return;
+  }
+}

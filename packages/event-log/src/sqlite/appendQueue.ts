@@ -1,0 +1,174 @@
+import { moduleBeside, Thread } from '../threads/thread.ts';
+import {
+  type Appended,
+  LogDamaged,
+  type NewEvent,
+  type RecordedEvent,
+  type StoreObserver,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../eventStore.ts';
+import type {
+  AppendBatch,
+  AppendRequest,
+  AppendResult,
+  CommitReply,
+  CommittedReply,
+  WriterOperations,
+} from './protocol.ts';
+
+/** Of appends that are handed to the writer thread; fewer at the end of an event loop turn. */
+const BATCH_SIZE = 16;
+
+type Append = {
+  stream: string;
+  event: NewEvent;
+  request: AppendRequest;
+  resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+};
+
+type Options = {
+  file: string;
+  now: () => Date;
+  /** Called with the events of each transaction once it is durable, before its appends are resolved. */
+  onCommit: (events: RecordedEvent[]) => void;
+  /** Called once if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+  /** Called if the log turns out to be damaged. */
+  onDamage: (error: LogDamaged) => void;
+  observer?: StoreObserver | undefined;
+};
+
+/**
+ * Group commit: what reaches the writer thread while it commits shares the next transaction, and its one
+ * fsync. Each append is resolved after that fsync.
+ */
+export class AppendQueue {
+  readonly #options: Options;
+  readonly #thread: Thread<WriterOperations, void, CommitReply>;
+  /** Not yet handed to the writer thread. */
+  #waiting: Append[] = [];
+  /** Handed over, and not resolved or rejected yet, in order. */
+  #committing: Append[] = [];
+  /** Why no append is accepted any more; undefined while the queue is open. */
+  #closed: StoreUnavailable | undefined;
+  #isStarted = false;
+  #failed = false;
+
+  private constructor(options: Options) {
+    this.#options = options;
+    this.#thread = new Thread(moduleBeside(import.meta.url, 'appendWorker'), {
+      data: options.file,
+      onEvent: (reply) => this.#handle(reply),
+      onEnd: (error) => this.#isStarted && this.#fail(error),
+    });
+  }
+
+  /** Starts the writer thread. @throws UnusableLog */
+  static async start(options: Options): Promise<AppendQueue> {
+    const queue = new AppendQueue(options);
+    await queue.#thread.started;
+    queue.#isStarted = true;
+    return queue;
+  }
+
+  /** @throws WrongExpectedRevision, StoreUnavailable, TypeError for what is not JSON */
+  append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+    if (this.#closed) {
+      this.#options.observer?.onAppends('failed', 1);
+      throw this.#closed;
+    }
+    const { id, type } = event;
+    const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
+    const request: AppendRequest = [id, stream, expectedRevision, type, data, metadata];
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ stream, event, request, resolve, reject });
+      if (this.#waiting.length === 1) setImmediate(() => this.#handOver());
+      if (this.#waiting.length === BATCH_SIZE) this.#handOver();
+    });
+  }
+
+  /** Waits for the appends in flight and a last checkpoint: the thread replies to all before it exits. */
+  async close(): Promise<void> {
+    this.#closed ??= new StoreUnavailable('the log is closed');
+    this.#handOver();
+    await this.#thread.close();
+  }
+
+  #handOver(): void {
+    if (this.#waiting.length === 0) return;
+    const batch: AppendBatch = {
+      appends: this.#waiting.map(({ request }) => request),
+      recordedAt: this.#options.now().toISOString(),
+    };
+    this.#thread.post('commit', batch);
+    this.#committing.push(...this.#waiting.splice(0));
+  }
+
+  /** Accepts no append any more, and rejects those that wait. */
+  refuse(reason: StoreUnavailable): void {
+    this.#closed ??= reason;
+    const appends = this.#waiting.splice(0);
+    this.#options.observer?.onAppends('failed', appends.length);
+    for (const { reject } of appends) reject(reason);
+  }
+
+  #handle(reply: CommitReply): void {
+    if ('fatal' in reply) {
+      this.#fail(new Error(reply.fatal));
+      return;
+    }
+    if ('damaged' in reply) {
+      this.#options.onDamage(new LogDamaged(reply.damaged));
+      return;
+    }
+    const { observer, onCommit } = this.#options;
+    const appends = this.#committing.splice(0, reply.count);
+    if ('rolledBack' in reply) {
+      observer?.onAppends('failed', reply.count);
+      for (const { reject } of appends) reject(new StoreUnavailable(reply.rolledBack));
+      return;
+    }
+    const { first, others } = reply;
+    const events: RecordedEvent[] = [];
+    const results = appends.map(({ stream, event: { id, type, data, metadata }, request }, i) => {
+      const other = others.get(i);
+      if (other) return other;
+      const [position, revision] = [first + BigInt(events.length), request[2] + 1n];
+      events.push({ position, stream, revision, id, type, data, metadata });
+      return { position, revision };
+    });
+    if (observer) observeCommit(observer, reply);
+    if (events.length > 0) onCommit(events);
+    for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
+  }
+
+  #fail(error: Error): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    this.#closed = new StoreUnavailable(error.message, { cause: error });
+    for (const { reject } of [...this.#committing, ...this.#waiting]) reject(this.#closed);
+    this.#committing = [];
+    this.#waiting = [];
+    this.#options.onFatal(error);
+  }
+}
+
+function finish({ request: [, stream, expected], resolve, reject }: Append, result: AppendResult): void {
+  if ('position' in result) resolve(result);
+  else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expected));
+  else reject(new Error(`the log rejected the event: ${result.rejected}`));
+}
+
+function observeCommit(observer: StoreObserver, { count, seconds, others }: CommittedReply): void {
+  let [wrongRevision, failed] = [0, 0];
+  for (const result of others.values()) {
+    if ('wrongRevision' in result) wrongRevision++;
+    else if ('rejected' in result) failed++;
+  }
+  observer.onCommit(count, seconds);
+  observer.onAppends('stored', count - wrongRevision - failed);
+  observer.onAppends('wrongRevision', wrongRevision);
+  observer.onAppends('failed', failed);
+}

@@ -1,0 +1,190 @@
+import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from '../disk/fsyncPath.ts';
+import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '../disk/sqlite.ts';
+
+/** 'PLog' in ASCII: the application ID in the header of a log file. */
+const APPLICATION_ID = 0x504c6f67;
+const VERSION = 1;
+
+/** The schema of the log on disk. It is permanent: add to it, never change it. */
+export const SCHEMA = `
+  CREATE TABLE log (id TEXT NOT NULL) STRICT;
+
+  CREATE TABLE events (
+    position    INTEGER PRIMARY KEY,
+    id          TEXT    NOT NULL UNIQUE,
+    stream      TEXT    NOT NULL,
+    revision    INTEGER NOT NULL,
+    type        TEXT    NOT NULL,
+    data        TEXT    NOT NULL,
+    metadata    TEXT    NOT NULL,
+    recorded_at TEXT    NOT NULL,
+    UNIQUE (stream, revision)
+  ) STRICT;
+
+  CREATE TRIGGER events_are_never_updated BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+  CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+`;
+
+/** The log file cannot be used. The message is for the operator. */
+export class UnusableLog extends Error {
+  override readonly name = 'UnusableLog';
+}
+
+/**
+ * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it
+ * returns: WAL with synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs
+ * checkpoints, since SQLite ignores a failed fsync in an automatic one.
+ * @throws UnusableLog; a file that is not a log is not changed
+ */
+export function openLogFile(file: string): DatabaseSync {
+  let db: DatabaseSync | undefined;
+  try {
+    assertWritable(file);
+    db = new DatabaseSync(file, { timeout: 5_000 });
+    // The first read also rolls back a creation that was interrupted. A log gets its tables before it is in
+    // WAL mode, so a file that is not empty has them.
+    const isEmpty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
+    if (isEmpty && fileSize(file) === 0) create(db);
+    assertIsLog(db);
+    db.exec(`
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = FULL;
+      PRAGMA wal_autocheckpoint = 0;
+      PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE would bypass the DELETE trigger
+      DELETE FROM log WHERE FALSE; -- fails if SQLite could open the file only for reading
+    `);
+    // SQLite ignores a failed fsync of the directory, without which a power cut could remove the files.
+    fsyncPath(dirname(file));
+    return db;
+  } catch (error) {
+    db?.close();
+    throw unusable(file, error);
+  }
+}
+
+/**
+ * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may never
+ * have reached the disk, and after a failed fsync the system would not try again, so the same bytes are
+ * written once more and synced.
+ * @throws UnusableLog
+ */
+export function recoverWal(file: string): void {
+  const wal = `${file}-wal`;
+  let fd: number | undefined;
+  try {
+    fd = openSync(wal, 'r+');
+    const bytes = Buffer.alloc(1024 * 1024);
+    for (let at = 0, read = -1; read !== 0; at += read) {
+      read = readSync(fd, bytes, 0, bytes.length, at);
+      writeSync(fd, bytes, 0, read, at);
+    }
+    fsyncSync(fd);
+  } catch (error) {
+    throw unusable(file, error);
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+/** Whether the log has a write-ahead log that no clean stop has moved into it. */
+export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
+
+/**
+ * Checks a log that was not closed, before it is opened and anything is appended to it.
+ * @throws UnusableLog
+ */
+export function checkAfterCrash(file: string): void {
+  try {
+    assertWalFits(file);
+    const damage = findDamage(file);
+    if (damage === undefined) return;
+    const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
+    throw new Error(`it is damaged: ${damage}; ${cure}`);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
+/**
+ * What SQLite's quick_check finds in a database and its write-ahead log, or that the log is not the
+ * continuation of this file but of a later one; undefined if nothing.
+ */
+function findDamage(file: string): string | undefined {
+  try {
+    using db = openReadOnly(file); // closing it does not checkpoint
+    const { quick_check: found } = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+    if (found !== 'ok') return inOneLine(found);
+    const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
+    const pagesByWal = pagesInWalIndex(file);
+    if (pages === pagesByWal || pagesByWal === 0) return undefined;
+    return `it has ${pages} pages, by its write-ahead log ${pagesByWal}`;
+  } catch (error) {
+    if (isDamage(error)) return (error as Error).message;
+    throw error;
+  }
+}
+
+/** Findings of SQLite may have several lines. */
+export const inOneLine = (finding: string): string => finding.replaceAll(/\s*\n\s*/g, ' ');
+
+const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
+
+/** The file format in a database's header at offset 18 (https://sqlite.org/fileformat.html): not WAL. */
+const ROLLBACK_JOURNAL = 1;
+
+/**
+ * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called
+ * before this process has opened the file: closing it once more would end SQLite's locks on it
+ * (https://sqlite.org/howtocorrupt.html, section 2.2).
+ * @throws Error
+ */
+export function assertWalFits(file: string): void {
+  if (!wasNotClosed(file)) return;
+  const name = basename(file);
+  if (fileSize(file) === 0) throw new Error(`found ${name}-wal without ${name}`);
+  if (readBytes(file, 18, 1)[0] === ROLLBACK_JOURNAL)
+    throw new Error(`${name}-wal belongs to another ${name}; if this one is a backup, ${REMOVE_WAL(file)}`);
+}
+
+/** The size in pages after the last commit in the write-ahead log; 0 without one. */
+function pagesInWalIndex(file: string): number {
+  // https://sqlite.org/walformat.html, in the machine's byte order
+  const [pages] = new Uint32Array(readBytes(`${file}-shm`, 20, 4).buffer);
+  return pages as number;
+}
+
+function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBuffer> {
+  const fd = openSync(file, 'r');
+  try {
+    const bytes = new Uint8Array(length);
+    readSync(fd, bytes, 0, length, at);
+    return bytes;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** @throws Error if the header is not that of a log, or of a newer version */
+export function assertIsLog(db: DatabaseSync): void {
+  const { applicationId, version } = readHeader(db);
+  if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
+  if (version > VERSION) {
+    throw new Error(`it has format version ${version}; this program supports up to ${VERSION}`);
+  }
+}
+
+function create(db: DatabaseSync): void {
+  db.exec('BEGIN EXCLUSIVE');
+  db.exec(SCHEMA);
+  db.prepare('INSERT INTO log VALUES (?)').run(crypto.randomUUID());
+  db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`);
+}
+
+export function unusable(file: string, error: unknown): UnusableLog {
+  return new UnusableLog(`cannot use the log ${file}: ${(error as Error).message}`, { cause: error });
+}

@@ -1,0 +1,286 @@
+import { isUtf8 } from 'node:buffer';
+import type { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { fileSize, isDamage, openReadOnly } from '../disk/sqlite.ts';
+import { sleep } from '../time/sleep.ts';
+import {
+  type BackwardRange,
+  type Batch,
+  type EventLog,
+  LogDamaged,
+  PAGE_LENGTH,
+  type Page,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+} from '../eventStore.ts';
+import { MAX_POSITION } from '../position.ts';
+import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
+
+const BATCH_SIZE = 500;
+/** A backward read of streams with more events reads by position, not by their index. */
+export const MAX_INDEXED_EVENTS = 10_000;
+const POLL_INTERVAL_MS = 100;
+
+export type LogReaderOptions = {
+  /**
+   * Read such that no byte of an event can change without another result: JSON that this store would have
+   * written differently stays text, and text that is not UTF-8 becomes lone surrogates or bytes.
+   */
+  raw?: boolean;
+  /** Whether this process has the store open, too, which has checked the file; false by default. */
+  storeIsOpen?: boolean;
+};
+
+type QueryOptions = {
+  raw?: boolean | undefined;
+  /** Called when the log turns out to be damaged, each time. */
+  onDamage?: (error: LogDamaged) => void;
+};
+
+export type Queries = ReturnType<typeof logQueries>;
+
+/**
+ * The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails, LogDamaged
+ * if the file is the reason.
+ */
+export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOptions = {}) {
+  const columns = 'position, id, stream, revision, type, data, metadata';
+  const eventsAfter = db.prepare(
+    `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
+  );
+  const eventsBefore = db.prepare(
+    `SELECT ${columns} FROM events WHERE position <= ? ORDER BY position DESC LIMIT ?`,
+  );
+  // The unary + keeps SQLite from scanning by position (https://sqlite.org/optoverview.html).
+  const eventsOfStreamsBefore = db.prepare(`
+    SELECT ${columns} FROM events WHERE position IN (
+      SELECT position FROM events WHERE stream >= ? AND stream < ? AND +position <= ?
+      ORDER BY +position DESC LIMIT ?)
+    ORDER BY position DESC`);
+  const hasMoreThan = db.prepare('SELECT 1 FROM events WHERE stream >= ? AND stream < ? LIMIT 1 OFFSET ?');
+  const eventsOfStream = db.prepare(
+    `SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`,
+  );
+  const eventAt = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
+  const lastPosition = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
+  for (const statement of [eventsAfter, eventsBefore, eventsOfStreamsBefore, eventsOfStream, eventAt]) {
+    statement.setReadBigInts(true);
+    statement.setReturnArrays(true);
+  }
+  lastPosition.setReadBigInts(true);
+  const log = db.prepare('SELECT id FROM log').get() as { id: string } | undefined;
+  if (!log) throw new Error('its log ID is missing');
+  const run = <T>(query: () => T): T => {
+    if (!db.isOpen) throw new StoreUnavailable('the log is closed');
+    try {
+      return query();
+    } catch (error) {
+      const { message } = error as Error;
+      if (!isDamage(error) && !(error instanceof DamagedRow))
+        throw new StoreUnavailable(message, { cause: error });
+      const damaged = new LogDamaged(message, { cause: error });
+      onDamage?.(damaged);
+      throw damaged;
+    }
+  };
+  const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
+  const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
+  return {
+    logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
+    readAll({ after, limit }: { after: Position; limit: number }): Page {
+      const rows = run(() => takePage(eventsAfter.iterate(after, limit)).rows);
+      const events = rows.map(toEvent);
+      const position = events.at(-1)?.position ?? after;
+      return { events, position, isEnd: position >= readLastPosition() };
+    },
+    readBackwards({ before, limit, prefix = '' }: BackwardRange): Page {
+      const last = before === undefined ? MAX_POSITION : before - 1n;
+      const { rows, isCut } = run(() => {
+        const streams = streamRange(prefix);
+        const isIndexed = streams && !hasMoreThan.get(...streams, MAX_INDEXED_EVENTS);
+        if (isIndexed) return takePage(eventsOfStreamsBefore.iterate(...streams, last, limit));
+        return takePage(eventsBefore.iterate(last, limit));
+      });
+      const position = rows.at(-1)?.[0] ?? before ?? START;
+      const events = rows.filter(([, , stream]) => stream.startsWith(prefix)).map(toEvent);
+      return { events, position, isEnd: rows.length < limit && !isCut };
+    },
+    readStream: (stream: string, limit: number) =>
+      run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent),
+    readEvent: (position: Position) => run(() => eventAt.all(position).map(assertIntact)).map(toEvent)[0],
+    lastPosition: readLastPosition,
+  };
+}
+
+/**
+ * Opens the embedded log for reading only, also while a server writes to it. It holds no lock between reads.
+ * @throws UnusableLog
+ */
+export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
+  const closing = new AbortController();
+  const { db, queries } = openForReading(file, options);
+  return {
+    ...logOver(queries),
+    subscribe: ({ after, signal }) =>
+      follow(
+        after,
+        AbortSignal.any([signal, closing.signal]),
+        (position) => readBatch(queries, position),
+        (_, ended) => sleep(POLL_INTERVAL_MS, ended),
+      ),
+    async close() {
+      if (closing.signal.aborted) return;
+      closing.abort();
+      db.close();
+    },
+  };
+}
+
+/** The reads of a log as promises. */
+export function logOver({ logId, ...read }: Queries) {
+  return {
+    logId: async () => logId,
+    lastPosition: async () => read.lastPosition(),
+    readEvent: async (position: Position) => read.readEvent(position),
+    readStream: async (stream: string, limit: number) => read.readStream(stream, limit),
+    readAll: async (range: { after: Position; limit: number }) => read.readAll(range),
+    readBackwards: async (range: BackwardRange) => read.readBackwards(range),
+  };
+}
+
+type NextBatch = { events: readonly RecordedEvent[]; isEnd: boolean };
+
+/** The next events of a subscription. */
+export const readBatch = ({ readAll }: Queries, after: Position): NextBatch =>
+  readAll({ after, limit: BATCH_SIZE });
+
+/** A subscription. At the end of the log `wait` waits for an event after a position. */
+export async function* follow(
+  after: Position,
+  signal: AbortSignal,
+  read: (after: Position) => NextBatch,
+  wait: (position: Position, signal: AbortSignal) => Promise<unknown>,
+): AsyncGenerator<Batch> {
+  let position = after;
+  for (let isFirst = true; !signal.aborted; isFirst = false) {
+    const { events, isEnd: caughtUp } = read(position);
+    position = events.at(-1)?.position ?? position;
+    if (events.length > 0 || isFirst) yield { events, caughtUp };
+    await (caughtUp ? wait(position, signal) : nextTurn()); // catching up must not starve requests
+  }
+}
+
+function openForReading(file: string, { storeIsOpen = false, raw }: LogReaderOptions) {
+  // A first start that was interrupted leaves an empty file.
+  if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
+  let db: DatabaseSync | undefined;
+  try {
+    if (!storeIsOpen) assertWalFits(file); // it would end the locks of the store
+    db = openReadOnly(file);
+    assertIsLog(db);
+    return { db, queries: logQueries(db, { raw }) };
+  } catch (error) {
+    db?.close();
+    throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The columns of an event. Rows are arrays: they cost half of objects. */
+type Row = [
+  position: Position,
+  id: string,
+  stream: string,
+  revision: bigint,
+  type: string,
+  data: string,
+  metadata: string,
+];
+
+/**
+ * A prefix, and the first text after all those that start with it, in the order of their UTF-8; undefined if
+ * the prefix does not end in ASCII.
+ */
+function streamRange(prefix: string): [from: string, to: string] | undefined {
+  const last = prefix.charCodeAt(prefix.length - 1);
+  return last < 0x7f ? [prefix, prefix.slice(0, -1) + String.fromCharCode(last + 1)] : undefined;
+}
+
+/** The rows of a page: it is cut if they are large, so that a reader holds little of them. */
+function takePage(found: Iterable<unknown>): { rows: Row[]; isCut: boolean } {
+  const rows: Row[] = [];
+  let length = 0;
+  for (const value of found) {
+    const row = assertIntact(value);
+    rows.push(row);
+    length += row[5].length + row[6].length;
+    if (length >= PAGE_LENGTH) return { rows, isCut: true };
+  }
+  return { rows, isCut: false };
+}
+
+/** A row has a value that its column cannot have. */
+class DamagedRow extends Error {}
+
+/** In a damaged file a column may have any type. @throws DamagedRow */
+function assertIntact(value: unknown): Row {
+  const [position, id, stream, , type, data, metadata] = value as Row;
+  if (!(isText(id) && isText(stream) && isText(type) && isText(data) && isText(metadata)))
+    throw new DamagedRow(`the row at position ${position} is damaged`);
+  return value as Row;
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+function parseEvent(
+  [position, id, stream, revision, type, data, metadata]: Row,
+  parse: (text: string) => unknown,
+): RecordedEvent {
+  return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
+}
+
+/** Reads rows such that rows with different bytes are different events. */
+function rawEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
+  const bytesAt = db.prepare(`
+    SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
+      CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata
+    FROM events WHERE position = ?`);
+  return (row) => {
+    const event = parseEvent(row, parseWritten);
+    // SQLite returns U+FFFD for itself, and for bytes that are not UTF-8.
+    if (!row.some((value) => typeof value === 'string' && value.includes('\ufffd'))) return event;
+    const bytes = Object.entries(bytesAt.get(event.position) as Record<string, Uint8Array>);
+    const changed = bytes.filter(([, value]) => !isUtf8(value));
+    const isText = (name: string): boolean => name !== 'data' && name !== 'metadata';
+    return {
+      ...event,
+      ...Object.fromEntries(
+        changed.map(([name, value]) => [name, isText(name) ? toLoneSurrogates(value) : value]),
+      ),
+    };
+  };
+}
+
+/** Bytes that are not UTF-8 as text that no UTF-8 decodes to: each byte as a lone surrogate. */
+function toLoneSurrogates(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => String.fromCharCode(0xdc00 + byte)).join('');
+}
+
+/** Text that is not JSON stays text, as in EventStoreDB's client. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * JSON that is not in the form in which this store writes it stays text; so do JSON strings, to differ from
+ * such text.
+ */
+function parseWritten(text: string): unknown {
+  const value = parseJson(text);
+  return typeof value !== 'string' && JSON.stringify(value) === text ? value : text;
+}

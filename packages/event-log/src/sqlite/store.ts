@@ -1,0 +1,155 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { unlessAborted } from '../time/sleep.ts';
+import {
+  assertWellFormed,
+  type EventLog,
+  type EventStore,
+  type LogDamaged,
+  type Position,
+  type RecordedEvent,
+  type StoreObserver,
+  StoreUnavailable,
+} from '../eventStore.ts';
+import { AppendQueue } from './appendQueue.ts';
+import { checkAfterCrash, openLogFile, recoverWal, unusable, wasNotClosed } from './file.ts';
+import { follow, logOver, logQueries, type Queries, readBatch } from './read.ts';
+
+type Options = {
+  file: string;
+  now: () => Date;
+  /** Called once if durability cannot be guaranteed any more; the process must end. */
+  onFatal: (error: Error) => void;
+  /** Called before a log that was not closed is checked: it takes a second or more per million events. */
+  onCheck?: () => void;
+  /** Called once if the log turns out to be damaged; then it accepts no appends. */
+  onDamage?: (error: LogDamaged) => void;
+  observer?: StoreObserver | undefined;
+};
+
+/**
+ * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread
+ * reads, on a connection of its own that never waits for a commit.
+ * @throws UnusableLog
+ */
+export async function openSqliteStore(options: Options): Promise<EventStore> {
+  const { file, now, onFatal, onCheck, onDamage, observer } = options;
+  if (wasNotClosed(file)) {
+    onCheck?.();
+    observer?.onUncleanStop();
+    recoverWal(file);
+    checkAfterCrash(file);
+  }
+  const db = openLogFile(file);
+  const closing = new AbortController();
+  const damaged = new AbortController();
+  const handleDamage = (error: LogDamaged): void => damaged.abort(error);
+  const { parsed, raw, lastPosition } = openQueries(db, file, handleDamage);
+  const newest = new NewestEvents(lastPosition);
+  const queue = await AppendQueue.start({
+    file,
+    now,
+    onFatal,
+    onDamage: handleDamage,
+    observer,
+    onCommit: (events) => newest.add(events),
+  }).catch((error) => {
+    db.close();
+    throw error;
+  });
+  damaged.signal.addEventListener('abort', () => {
+    queue.refuse(damaged.signal.reason);
+    onDamage?.(damaged.signal.reason);
+  });
+
+  const assertOpen = (): void => {
+    if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
+  };
+
+  let closed: Promise<void> | undefined;
+  async function close(): Promise<void> {
+    closing.abort();
+    db.close(); // reads are refused from now on
+    await queue.close();
+  }
+
+  const openLog = (queries: Queries): EventLog => ({
+    ...logOver(queries),
+    async logId() {
+      assertOpen();
+      return queries.logId;
+    },
+    async lastPosition() {
+      assertOpen();
+      return newest.position;
+    },
+    countAfter: (position) => Math.max(0, Number(newest.position - position)), // positions have no gaps
+    subscribe: ({ after, signal }) =>
+      follow(
+        after,
+        AbortSignal.any([signal, closing.signal]),
+        (position) => newest.after(position) ?? readBatch(queries, position),
+        (position, signal) => newest.wait(position, signal),
+      ),
+    close: () => (closed ??= close()),
+  });
+
+  return {
+    ...openLog(parsed),
+    raw: openLog(raw),
+    get appendsRefused() {
+      return damaged.signal.reason?.message;
+    },
+    async append(stream, event, expectedRevision) {
+      assertWellFormed(stream);
+      return queue.append(stream, event, expectedRevision);
+    },
+  };
+}
+
+/** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
+function openQueries(db: DatabaseSync, file: string, onDamage: (error: LogDamaged) => void) {
+  try {
+    const parsed = logQueries(db, { onDamage });
+    return { parsed, raw: logQueries(db, { onDamage, raw: true }), lastPosition: parsed.lastPosition() };
+  } catch (error) {
+    db.close();
+    throw unusable(file, error);
+  }
+}
+
+/**
+ * The events of the last commit, so that subscribers at the end of the log need not read them from the file.
+ */
+class NewestEvents {
+  /** The last position of the log. */
+  position: Position;
+  #after: Position;
+  #events: readonly RecordedEvent[] = [];
+  #added = Promise.withResolvers<void>();
+
+  constructor(position: Position) {
+    this.position = position;
+    this.#after = position;
+  }
+
+  add(events: readonly RecordedEvent[]): void {
+    const [first, last] = [events[0] as RecordedEvent, events.at(-1) as RecordedEvent];
+    // Another program may have written in between: then subscribers read the file.
+    const isConsecutive = first.position === this.position + 1n;
+    this.#after = isConsecutive ? this.position : last.position;
+    this.#events = isConsecutive ? events : [];
+    this.position = last.position;
+    this.#added.resolve();
+    this.#added = Promise.withResolvers();
+  }
+
+  /** The events after exactly this position; undefined if they have to be read. */
+  after(position: Position): { events: readonly RecordedEvent[]; isEnd: true } | undefined {
+    return position === this.#after ? { events: this.#events, isEnd: true } : undefined;
+  }
+
+  /** Resolves when there is an event after this position, or the signal aborts. */
+  async wait(position: Position, signal: AbortSignal): Promise<void> {
+    if (this.position <= position) await unlessAborted(this.#added.promise, signal);
+  }
+}

@@ -1,0 +1,1 @@
+export { moduleBeside, serve, Thread, threadData } from './thread.ts';

@@ -1,0 +1,15 @@
+export { Follower, type Progress } from './follow.ts';
+export { ReadYourWrites } from './readYourWrites.ts';
+export { rebuildView } from './rebuildView.ts';
+export type { Rows, Table } from './table.ts';
+export { TableView } from './tableView.ts';
+export { UnsavedRows } from './unsavedRows.ts';
+export type { View, ViewCheckpoint } from './view.ts';
+export { type Problem, ViewComparison } from './viewComparison.ts';
+export { insertEach, isDamage, openViewReader, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
+export type { OpenView } from './viewDraft.ts';
+export { ViewDamaged, ViewFile } from './viewFile.ts';
+export { ViewLag } from './viewLag.ts';
+export { NO_CHECKPOINT, type Row, type WriteResult } from './viewProtocol.ts';
+export { ViewWriter } from './viewWriter.ts';
+export { REACHED_TIMEOUT_MS, ViewBehind, Waiting } from './waiting.ts';

@@ -1,0 +1,192 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { fsyncPath } from '../disk/fsyncPath.ts';
+import {
+  assertWritable,
+  fileSize,
+  hasSqliteCode,
+  isDamage as isDamagedFile,
+  openReadOnly,
+  readHeader,
+  SQLITE,
+} from '../disk/sqlite.ts';
+import type { ReadTo } from '../eventStore.ts';
+import type { ViewCheckpoint } from './view.ts';
+import type { Row } from './viewProtocol.ts';
+
+// The SQLite file of a view: what every view needs, whatever its tables are.
+
+/** What distinguishes the file of one view from others, and how to create, fill and empty it. */
+export type ViewFormat = {
+  /** The application ID in the file's header. */
+  applicationId: number;
+  /** A file of another version is replaced, and the view rebuilt. */
+  version: number;
+  /** How much of the file its writer keeps in memory: more, the more its rows are scattered. */
+  cacheKiB: number;
+  /** Creates the view's tables. */
+  schema: string;
+  /** Prepares what saves rows, in the order in which they were added. @throws DamagedView */
+  insert: (db: DatabaseSync) => (rows: readonly Row[]) => void;
+  /** Empties the tables. */
+  empty: string;
+  /** Verifies all rows, in steps between which some may be inserted, each in a transaction. @throws DamagedView */
+  check?: (db: DatabaseSync) => Iterator<void>;
+};
+
+const CHECKPOINT_SCHEMA = `
+  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO checkpoint VALUES ('', 0, '');
+`;
+export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?';
+
+/** How far the log had been read when the checkpoint was at `after`: later the row says nothing. */
+const READ_TO_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS read_to (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    after    INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    event_id TEXT    NOT NULL
+  ) STRICT`;
+export const SAVE_READ_TO = 'INSERT OR REPLACE INTO read_to VALUES (1, ?, ?, ?)';
+
+/** The file does not have what was saved: it is damaged, not one of this view, or of another version. */
+export class DamagedView extends Error {
+  override readonly name = 'DamagedView';
+}
+
+/**
+ * Whether a new file is the remedy. For a failing disk or a lock it is not. SQLite calls it an error of SQL if
+ * its format or a table is not the one that was written, a violated constraint if it has a row that was not, and a
+ * short read if it ends within a page.
+ */
+export function isDamage(error: unknown): boolean {
+  return (
+    error instanceof DamagedView ||
+    isDamagedFile(error) ||
+    hasSqliteCode(error, SQLITE.ERROR, SQLITE.CONSTRAINT, SQLITE.IOERR_SHORT_READ)
+  );
+}
+
+/** Inserts each row with this SQL. */
+export function insertEach(sql: string): ViewFormat['insert'] {
+  return (db) => {
+    const statement = db.prepare(sql);
+    return (rows) => {
+      for (const row of rows) statement.run(...row);
+    };
+  };
+}
+
+/** The saved checkpoint. @throws DamagedView */
+export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
+  const statement = db.prepare('SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint');
+  statement.setReadBigInts(true);
+  const rows = statement.all();
+  if (rows.length !== 1) throw new DamagedView(`it has ${rows.length} checkpoints`);
+  const { logId, position, eventId } = rows[0] as Record<string, unknown>;
+  if (typeof logId !== 'string' || typeof position !== 'bigint' || typeof eventId !== 'string')
+    throw new DamagedView('its checkpoint is not one');
+  return { logId, position, eventId };
+}
+
+/** How far the log had been read at the saved checkpoint, if that is known. */
+export function readReadTo(db: DatabaseSync): ReadTo | undefined {
+  const statement = db.prepare(
+    'SELECT read_to.position, read_to.event_id AS eventId FROM read_to JOIN checkpoint ON after = checkpoint.position',
+  );
+  statement.setReadBigInts(true);
+  return statement.get() as ReadTo | undefined;
+}
+
+/** Opens the file of a view for its only writer, and creates it if it does not exist. */
+export function openForWriting(file: string, format: ViewFormat): DatabaseSync {
+  assertWritable(file);
+  const db = new DatabaseSync(file, { timeout: 1_000 });
+  try {
+    db.exec(
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${format.cacheKiB}; PRAGMA wal_autocheckpoint = 4000`,
+    );
+    if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, format);
+    assertIsView(db, format);
+    db.exec(READ_TO_SCHEMA);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** Opens the file of a view for reading only, also beside its writer. */
+export function openForReading(file: string, format: ViewFormat): DatabaseSync {
+  const db = openReadOnly(file);
+  try {
+    assertIsView(db, format);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** The same, with prepared statements that read integers as bigint. The caller closes `db`. */
+export function openViewReader<S extends Record<string, StatementSync>>(
+  file: string,
+  format: ViewFormat,
+  prepare: (db: DatabaseSync) => S,
+): { db: DatabaseSync; statements: S } {
+  const db = openForReading(file, format);
+  try {
+    const statements = prepare(db);
+    for (const statement of Object.values(statements)) statement.setReadBigInts(true);
+    return { db, statements };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function create(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
+  db.exec(
+    `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
+  );
+}
+
+function assertIsView(db: DatabaseSync, format: ViewFormat): void {
+  const { applicationId, version } = readHeader(db);
+  if (applicationId !== format.applicationId) throw new DamagedView('the file is not this view');
+  if (version !== format.version) throw new DamagedView(`it has version ${version}, not ${format.version}`);
+  readCheckpoint(db);
+}
+
+/**
+ * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old
+ * one was incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new
+ * one.
+ */
+export function replaceViewFile(file: string, draft: string): void {
+  if (!isComplete(draft)) throw new Error('the new view could not be written completely');
+  if (existsSync(file) && !isComplete(file)) removeViewFile(file);
+  for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+  fsyncPath(dirname(file)); // else a power cut could bring them back beside the new file
+  renameSync(draft, file);
+}
+
+/** Whether a view's file is complete without its write-ahead log, once SQLite has checkpointed it. */
+function isComplete(file: string): boolean {
+  if (fileSize(file) === 0) return false;
+  try {
+    using db = new DatabaseSync(file, { timeout: 1_000 });
+    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection checkpoints
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return false;
+  }
+  return fileSize(`${file}-wal`) === 0;
+}
+
+/** Removes a view's file with its write-ahead log. */
+export function removeViewFile(file: string): void {
+  for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+}

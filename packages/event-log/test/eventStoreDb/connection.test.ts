@@ -1,0 +1,92 @@
+import { expect, onTestFinished, test } from 'vitest';
+import {
+  CallFailed,
+  Connection,
+  FIRST_REPLY_TIMEOUT_MS,
+} from '../../src/eventStoreDb/connection.ts';
+import {
+  ATTEMPT_TIMEOUT_MS,
+  MIN_CONNECTION_INTERVAL_MS,
+  RetryingClient,
+} from '../../src/eventStoreDb/retryingClient.ts';
+import { slowClock } from '../../../../test/support/slowClock.ts';
+import { startFakeServer } from '../../../../test/support/stores.ts';
+
+/** The time that a call has, in milliseconds. */
+const CALL_TIMEOUT_MS = 2_000;
+const HINT = /^no response for \d+ ms: check that the server runs, and hosts, tls and tlsCAFile/;
+
+/** A connection to a server that does not respond yet, and a call on it that has failed after `ms`. */
+async function timedOut(ms: number) {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  server.freeze();
+  const connection = new Connection({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => connection.end('the test is over'));
+  clock.pass(1); // the thread starts
+  const failing = connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
+  clock.pass(ms);
+  return { clock, server, connection, failure: (await failing) as CallFailed };
+}
+
+test('a connection is kept as long as its first reply may come, although a call has timed out', async () => {
+  const { server, connection, failure } = await timedOut(CALL_TIMEOUT_MS);
+  expect(failure).toBeInstanceOf(CallFailed);
+  expect(failure).toMatchObject({ kind: 'timeout', message: expect.stringMatching(HINT) });
+  expect(connection.endReason).toBeUndefined();
+  server.thaw();
+  expect(await connection.call('readEdge', 'first')).toBeUndefined();
+  expect(connection.endReason).toBeUndefined();
+});
+
+test('a connection whose first reply does not come ends, and names what to check', async () => {
+  const { connection, clock } = await timedOut(FIRST_REPLY_TIMEOUT_MS);
+  const again = connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch(() => {});
+  clock.pass(FIRST_REPLY_TIMEOUT_MS); // it may have started meanwhile
+  await again;
+  expect(connection.endReason).toMatch(HINT);
+});
+
+test('a connection to a server that has responded to an earlier one does not suggest what to check', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => client.close());
+  await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
+  client.connection.end('the test replaces it');
+  server.freeze();
+  const failing = client.connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
+  clock.pass(CALL_TIMEOUT_MS);
+  expect(await failing).toMatchObject({ message: expect.stringMatching(/^no response for \d+ ms$/) });
+});
+
+test('a connection to a server that has responded to an earlier one ends soon without a first reply, every third one later', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => client.close());
+  await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
+  client.connection.end('the test replaces it');
+  server.freeze();
+  /** The next connection, once it has reached the server. */
+  const nextConnection = async () => {
+    const { connections } = server;
+    const { connection } = client;
+    clock.pass(MIN_CONNECTION_INTERVAL_MS);
+    connection.call('readEdge', 'first').catch(() => {});
+    await expect.poll(() => server.connections).toBeGreaterThan(connections);
+    return connection;
+  };
+  const hasEndedAfter = async (ms: number, connection: Connection): Promise<boolean> => {
+    const expiring = connection.call('readEdge', 'first', ms).catch(() => {});
+    clock.pass(ms);
+    await expiring;
+    return connection.endReason !== undefined;
+  };
+  const first = await nextConnection();
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, first)).toBe(true);
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, await nextConnection())).toBe(true);
+  const third = await nextConnection();
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, third)).toBe(false);
+  expect(await hasEndedAfter(ATTEMPT_TIMEOUT_MS, third)).toBe(true);
+});

@@ -1,0 +1,90 @@
+import { expect, test } from 'vitest';
+import type { Follower } from '../../src/views/follow.ts';
+import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
+import type { View } from '../../src/views/view.ts';
+
+/** A follower that records what is waited for. */
+function follower(name: string, waited: [string, bigint][]) {
+  const view = { name, applied: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
+  const reached: Follower['reached'] = async (position) => void waited.push([name, position]);
+  return { view, resets: 0, notReady: undefined as string | undefined, reached, wake: () => {} };
+}
+
+function twoViews({ maxUsers = 100 } = {}) {
+  const waited: [string, bigint][] = [];
+  const [one, other] = [follower('one', waited), follower('other', waited)];
+  const reads = new ReadYourWrites([one, other] as unknown as Follower[], maxUsers);
+  return { one, other, reads, waited };
+}
+
+test('a read of any view waits for the write acknowledged to its user, by its own follower only', async () => {
+  const { one, other, reads, waited } = twoViews();
+  reads.acknowledge('alice', 'log', 7n);
+  expect(await reads.upTo(one.view, 'alice', 'log', 0n)).toBe(5n);
+  expect(await reads.upTo(other.view, 'alice', 'log', 9n)).toBe(5n);
+  expect(waited).toEqual([
+    ['one', 7n],
+    ['other', 9n],
+  ]);
+});
+
+test('a read of another user does not wait for it', async () => {
+  const { one, reads, waited } = twoViews();
+  reads.acknowledge('alice', 'other log', 7n);
+  await reads.ready(one.view, 'bob');
+  await reads.upTo(one.view, 'bob', 'log', 0n);
+  expect(waited).toEqual([['one', 0n]]);
+  await reads.ready(one.view, 'alice');
+  expect(waited).toEqual([
+    ['one', 0n],
+    ['one', 0n],
+  ]);
+});
+
+test('the last of the writes acknowledged to a user counts, in whatever order they are', async () => {
+  const { one, reads, waited } = twoViews();
+  for (const position of [7n, 9n, 8n]) reads.acknowledge('alice', 'log', position);
+  await reads.upTo(one.view, 'alice', 'log', 0n);
+  expect(waited).toEqual([['one', 9n]]);
+});
+
+test('of more users than are kept apart, the earliest writes are waited for by all others', async () => {
+  const { one, reads, waited } = twoViews({ maxUsers: 2 });
+  for (const [user, position] of Object.entries({ alice: 7n, bob: 8n, carol: 9n, dave: 10n }))
+    reads.acknowledge(user, 'log', position);
+  for (const user of ['alice', 'bob', 'carol', 'dave', 'erin']) await reads.upTo(one.view, user, 'log', 0n);
+  expect(waited.map(([, position]) => position)).toEqual([8n, 8n, 9n, 10n, 8n]);
+});
+
+test('writes that a view has reached do not count as kept', async () => {
+  const { one, other, reads, waited } = twoViews({ maxUsers: 1 });
+  reads.acknowledge('alice', 'log', 5n); // as far as the views are
+  reads.acknowledge('bob', 'log', 6n);
+  await reads.upTo(one.view, 'carol', 'log', 0n);
+  await reads.upTo(other.view, 'bob', 'log', 0n);
+  expect(waited).toEqual([
+    ['one', 0n],
+    ['other', 6n],
+  ]);
+});
+
+test('an acknowledged write does not count for a view that has been reset since', async () => {
+  const { one, other, reads, waited } = twoViews();
+  reads.acknowledge('alice', 'log', 7n);
+  one.resets++;
+  await reads.upTo(one.view, 'alice', 'log', 0n);
+  await reads.upTo(other.view, 'alice', 'log', 0n);
+  expect(waited).toEqual([
+    ['one', 0n],
+    ['other', 7n],
+  ]);
+});
+
+test('a view can be read while another one cannot', async () => {
+  const { one, other, reads, waited } = twoViews();
+  other.notReady = 'other has halted';
+  await reads.ready(one.view, 'alice');
+  expect(waited).toEqual([]);
+  await reads.ready(other.view, 'alice');
+  expect(waited).toEqual([['other', 0n]]);
+});

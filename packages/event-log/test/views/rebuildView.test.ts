@@ -1,0 +1,237 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test, vi } from 'vitest';
+import { rebuildView } from '../../src/views/rebuildView.ts';
+import {
+  type EventLog,
+  InvalidEvent,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../src/eventStore.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { item, LOG_ID, logOf, NONE, ToDoLists, toDoLists } from './toDoLists.ts';
+
+type Options = Partial<Parameters<typeof rebuildView>[0]>;
+type Progress = Parameters<NonNullable<Options['onProgress']>>[0];
+
+const rebuild = (log: EventLog, file: string, options: Options = {}) =>
+  rebuildView({
+    log,
+    open: ToDoLists.open,
+    file,
+    skip: NONE,
+    signal: new AbortController().signal,
+    onProgress: () => {},
+    ...options,
+  });
+
+const items = (count: number, first = 1): RecordedEvent[] =>
+  Array.from({ length: count }, (_, i) => item(first + i, i % 2 ? 'work' : 'home', `${first + i}`));
+
+const newFile = (): string => join(tempDir(), 'view.db');
+
+/** The lists in a file, and its checkpoint. */
+async function contentOf(file: string) {
+  const view = await toDoLists(file);
+  const { replaced, applied } = view;
+  const content = { replaced, applied, home: view.titlesOf('home'), work: view.titlesOf('work') };
+  await view.close();
+  return content;
+}
+
+const SIX_ITEMS = {
+  replaced: undefined,
+  applied: { logId: LOG_ID, position: 6n, eventId: 'event-6' },
+  home: ['1', '3', '5'],
+  work: ['2', '4', '6'],
+};
+
+/** The files beside the view. */
+const leftovers = (file: string): string[] =>
+  readdirSync(dirname(file)).filter((name) => name !== basename(file));
+
+/** Writes a view that differs from the new one, changed by this SQL; returns its files as after a kill. */
+async function writeOld(
+  file: string,
+  sql = 'PRAGMA user_version = 1',
+): Promise<[name: string, bytes: Buffer][]> {
+  await (await toDoLists(file, [item(1, 'home', 'Weed')])).close();
+  using db = new DatabaseSync(file);
+  db.exec(sql);
+  return [file, `${file}-wal`].map((name) => [name, readFileSync(name)]);
+}
+
+async function writeAsAfterCrash(file: string): Promise<void> {
+  const files = await writeOld(file, "UPDATE rows SET title = 'Nettle'");
+  for (const [name, bytes] of files) writeFileSync(name, bytes);
+}
+
+/** A view that is due to be saved whenever events were applied, and is saved by `save`, which gets a number from 1. */
+const savingEachPage =
+  (save: (number: number, file: string, inFact: () => Promise<void>) => Promise<void>) =>
+  async (file: string): Promise<ToDoLists> => {
+    const view = await ToDoLists.open(file);
+    const inFact = view.save.bind(view);
+    let saves = 0;
+    vi.spyOn(view, 'unsavedCharacters', 'get').mockImplementation(() => view.unsaved * 2 ** 30);
+    vi.spyOn(view, 'save').mockImplementation(() =>
+      view.unsaved === 0 ? inFact() : save(++saves, file, inFact),
+    );
+    return view;
+  };
+
+describe('a rebuilt view', () => {
+  test('is the fold of its log, and bound to it', async () => {
+    const file = newFile();
+    expect(await rebuild(logOf([]), file)).toEqual({ events: 0 });
+    expect(await contentOf(file)).toMatchObject({ applied: { logId: LOG_ID, position: 0n }, home: [] });
+    expect(await rebuild(logOf(items(6)), file)).toEqual({ events: 6 });
+    expect(await contentOf(file)).toEqual(SIX_ITEMS);
+  });
+
+  test('is complete up to its checkpoint if events are appended meanwhile', async () => {
+    const [file, events] = [newFile(), items(1_100)];
+    const reported: object[] = [];
+    const onProgress = (progress: Progress): void => {
+      if (reported.length === 0) events.push(...items(100, 1_101));
+      reported.push(progress);
+    };
+    expect(await rebuild(logOf(events), file, { onProgress })).toEqual({ events: 1_200 });
+    expect((await contentOf(file)).home).toHaveLength(600);
+    expect(reported).toEqual([
+      { events: 500, position: 500n, end: 1_100n },
+      { events: 1_000, position: 1_000n, end: 1_100n },
+      { events: 1_200, position: 1_200n, end: 1_200n },
+    ]);
+  });
+
+  test('is saved page by page, while the next page is applied', async () => {
+    const steps: string[] = [];
+    const saved = [1, 2, 3].map(() => Promise.withResolvers<void>());
+    let unsaved = 0;
+    let saves = 0;
+    const open = async (file: string): Promise<ToDoLists> => {
+      const view = await ToDoLists.open(file);
+      vi.spyOn(view, 'unsaved', 'get').mockImplementation(() => unsaved);
+      vi.spyOn(view, 'unsavedCharacters', 'get').mockImplementation(() => unsaved * 2 ** 30);
+      vi.spyOn(view, 'apply').mockImplementation(({ length }) => {
+        unsaved += length;
+        steps.push(`apply ${length}`);
+      });
+      vi.spyOn(view, 'save').mockImplementation(async () => {
+        const events = unsaved;
+        steps.push(`save ${events}`);
+        await saved[saves++]?.promise;
+        unsaved -= events;
+      });
+      return view;
+    };
+    const rebuilding = rebuild(logOf(items(1_100)), newFile(), { open });
+    const expected = ['apply 500', 'save 500', 'apply 500', 'save 500', 'apply 100', 'save 100'];
+    for (const [i, length] of [3, 5, 6].entries()) {
+      await expect.poll(() => steps).toEqual(expected.slice(0, length));
+      await nextTurn();
+      expect(steps).toHaveLength(length);
+      saved[i]?.resolve();
+    }
+    expect(await rebuilding).toEqual({ events: 1_100 });
+  });
+});
+
+test.for<[string, (file: string) => unknown]>([
+  ['another view', (file) => writeOld(file)],
+  ['garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage'))],
+  ['an empty file', (file) => writeFileSync(file, '')],
+  ['a view of another version', (file) => writeOld(file, 'PRAGMA user_version = 7')],
+  ['the write-ahead log of a killed server', writeAsAfterCrash],
+  [
+    'a write-ahead log without its view',
+    async (file) => {
+      await writeAsAfterCrash(file);
+      rmSync(file);
+    },
+  ],
+  [
+    'a write-ahead log of garbage',
+    async (file) => {
+      await writeOld(file);
+      writeFileSync(`${file}-wal`, Buffer.alloc(10_000, 'garbage'));
+      writeFileSync(`${file}-shm`, Buffer.alloc(32_768, 'garbage'));
+    },
+  ],
+  [
+    'the partial file of a killed rebuild',
+    async (file) => {
+      await writeOld(`${file}.new`);
+      writeFileSync(`${file}.new-wal`, Buffer.alloc(10_000, 'garbage'));
+    },
+  ],
+])('a rebuild replaces %s', async ([, make]) => {
+  const file = newFile();
+  await make(file);
+  await rebuild(logOf(items(6)), file);
+  expect(leftovers(file)).toEqual([]);
+  expect(await contentOf(file)).toEqual(SIX_ITEMS);
+});
+
+describe('the old view is kept, without leftover files, if', () => {
+  const reason = new Error('stopped');
+  const failing = (at: number) =>
+    savingEachPage((number, _, inFact) => (number === at ? Promise.reject(reason) : inFact()));
+  const abortedWhen = (isTime: (progress: Progress) => boolean): Options => {
+    const stopping = new AbortController();
+    return {
+      signal: stopping.signal,
+      onProgress: (progress) => {
+        if (isTime(progress)) stopping.abort(reason);
+      },
+    };
+  };
+  const invalid = item(1, 'home', '');
+
+  test.each<[string, Options, unknown]>([
+    ['the rebuild is aborted before its start', { signal: AbortSignal.abort(reason) }, reason],
+    ['the rebuild is aborted', abortedWhen(() => true), reason],
+    ['the rebuild is aborted after the last event', abortedWhen(({ events }) => events === 1_100), reason],
+    ['the first save fails', { open: failing(1) }, reason],
+    ['the last save fails', { open: failing(3) }, reason],
+    [
+      'the new one is damaged',
+      {
+        open: savingEachPage((number, file, inFact) => {
+          using db = new DatabaseSync(file);
+          if (number === 2) db.exec('DROP TABLE rows');
+          return inFact();
+        }),
+      },
+      expect.objectContaining({ message: expect.stringContaining('was damaged') }),
+    ],
+    [
+      'the log cannot be read',
+      { log: { ...logOf(items(6)), readAll: () => Promise.reject(new StoreUnavailable('closed')) } },
+      new StoreUnavailable('closed'),
+    ],
+    [
+      'an event is invalid',
+      {
+        open: async (file) => {
+          const view = await ToDoLists.open(file);
+          vi.spyOn(view, 'apply').mockImplementation(() => {
+            throw new InvalidEvent(invalid);
+          });
+          return view;
+        },
+      },
+      new InvalidEvent(invalid),
+    ],
+  ])('%s', async (_, options, expected) => {
+    const file = newFile();
+    await writeOld(file);
+    const before = readFileSync(file);
+    await expect(rebuild(logOf(items(1_100)), file, options)).rejects.toEqual(expected);
+    expect(readFileSync(file).equals(before)).toBe(true);
+    expect(leftovers(file)).toEqual([]);
+  });
+});

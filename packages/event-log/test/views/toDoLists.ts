@@ -1,0 +1,119 @@
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Rows, Table } from '../../src/views/table.ts';
+import { TableView } from '../../src/views/tableView.ts';
+import { ViewFile } from '../../src/views/viewFile.ts';
+import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+
+// An example of a view: the items of to-do lists, which are added, renamed, and removed.
+
+export const LOG_ID = 'log';
+export const NONE: ReadonlySet<string> = new Set();
+
+type Item = readonly [list: string, position: bigint, id: string, title: string];
+type ItemEvent = {
+  type: 'ItemAdded' | 'ItemRenamed' | 'ItemRemoved';
+  list: string;
+  id: string;
+  title: string;
+};
+
+export const TO_DO_LISTS: Table = {
+  name: 'toDoLists',
+  applicationId: 7,
+  version: 1,
+  columns: { list: 'TEXT', position: 'INTEGER', id: 'TEXT', title: 'TEXT' },
+  keyColumns: 2,
+  lookup: ['list', 'id'],
+  cacheKiB: 1_024,
+};
+
+function foldItems({ type, position, data }: RecordedEvent, items: Rows<Item>): void {
+  const { list, id, title } = data as ItemEvent;
+  const item = items.find(list, id);
+  if (type === 'ItemAdded' && !item) items.put([list, position, id, title]);
+  if (type === 'ItemRenamed' && item) items.put([list, item[1], id, title]);
+  if (type === 'ItemRemoved' && item) items.delete(list, item[1]);
+}
+
+export class ToDoLists extends TableView<Item> {
+  static async open(file: string): Promise<ToDoLists> {
+    const definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
+    return new ToDoLists(await ViewFile.open(file, TO_DO_LISTS), definition);
+  }
+
+  titlesOf(list: string, { after = 0n, limit = 1_000 } = {}): string[] {
+    const titles: string[] = [];
+    if (limit > 0)
+      this.scan(
+        [list, after],
+        (item) => {
+          titles.push(item[3]);
+          return titles.length < limit;
+        },
+        { limit },
+      );
+    return titles;
+  }
+
+  positionsOf(list: string): bigint[] {
+    const positions: bigint[] = [];
+    this.scan([list, 0n], ([, position]) => positions.push(position) > 0, { of: 'keys' });
+    return positions;
+  }
+
+  titleAt(list: string, position: bigint): string | undefined {
+    return this.get(list, position)?.[3];
+  }
+}
+
+export const item = (
+  position: number,
+  list: string,
+  title: string,
+  { type = 'ItemAdded', id = `${position}` } = {},
+): RecordedEvent => ({
+  position: BigInt(position),
+  stream: `list-${list}`,
+  revision: 0n,
+  id: `event-${position}`,
+  type,
+  data: { list, id, title },
+  metadata: {},
+});
+
+/** The view in a file, with these events applied, until the test ends. */
+export async function toDoLists(
+  file = join(tempDir(), 'view.db'),
+  events: readonly RecordedEvent[] = [],
+): Promise<ToDoLists> {
+  const view = await ToDoLists.open(file);
+  onTestFinished(() => view.close().catch(() => {}));
+  if (view.applied.logId === '') await view.reset(LOG_ID);
+  view.apply(events, NONE);
+  return view;
+}
+
+/** The path of a closed view with these events. */
+export async function savedLists(events: readonly RecordedEvent[]): Promise<string> {
+  const file = join(tempDir(), 'view.db');
+  await (await toDoLists(file, events)).close();
+  return file;
+}
+
+/** A log in memory, which may get more events. */
+export const logOf = (events: readonly RecordedEvent[]): EventLog =>
+  ({
+    logId: async () => LOG_ID,
+    lastPosition: async () => events.at(-1)?.position ?? 0n,
+    readAll: async ({ after, limit }: { after: bigint; limit: number }) => {
+      const following = events.filter(({ position }) => position > after);
+      const page = following.slice(0, limit);
+      return {
+        events: page,
+        position: page.at(-1)?.position ?? after,
+        isEnd: page.length === following.length,
+      };
+    },
+  }) as Partial<EventLog> as EventLog;

@@ -1,0 +1,212 @@
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { CHECKSUM_MISMATCH } from '../../src/views/tableReader.ts';
+import { type Problem, ViewComparison } from '../../src/views/viewComparison.ts';
+import type { RecordedEvent } from '../../src/eventStore.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
+
+const EVENTS = [
+  item(1, 'home', 'Sweep'),
+  item(2, 'work', 'Write'),
+  item(3, 'home', 'Cook'),
+  item(5, 'work', 'Read'),
+  item(6, 'home', 'Mop', { type: 'ItemRenamed', id: '1' }),
+  item(8, 'home', 'Wash'),
+  item(9, 'work', '', { type: 'ItemRemoved', id: '2' }),
+];
+
+function inFile(file: string, sql: string): void {
+  using db = new DatabaseSync(file);
+  db.exec(sql);
+}
+
+async function open(file: string, skip = NONE): Promise<ViewComparison> {
+  const draftFile = join(tempDir(), 'draft.db');
+  const options = { name: 'toDoLists', file, open: ToDoLists.open, logId: LOG_ID, skip, draftFile };
+  const comparison = (await ViewComparison.open(options)) as ViewComparison;
+  onTestFinished(async () => {
+    await comparison[Symbol.asyncDispose]();
+    expect(existsSync(draftFile)).toBe(false);
+  });
+  return comparison;
+}
+
+/** All differences of a view from a log. */
+async function differences(comparison: ViewComparison, events: readonly RecordedEvent[] = EVENTS) {
+  for (const event of events) await comparison.apply([event]);
+  return Array.fromAsync(comparison.problems());
+}
+
+const ofRow = (position: bigint, problem: string): Problem => ({
+  position,
+  problem: `the view toDoLists ${problem}`,
+});
+const COOK = 'list home, position 3, id 3, title Cook';
+const missingCook = ofRow(3n, `lacks a row that the log has: ${COOK}`);
+const checkpointAt = (position: bigint): Problem => ({
+  position,
+  problem: 'the checkpoint of the view toDoLists names an event that the log does not have',
+});
+
+describe('a view that is the fold of its log', () => {
+  test('has no differences at any checkpoint, with later events in the log', async () => {
+    for (let seen = 0; seen <= EVENTS.length; seen++) {
+      const comparison = await open(await savedLists(EVENTS.slice(0, seen)));
+      expect(comparison.checkpoint.position).toBe(EVENTS[seen - 1]?.position ?? 0n);
+      expect(await differences(comparison)).toEqual([]);
+    }
+  });
+
+  test.each([
+    ['processes events', (view: ToDoLists) => view.apply(EVENTS.slice(3), NONE)],
+    ['is reset', (view: ToDoLists) => view.reset('other')],
+  ])('has none if it %s meanwhile, and its server can write it', async (_, change) => {
+    const file = join(tempDir(), 'view.db');
+    const view = await toDoLists(file, EVENTS.slice(0, 3));
+    await view.save();
+    const comparison = await open(file);
+    await change(view);
+    await view.save();
+    expect(await differences(comparison)).toEqual([]);
+  });
+
+  test('has none if its file is replaced meanwhile', async () => {
+    const file = await savedLists(EVENTS);
+    const comparison = await open(file);
+    for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+    await (await ToDoLists.open(file)).close();
+    expect(await differences(comparison)).toEqual([]);
+  });
+
+  test('has none for events to skip', async () => {
+    const skip = new Set(['event-3']);
+    const file = join(tempDir(), 'view.db');
+    const view = await toDoLists(file);
+    view.apply(EVENTS, skip);
+    await view.save();
+    expect(await differences(await open(file, skip))).toEqual([]);
+    expect(await differences(await open(file))).toEqual([missingCook]);
+  });
+
+  test('is not changed', async () => {
+    const file = await savedLists(EVENTS);
+    const before = readFileSync(file);
+    await differences(await open(file));
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+});
+
+describe('a view differs if', () => {
+  const added = (list: string, position: number) =>
+    `INSERT INTO rows VALUES ('${list}', ${position}, '7', 'Rest', 0, 0)`;
+  const surplus = (list: string, position: bigint) =>
+    ofRow(
+      position,
+      `has a row that the log does not have: list ${list}, position ${position}, id 7, title Rest`,
+    );
+
+  test.for<[what: string, sql: string, ...problems: Problem[]]>([
+    [
+      'a row has another value',
+      "UPDATE rows SET title = 'Rest' WHERE position = 3",
+      ofRow(
+        3n,
+        `has another row than the log: ${COOK.replace('Cook', 'Rest')}; by the log it has title Cook`,
+      ),
+    ],
+    ['a row is missing', 'DELETE FROM rows WHERE position = 3', missingCook],
+    ['a row was added', added('home', 4), surplus('home', 4n)],
+    ['a row was added for another list', added('garden', 3), surplus('garden', 3n)],
+    ['a row is beyond the checkpoint', added('work', 10), surplus('work', 10n)],
+    [
+      'a row has another key',
+      'UPDATE rows SET position = 4 WHERE position = 3',
+      missingCook,
+      ofRow(4n, `has a row that the log does not have: ${COOK.replace('position 3', 'position 4')}`),
+    ],
+    ['the checkpoint is between two events', 'UPDATE checkpoint SET position = 10', checkpointAt(10n)],
+    ['the checkpoint has the ID of another event', "UPDATE checkpoint SET event_id = 'e'", checkpointAt(9n)],
+  ])('%s', async ([, sql, ...problems]) => {
+    const file = await savedLists(EVENTS);
+    inFile(file, sql);
+    expect(await differences(await open(file))).toEqual(problems);
+  });
+
+  test('the log has lost processed events', async () => {
+    const problems = await differences(await open(await savedLists(EVENTS)), EVENTS.slice(0, 5));
+    expect(problems).toEqual([
+      checkpointAt(9n),
+      ofRow(2n, 'lacks a row that the log has: list work, position 2, id 2, title Write'),
+      ofRow(8n, 'has a row that the log does not have: list home, position 8, id 8, title Wash'),
+    ]);
+  });
+
+  test('any row is changed, missing or added', async () => {
+    const change = fc.constantFrom(
+      (at: bigint) => `UPDATE rows SET title = 'Rest' WHERE position = ${at}`,
+      (at: bigint) => `UPDATE rows SET list = list || '!' WHERE position = ${at}`,
+      (at: bigint) => `DELETE FROM rows WHERE position = ${at}`,
+      (at: bigint) => `INSERT INTO rows VALUES ('garden', ${at}, '7', 'Rest', 0, 0)`,
+    );
+    const original = await savedLists(EVENTS);
+    const file = join(tempDir(), 'view.db');
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(1n, 3n, 5n, 8n), change, async (position, change) => {
+        copyFileSync(original, file);
+        inFile(file, change(position));
+        const comparison = await open(file);
+        const problems = await differences(comparison);
+        await comparison[Symbol.asyncDispose]();
+        expect(new Set(problems.map((problem) => problem.position))).toEqual(new Set([position]));
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
+
+describe('a file', () => {
+  const saved =
+    (sql: string) =>
+    async (file: string): Promise<void> => {
+      await (await ToDoLists.open(file)).close();
+      inFile(file, sql);
+    };
+
+  test('that is missing is no view', async () => {
+    const dir = tempDir();
+    const files = { file: join(dir, 'view.db'), draftFile: join(dir, 'draft.db') };
+    const options = { name: 'toDoLists', open: ToDoLists.open, logId: LOG_ID, skip: NONE, ...files };
+    expect(await ViewComparison.open(options)).toBeUndefined();
+    expect(existsSync(files.file)).toBe(false);
+  });
+
+  test.for<[what: string, make: (file: string) => unknown, reason: RegExp]>([
+    ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],
+    ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
+    ['of another program', (file) => inFile(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
+    ['of another version', saved('PRAGMA user_version = 7'), /version 7, not 1/],
+    ['without its checkpoint', saved('DELETE FROM checkpoint'), /checkpoint/],
+  ])('%s is rejected with the reason, and not changed', async ([, make, reason]) => {
+    const file = join(tempDir(), 'view.db');
+    await make(file);
+    const before = readFileSync(file);
+    await expect(open(file)).rejects.toThrow(reason);
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  test.each([
+    ['is damaged', 'DROP TABLE rows', 'no such table: main.rows'],
+    ['has another checksum', 'UPDATE rows SET checksum = 7 WHERE position = 3', CHECKSUM_MISMATCH],
+    ['has another head', 'UPDATE head SET link = 7', CHECKSUM_MISMATCH],
+  ])('that %s is named', async (_, sql, reason) => {
+    const file = await savedLists(EVENTS);
+    inFile(file, sql);
+    const comparison = await open(file);
+    expect(await differences(comparison)).toEqual([{ problem: `the view ${file} is damaged: ${reason}` }]);
+    expect(comparison.isDamaged).toBe(true);
+  });
+});

@@ -1,0 +1,115 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { ViewLag } from '../../src/views/viewLag.ts';
+import { type EventStore, LogReplaced, NO_STREAM, START } from '../../src/eventStore.ts';
+import { storePool } from '../../../../test/support/storePool.ts';
+import { openIn, openOver } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+
+const NOW = () => new Date('2026-03-01T12:01:00Z');
+const NEVER = new AbortController().signal;
+const NONE = { events: 0, seconds: 0 };
+const eventStoreDb = storePool(openOver);
+
+/** Appends an event, and returns its position. */
+async function append(store: EventStore, id: number, metadata = {}): Promise<bigint> {
+  const event = { id: crypto.randomUUID(), type: 'Written', data: {}, metadata };
+  return (await store.append(`plant-alice/${id}`, event, NO_STREAM)).position;
+}
+
+const at = (occurredAt: string) => ({ occurredAt });
+
+describe.each([
+  ['the embedded log', () => openIn(tempDir())],
+  ['EventStoreDB', async () => (await eventStoreDb()).store],
+])('the lag behind %s', (_, open) => {
+  test('is the events that follow, and the time since the first of them occurred', async () => {
+    const store = await open();
+    const lag = new ViewLag(store, NOW);
+    expect(await lag.at(START, NEVER)).toEqual(NONE);
+    const first = await append(store, 1, at('2026-03-01T12:00:00Z'));
+    const second = await append(store, 2, at('2026-03-01T12:00:59.5Z'));
+    expect(await lag.at(START, NEVER)).toEqual({ events: 2, seconds: 60 });
+    expect(await lag.at(first, NEVER)).toEqual({ events: 1, seconds: 0.5 });
+    expect(await lag.at(second, NEVER)).toEqual(NONE);
+    await append(store, 3, at('2026-03-01T12:00:59Z'));
+    expect(await lag.at(second, NEVER)).toEqual({ events: 1, seconds: 1 });
+  });
+
+  test('is 0 seconds, not less, if the clock of the writer is ahead', async () => {
+    const store = await open();
+    await append(store, 1, at('2026-03-01T13:00:00Z'));
+    expect(await new ViewLag(store, NOW).at(START, NEVER)).toEqual({ events: 1, seconds: 0 });
+  });
+
+  test('has no seconds if the first event does not say when it occurred', async () => {
+    const store = await open();
+    for (const [id, metadata] of [
+      [1, {}],
+      [2, at('yesterday')],
+    ] as const) {
+      const lag = new ViewLag(store, NOW);
+      const before = await store.lastPosition();
+      await append(store, id, metadata);
+      expect(await lag.at(id === 1 ? START : before, NEVER)).toEqual({ events: 1, seconds: undefined });
+    }
+  });
+});
+
+describe('on EventStoreDB', () => {
+  test('events of other streams are not read again, and do not count', async () => {
+    const { server, store } = await eventStoreDb();
+    const position = await append(store, 1);
+    for (let i = 0; i < 1_200; i++) server.write(`other-${i}`);
+    const after: bigint[] = [];
+    const log = {
+      ...store,
+      readAll: async (range: { after: bigint; limit: number }) => {
+        after.push(range.after);
+        return store.readAll(range);
+      },
+    } as unknown as EventStore;
+    const lag = new ViewLag(log, NOW);
+    expect(await lag.at(position, NEVER)).toEqual(NONE);
+    expect(after[0]).toBe(position);
+    const read = after.length;
+    expect(read).toBeGreaterThan(1);
+    expect(await lag.at(position, NEVER)).toEqual(NONE);
+    expect(after).toHaveLength(read + 1);
+    await append(store, 2);
+    expect(await lag.at(position, NEVER)).toEqual({ events: 1, seconds: undefined });
+  });
+
+  test('the lag is unknown if the end of the log is not found in time, and the next search goes on', async () => {
+    const pages = [4n, 8n, 12n];
+    const log = {
+      readAll: async ({ after }: { after: bigint }) => {
+        await nextTurn();
+        const position = pages.find((page) => page > after) ?? after;
+        return { events: [], position, isEnd: position === after };
+      },
+    } as unknown as EventStore;
+    const lag = new ViewLag(log, NOW);
+    expect(await lag.at(START, AbortSignal.abort())).toBeUndefined();
+    expect(await lag.at(START, AbortSignal.abort())).toBeUndefined();
+    expect(await lag.at(START, NEVER)).toEqual(NONE);
+  });
+
+  test('a log that was replaced is searched from the position of the view', async () => {
+    let isReplaced = false;
+    const after: bigint[] = [];
+    const log = {
+      readAll: async (range: { after: bigint }) => {
+        after.push(range.after);
+        if (isReplaced && range.after > 1n) throw new LogReplaced('replaced');
+        return { events: [], position: 9n, isEnd: true };
+      },
+    } as unknown as EventStore;
+    const lag = new ViewLag(log, NOW);
+    await lag.at(1n, NEVER);
+    isReplaced = true;
+    await expect(lag.at(1n, NEVER)).rejects.toThrow(LogReplaced);
+    expect(await lag.at(1n, NEVER)).toEqual(NONE);
+    expect(after).toEqual([1n, 9n, 1n]);
+  });
+});

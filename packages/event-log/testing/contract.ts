@@ -1,0 +1,436 @@
+import { randomUUID } from 'node:crypto';
+import { test as base, describe, expect, onTestFinished } from 'vitest';
+import {
+  type EventLog,
+  type EventStore,
+  type NewEvent,
+  NO_STREAM,
+  PAGE_LENGTH,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../src/eventStore.ts';
+import { readToEnd } from '../src/readEvents.ts';
+import { inPortions } from '../../../test/support/inPortions.ts';
+
+/** Opens a store over an empty log, or, given a store, over the log of that store again. */
+export type Open = (again?: EventStore) => Promise<EventStore>;
+
+type Options = {
+  /** Returns a pooled store over an empty log, which stays open: opening one may be expensive. */
+  borrow?: () => Promise<EventStore>;
+};
+
+/** The contract of every event store. The test of an adapter names the store and runs this. */
+export function eventStoreContract(name: string, open: Open, { borrow }: Options = {}): void {
+  describe(name, () => {
+    const openNew = async (): Promise<EventStore> => {
+      const store = await open();
+      onTestFinished(() => store.close());
+      return store;
+    };
+    const test = base.extend('store', () => (borrow ?? openNew)());
+
+    describe('append', () => {
+      test('returns revision 0 for the first event of a stream, and 1 for the next', async ({ store }) => {
+        const first = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        const second = await store.append('plant-alice/1', event('second'), first.revision);
+        expect([first.revision, second.revision]).toEqual([0n, 1n]);
+        expect(second.position).toBeGreaterThan(first.position);
+      });
+
+      test('that expects a revision is rejected if there is no stream', async ({ store }) => {
+        for (const revision of [0n, 7n]) await expectWrongRevision(store, revision);
+        expect(await store.readStream('plant-alice/1', 10)).toEqual([]);
+      });
+
+      test('that expects no stream, an earlier or a later revision is rejected', async ({ store }) => {
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        await expectWrongRevision(store, NO_STREAM);
+        await store.append('plant-alice/1', event('second'), 0n);
+        for (const revision of [NO_STREAM, 0n, 2n]) await expectWrongRevision(store, revision);
+        expect(names(await store.readStream('plant-alice/1', 10))).toEqual(['first', 'second']);
+      });
+
+      test('of the same event again returns its first result', async ({ store }) => {
+        const once = event('once');
+        const first = await store.append('plant-alice/1', once, NO_STREAM);
+        await store.append('plant-bob/1', event('other'), NO_STREAM);
+        expect(await store.append('plant-alice/1', once, NO_STREAM)).toEqual(first);
+        expect(names(await everything(store))).toEqual(['once', 'other']);
+      });
+
+      test('repeated concurrently 50 times stores one event', async ({ store }) => {
+        const append = () => store.append('plant-alice/1', event('any'), NO_STREAM);
+        const outcomes = await Promise.allSettled(Array.from({ length: 50 }, append));
+        const refused = outcomes.filter(({ status }) => status === 'rejected');
+        const wrongRevision = { status: 'rejected', reason: expect.any(WrongExpectedRevision) };
+        expect(refused).toEqual(Array(49).fill(wrongRevision));
+        expect(await everything(store)).toHaveLength(1);
+      });
+
+      test('that is rejected since the stream exists finds its first event at once', async ({ store }) => {
+        const create = async (i: number): Promise<number> => {
+          await store.append(`plant-alice/${i}`, event('any'), NO_STREAM).catch(() => {});
+          return (await store.readStream(`plant-alice/${i}`, 2)).length;
+        };
+        for (let i = 0; i < 10; i++) expect(await Promise.all([create(i), create(i)])).toEqual([1, 1]);
+      });
+
+      test('that fails does not affect concurrent appends', async ({ store }) => {
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        const outcomes = await Promise.allSettled([
+          store.append('plant-alice/2', event('second'), NO_STREAM),
+          store.append('plant-alice/1', event('refused'), NO_STREAM),
+          store.append('plant-bob/1', event('third'), NO_STREAM),
+        ]);
+        expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+        expect(names(await everything(store))).toEqual(['first', 'second', 'third']);
+      });
+
+      test('of data that JSON or UTF-8 cannot represent is rejected, alone', async ({ store }) => {
+        const number = { ...event('number'), data: { number: 1n as never } };
+        const circle = event('circle');
+        circle.metadata.circle = circle.metadata;
+        const appends: [stream: string, NewEvent][] = [
+          ['plant-alice/1', number],
+          ['plant-alice/2', circle],
+          ['plant-\ud800/3', event('name')],
+          ['plant-alice/4', event('sound')],
+        ];
+        const outcomes = await Promise.allSettled(appends.map((one) => store.append(...one, NO_STREAM)));
+        const rejected = { status: 'rejected', reason: expect.any(TypeError) };
+        expect(outcomes.slice(0, 3)).toEqual(Array(3).fill(rejected));
+        expect(names(await everything(store))).toEqual(['sound']);
+      });
+
+      test('returns increasing positions for consecutive appends', async ({ store }) => {
+        const positions: Position[] = [];
+        for (let i = 0; i < 20; i++) {
+          positions.push((await store.append(`plant-alice/${i}`, event(`${i}`), NO_STREAM)).position);
+        }
+        expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
+      });
+    });
+
+    describe('reading', () => {
+      test('returns an event as it was appended', async ({ store }) => {
+        const strange = {
+          id: randomUUID(),
+          type: 'PlantCreated',
+          data: {
+            text: 'nul \0, quote ", emoji 🌱, line\u2028',
+            nested: { list: [1, null, true] },
+            empty: '',
+          },
+          metadata: { $correlationId: 'c', schemaVersion: 1 },
+        };
+        const appended = await store.append('plant-a-b/%/🌱/1', strange, NO_STREAM);
+        const expected = { ...strange, ...appended, stream: 'plant-a-b/%/🌱/1' };
+        expect(await store.readStream('plant-a-b/%/🌱/1', 1)).toMatchObject([expected]);
+        expect(await store.readEvent(appended.position)).toMatchObject(expected);
+        expect(await everything(store)).toMatchObject([expected]);
+      });
+
+      test('a stream returns at most the requested number of events, oldest first', async ({ store }) => {
+        for (let i = -1n; i < 4n; i++) await store.append('plant-alice/1', event(`${i + 1n}`), i);
+        expect(names(await store.readStream('plant-alice/1', 3))).toEqual(['0', '1', '2']);
+      });
+
+      test('a missing stream or a position without an event returns nothing', async ({ store }) => {
+        const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        expect(await store.readStream('plant-alice/2', 10)).toEqual([]);
+        expect(await store.readEvent(position + 1_000_000n)).toBeUndefined();
+      });
+
+      test('backwards returns the newest events first, page by page, each event once', async ({ store }) => {
+        await fill(store, 45);
+        const log = await everything(store);
+        const pages = await backwards(store, 10);
+        expect(pages.flat()).toEqual(log.toReversed());
+        for (const page of pages) expect(page.length).toBeLessThanOrEqual(10);
+      });
+
+      test('backwards starts before the position of an event', async ({ store }) => {
+        await fill(store, 5);
+        const log = await everything(store);
+        const readBefore = async (position?: Position) =>
+          (await backwards(store, 10, { before: position })).flat();
+        expect(await readBefore(log[3]?.position)).toEqual([log[2], log[1], log[0]]);
+        expect(await readBefore(log[0]?.position)).toEqual([]);
+        const atStart = { events: [], position: START, isEnd: true };
+        expect(await store.readBackwards({ before: START, limit: 10 })).toEqual(atStart);
+      });
+
+      test('backwards from the end of an empty log returns nothing', async ({ store }) => {
+        expect((await backwards(store, 10)).flat()).toEqual([]);
+      });
+
+      test('backwards with a prefix returns only events of those streams', async ({ store }) => {
+        const streams = [
+          'plant-a/1',
+          'plant-b/1',
+          'plant-a/2',
+          'plant-a0/1',
+          'plant-a',
+          'plant-a/🌱',
+          'plant-A/1',
+        ];
+        for (const stream of [...streams, 'plant-a.', 'plant-a/', 'plant-é/1', 'plant-é/🌱'])
+          await store.append(stream, event(stream), NO_STREAM);
+        const read = async (prefix: string) => names((await backwards(store, 10, { prefix })).flat());
+        expect(await read('plant-a/')).toEqual(['plant-a/', 'plant-a/🌱', 'plant-a/2', 'plant-a/1']);
+        expect(await read('plant-a/2')).toEqual(['plant-a/2']);
+        expect(await read('plant-é')).toEqual(['plant-é/🌱', 'plant-é/1']);
+        expect(await read('plant-c/')).toEqual([]);
+        expect(await read('')).toHaveLength(streams.length + 4);
+      });
+
+      test('ends a page of large events early, forwards and backwards', async ({ store }) => {
+        for (let i = 0; i < 8; i++)
+          await store.append(`plant-alice/${i}`, event('x'.repeat(60_000)), NO_STREAM);
+        const log = await everything(store);
+        for (const pages of [await forwards(store, 500), (await backwards(store, 500)).toReversed()]) {
+          for (const page of pages) expect(page.length).toBeLessThanOrEqual(5);
+          expect(pages.flat().sort((a, b) => Number(a.position - b.position))).toEqual(log);
+        }
+      });
+
+      test('continues after an event that is larger than a page', async ({ store }) => {
+        for (let i = 0; i < 3; i++)
+          await store.append(`plant-alice/${i}`, event('x'.repeat(PAGE_LENGTH)), NO_STREAM);
+        const log = await everything(store);
+        expect((await forwards(store, 500)).flat()).toEqual(log);
+        expect((await backwards(store, 500)).flat()).toEqual(log.toReversed());
+      });
+
+      test('backwards during appends misses and repeats no event', async ({ store }) => {
+        await fill(store, 30);
+        const log = await everything(store);
+        let i = 0;
+        const append = () => store.append(`plant-bob/${i++}`, event('later'), NO_STREAM);
+        const pages = await backwards(store, 7, { between: append });
+        expect(i).toBeGreaterThan(3);
+        expect(ids(pages.flat())).toEqual(ids(log.toReversed()));
+      });
+
+      test('the end is the position of the last event', async ({ store }) => {
+        const before = await store.lastPosition();
+        const { position } = await store.append('plant-alice/1', event('first'), NO_STREAM);
+        expect(position).toBeGreaterThan(before);
+        expect(await store.lastPosition()).toBe(position);
+      });
+    });
+
+    describe('subscribing', () => {
+      test('to an empty log yields an empty batch at once', async ({ store }) => {
+        expect(await everything(store)).toEqual([]);
+      });
+
+      test('yields every event in log order and then reports that it has caught up, from any start', async ({
+        store,
+      }) => {
+        await fill(store, 502);
+        const all = await everything(store);
+        expect(all).toHaveLength(502);
+        const positions = all.map(({ position }) => position);
+        expect(positions).toEqual([...new Set(positions)].sort((a, b) => Number(a - b)));
+        for (const start of [0, 1, 2, 501])
+          expect(ids(await everything(store, positions[start]))).toEqual(ids(all.slice(start + 1)));
+      });
+
+      test('from any position, during appends, misses and repeats no event', async ({ store }) => {
+        await fill(store, 2);
+        const middle = await store.lastPosition();
+        const following = collect(store, 301, middle);
+        const fromStart = collect(store, 302);
+        await fill(store, 300, 'bob');
+        await store.append('plant-bob/last', event('last'), NO_STREAM);
+        const log = ids(await everything(store));
+        expect(ids(await fromStart)).toEqual(log.slice(0, 302));
+        expect(ids(await following)).toEqual(log.slice(2));
+      });
+
+      test('ends when it is aborted, while it waits or before it starts', async ({ store }) => {
+        const stop = new AbortController();
+        const waiting = drain(store, stop.signal);
+        await store.append('plant-alice/1', event('first'), NO_STREAM);
+        stop.abort();
+        expect(await waiting).toBeLessThanOrEqual(1);
+        expect(await drain(store, AbortSignal.abort())).toBe(0);
+      });
+
+      test('keeps the store usable after an early break', async ({ store }) => {
+        await fill(store, 3);
+        for await (const _ of store.subscribe({ after: START, signal: new AbortController().signal })) break;
+        await store.append('plant-bob/1', event('later'), NO_STREAM);
+        expect(await everything(store)).toHaveLength(4);
+      });
+    });
+
+    describe('closing', () => {
+      test('ends subscriptions, resolves every append, and keeps the log and its ID for the next opening', async () => {
+        const store = await openNew();
+        await fill(store, 10);
+        const earlier = names(await everything(store));
+        const logId = await store.logId();
+        const subscription = drain(store, new AbortController().signal);
+        const appends = [1, 2, 3].map((i) => store.append(`plant-bob/${i}`, event(`bob ${i}`), NO_STREAM));
+        await store.close();
+        await subscription;
+        for (const { status } of await Promise.allSettled(appends)) expect(status).toBe('fulfilled');
+        await store.close(); // idempotent
+        const append = store.append('plant-bob/4', event('late'), NO_STREAM);
+        await expect(append).rejects.toThrow(StoreUnavailable);
+        const again = await open(store);
+        onTestFinished(() => again.close());
+        const kept = names(await everything(again));
+        expect(kept.slice(0, 10)).toEqual(earlier);
+        expect(kept.slice(10).sort()).toEqual(['bob 1', 'bob 2', 'bob 3']);
+        expect(await again.logId()).toBe(logId);
+      });
+    });
+  });
+}
+
+/**
+ * Starts reads of a store that pause after `after` events, interrupts them, and resumes them. Resolves with what the
+ * reads resolve to, once it has happened.
+ */
+export type Interrupted = <T>(
+  store: EventStore,
+  after: number,
+  reads: () => Promise<T>[],
+) => Promise<Promise<T>[]>;
+
+/** The contract of every event store whose reads can be interrupted, by what interrupts them. */
+export function interruptedReadsContract(
+  name: string,
+  open: Open,
+  interruptions: Record<string, Interrupted>,
+): void {
+  describe.each(Object.entries(interruptions))(`reads ${name} while %s`, (_, interrupted) => {
+    base.each([0, 1, 5, 10])('a read that has %i events is whole, or fails', async (after) => {
+      const writer = await open();
+      onTestFinished(() => writer.close());
+      await fill(writer, 10);
+      const log = await everything(writer);
+      const [first, last] = [log[0] as RecordedEvent, log[9] as RecordedEvent];
+      const store = await open(writer);
+      onTestFinished(() => store.close());
+      const whole: unknown[] = [
+        ids(log),
+        ids(log.toReversed()),
+        ids([first]),
+        last.id,
+        await writer.lastPosition(),
+        await writer.logId(),
+        ids(log),
+      ];
+      const reads = (): Promise<unknown>[] => [
+        store.readAll({ after: START, limit: 500 }).then(({ events }) => ids(events)),
+        store.readBackwards({ limit: 500 }).then(({ events }) => ids(events)),
+        store.readStream(first.stream, 10).then(ids),
+        store.readEvent(last.position).then((event) => event?.id),
+        store.lastPosition(),
+        store.logId(),
+        Array.fromAsync(readToEnd(store, { signal: new AbortController().signal })).then((batches) =>
+          batches.flatMap(({ events }) => ids(events)),
+        ),
+      ];
+      const results = await Promise.allSettled(await interrupted(store, after, reads));
+      for (const [i, result] of results.entries())
+        if (result.status === 'fulfilled') expect([i, result.value]).toEqual([i, whole[i]]);
+        else expect([i, result.reason]).toEqual([i, expect.any(StoreUnavailable)]);
+    });
+  });
+}
+
+/** An event with this name. */
+export function event(name: string): NewEvent {
+  return { id: randomUUID(), type: 'PlantCreated', data: { name }, metadata: { schemaVersion: 1 } };
+}
+
+async function expectWrongRevision(store: EventStore, revision: bigint | typeof NO_STREAM): Promise<void> {
+  const append = store.append('plant-alice/1', event('refused'), revision);
+  await expect(append).rejects.toThrow(WrongExpectedRevision);
+}
+
+/** An event with own members only: a raw reader parses some when they are read. */
+const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
+  position,
+  stream,
+  revision,
+  id,
+  type,
+  data,
+  metadata,
+});
+
+/** The events of the log after a position, until the subscription has caught up. */
+export async function everything(store: EventLog, after: Position = START): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = [];
+  const stop = new AbortController();
+  for await (const { events, caughtUp } of store.subscribe({ after, signal: stop.signal })) {
+    found.push(...events.map(plain));
+    if (caughtUp) stop.abort();
+  }
+  return found;
+}
+
+type Backwards = { before?: Position | undefined; prefix?: string; between?: () => Promise<unknown> };
+
+/** The pages of events, up to the end of the log. */
+async function forwards(store: EventLog, limit: number): Promise<RecordedEvent[][]> {
+  const pages: RecordedEvent[][] = [];
+  for (let after = START; ; ) {
+    const page = await store.readAll({ after, limit });
+    pages.push(page.events.map(plain));
+    if (page.isEnd) return pages;
+    expect(page.position).toBeGreaterThan(after);
+    after = page.position;
+  }
+}
+
+/** The pages of events before a position, up to the start of the log. */
+async function backwards(store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) {
+  const pages: RecordedEvent[][] = [];
+  for (let position = before; ; ) {
+    const page = await store.readBackwards({ before: position, limit, prefix });
+    pages.push(page.events.map(plain));
+    if (page.isEnd) return pages;
+    expect(page.position).toBeLessThan(position ?? 2n ** 63n);
+    position = page.position;
+    await between?.();
+  }
+}
+
+async function collect(store: EventStore, count: number, after: Position = START): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = [];
+  const stop = new AbortController();
+  for await (const { events } of store.subscribe({ after, signal: stop.signal })) {
+    found.push(...events);
+    if (found.length >= count) stop.abort();
+  }
+  return found.slice(0, count);
+}
+
+async function drain(store: EventStore, signal: AbortSignal): Promise<number> {
+  let seen = 0;
+  for await (const { events } of store.subscribe({ after: START, signal })) seen += events.length;
+  return seen;
+}
+
+function fill(store: EventStore, count: number, user = 'alice'): Promise<void> {
+  return inPortions(count, (i) => store.append(`plant-${user}/${i}`, event(`${i}`), NO_STREAM));
+}
+
+function names(events: RecordedEvent[]): unknown[] {
+  return events.map(({ data }) => (data as { name: string }).name);
+}
+
+function ids(events: readonly RecordedEvent[]): string[] {
+  return events.map(({ id }) => id);
+}

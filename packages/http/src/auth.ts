@@ -1,0 +1,72 @@
+import bearerAuth from '@fastify/bearer-auth';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type Claims, ExpiredToken, InvalidToken, type VerifyToken } from './tokens/tokenVerifier.ts';
+import { fieldCount } from './fieldCount.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Verifies the request's bearer token again. @throws InvalidToken, IdentityProviderUnavailable */
+    verifyToken: () => Claims | Promise<Claims>;
+  }
+}
+
+/** The token is valid, but its scope does not allow this (RFC 6750 section 3.1). */
+export class InsufficientScope extends Error {
+  override readonly name = 'InsufficientScope';
+  readonly scope: string;
+  constructor(scope: string) {
+    super(`This requires a token whose scope contains ${scope}.`);
+    this.scope = scope;
+  }
+}
+
+/** The codes of @fastify/bearer-auth for a request without a token. */
+export const NO_TOKEN_CODES = [
+  'FST_BEARER_AUTH_MISSING_AUTHORIZATION_HEADER',
+  'FST_BEARER_AUTH_INVALID_AUTHORIZATION_HEADER',
+];
+
+type Options = { verifyToken: VerifyToken; isUser: (subject: string) => boolean };
+
+/** Requires a bearer token of every route in this context; its subject becomes the request's user. */
+export async function authenticate(app: FastifyInstance, { verifyToken, isUser }: Options): Promise<void> {
+  app.decorateRequest('verifyToken');
+  await app.register(bearerAuth, {
+    keys: new Set<string>(),
+    addHook: false,
+    specCompliance: 'rfc6749',
+    verifyErrorLogLevel: 'debug',
+    auth: async (token, request) => {
+      if (fieldCount(request.raw, 'authorization') > 1)
+        throw new InvalidToken('The request must have one Authorization field.');
+      request.verifyToken = () => verifyToken(token);
+      const { subject } = await request.verifyToken();
+      if (!isUser(subject)) throw new InvalidToken("The token's subject is not a valid user.");
+      request.user = subject;
+      return true;
+    },
+  });
+  app.addHook('onRequest', app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>);
+}
+
+/** A hook before validation, so that callers without the scope learn nothing. It throws InsufficientScope. */
+export const requireScope =
+  (scope: string) =>
+  async (request: FastifyRequest): Promise<void> =>
+    assertScope(await request.verifyToken(), scope);
+
+/** @throws InsufficientScope */
+export function assertScope({ scopes }: Claims, scope: string): void {
+  if (!scopes.includes(scope)) throw new InsufficientScope(scope);
+}
+
+export const TOKEN_REJECTIONS = ['missing', 'invalid', 'expired', 'insufficient_scope'] as const;
+export type TokenRejection = (typeof TOKEN_REJECTIONS)[number];
+
+/** Why a token was rejected, for metrics; undefined for other errors. */
+export function tokenRejection(error: unknown): TokenRejection | undefined {
+  if (error instanceof ExpiredToken) return 'expired';
+  if (error instanceof InvalidToken) return 'invalid';
+  if (error instanceof InsufficientScope) return 'insufficient_scope';
+  return NO_TOKEN_CODES.includes((error as { code?: string }).code ?? '') ? 'missing' : undefined;
+}

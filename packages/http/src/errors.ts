@@ -1,0 +1,178 @@
+import { type Static, Type } from 'typebox';
+import { IdentityProviderUnavailable, InvalidToken } from './tokens/tokenVerifier.ts';
+import { InsufficientScope, NO_TOKEN_CODES } from './auth.ts';
+import { TooManyInFlight } from './inFlight.ts';
+import { RateLimitExceeded } from './rateLimit.ts';
+
+/** The body of every 4xx and 5xx response. */
+export const ErrorBody = Type.Object(
+  {
+    error: Type.Integer({
+      format: 'int32',
+      description: 'The status × 100 + a number that identifies the cause and never changes.',
+    }),
+    message: Type.String({ description: 'What is wrong, human-readable.' }),
+  },
+  { $id: 'Error' },
+);
+export type ErrorBody = Static<typeof ErrorBody>;
+
+type ErrorClass = abstract new (...given: never[]) => Error;
+/** A header of an error response: its value, or how to get that from the error. */
+type HeaderValue = string | { of(error: Error): string }['of'];
+
+type Thrown = ErrorClass | string;
+type ErrorHeaders = Readonly<Record<string, HeaderValue>>;
+
+/** An error response of the API. */
+export type ErrorEntry = Readonly<{
+  /** The status × 100 + a number that identifies the cause; it never changes. */
+  code: number;
+  /** When clients get it, for the OpenAPI document, which adds the code and a full stop. */
+  description: string;
+  message: string;
+  /** Whether clients get the message of the error instead, of which `message` is an example. */
+  isExample: boolean;
+  /** What is thrown for it: classes, or the `code` of errors of Node, Fastify and its plugins. */
+  of: readonly Thrown[];
+  headers: ErrorHeaders;
+}>;
+export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
+
+type Text = { message: string } | { example: string };
+
+export function entry(
+  code: number,
+  description: string,
+  { of = [], headers = {}, ...text }: Text & { of?: readonly Thrown[]; headers?: ErrorHeaders },
+): ErrorEntry {
+  const isExample = 'example' in text;
+  return { code, description, message: isExample ? text.example : text.message, isExample, of, headers };
+}
+
+export const RETRY = { 'Retry-After': '1' };
+
+/** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
+export const HTTP_ERRORS = {
+  notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
+  invalidBody: entry(40002, 'the body is invalid, the message names the field and the rule', {
+    example: 'name must be a string.',
+  }),
+  invalidQuery: entry(40004, 'the query is invalid', { example: 'limit must be given once.' }),
+  malformedHttp: entry(40006, 'malformed HTTP', { message: 'Malformed HTTP.' }),
+  malformedUrl: entry(40007, 'the URL is malformed', {
+    of: ['FST_ERR_BAD_URL'],
+    message: 'The URL is malformed.',
+  }),
+  notFound: entry(40401, 'not found', { message: 'Not found.' }),
+  methodNotAllowed: entry(40501, 'the method is not allowed', { example: 'Method not allowed; use GET.' }),
+  notAcceptable: entry(40601, 'the client accepts none of the media types', {
+    example: 'The media types are application/x-ndjson and text/event-stream.',
+  }),
+  requestTimeout: entry(40801, 'the request was not received in time', {
+    of: ['ERR_HTTP_REQUEST_TIMEOUT'],
+    message: 'The request was not received in time.',
+  }),
+  bodyTooLarge: entry(41301, 'the body is larger than 60 KiB', {
+    message: 'The body is larger than 60 KiB.',
+  }),
+  chunkExtensionsTooLarge: entry(41301, 'the chunk extensions are too large', {
+    of: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
+    message: 'The chunk extensions are too large.',
+  }),
+  unsupportedMediaType: entry(41501, 'the body is not application/json in UTF-8', {
+    of: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
+    message: 'The body must be application/json in UTF-8, without a content encoding.',
+  }),
+  expectationFailed: entry(41701, 'the Expect field is not supported', {
+    message: 'The only supported Expect is 100-continue.',
+  }),
+  headersTooLarge: entry(43101, 'the header fields are too large', {
+    of: ['HPE_HEADER_OVERFLOW'],
+    message: 'The header fields are too large.',
+  }),
+  tooManyInFlight: entry(42901, 'too many responses of the user are in flight; read them, and retry', {
+    of: [TooManyInFlight],
+    headers: RETRY,
+    example: 'You have 8 responses in flight.',
+  }),
+  rateLimitExceeded: entry(42902, 'the user sends more requests than the rate limit allows; retry', {
+    of: [RateLimitExceeded],
+    headers: { 'Retry-After': ({ retryAfterS }: RateLimitExceeded) => String(retryAfterS) },
+    example: 'The limit is 100 requests in 1 s. Wait, and retry.',
+  }),
+  internal: entry(50001, 'internal error', { message: 'Internal server error.' }),
+  identityProviderUnavailable: entry(50303, 'the identity provider is unavailable; retry', {
+    of: [IdentityProviderUnavailable],
+    headers: RETRY,
+    message: 'The identity provider is unavailable, so the token cannot be verified; retry.',
+  }),
+};
+
+/** The errors of bearer tokens (RFC 6750 section 3.1): without credentials, the challenge has no error code. */
+export function tokenErrors(realm: string) {
+  const challenge = `Bearer realm="${realm}"`;
+  return {
+    noToken: entry(40101, 'the bearer token is missing', {
+      of: NO_TOKEN_CODES,
+      headers: { 'WWW-Authenticate': challenge },
+      message: 'This requires a bearer token.',
+    }),
+    invalidToken: entry(40102, 'the bearer token is invalid', {
+      of: [InvalidToken],
+      headers: {
+        'WWW-Authenticate': ({ message }) =>
+          `${challenge}, error="invalid_token", error_description="${message}"`,
+      },
+      example: 'The token has expired.',
+    }),
+    insufficientScope: entry(40301, 'the scope of the token is insufficient', {
+      of: [InsufficientScope],
+      headers: {
+        'WWW-Authenticate': ({ scope }: InsufficientScope) =>
+          `${challenge}, error="insufficient_scope", scope="${scope}"`,
+      },
+      example: 'This requires a token whose scope contains audit.',
+    }),
+  };
+}
+
+/** An error that is thrown by its entry. */
+export class HttpError extends Error {
+  override readonly name = 'HttpError';
+  readonly code: number;
+  readonly headers: Record<string, string>;
+  constructor(entry: ErrorEntry, message = entry.message, headers: Record<string, string> = {}) {
+    super(message);
+    this.code = entry.code;
+    this.headers = headers;
+  }
+}
+
+export type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
+
+/** The response to an error by its entry, or else by `fallback`, or by the status that Fastify gave it. */
+export function errorResponse(
+  entries: ErrorEntries,
+  error: unknown,
+  fallback: ErrorEntry = HTTP_ERRORS.internal,
+): ErrorResponse {
+  if (error instanceof HttpError) return responseOf(error.code, error.message, error.headers);
+  const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
+  const entry = Object.values(entries).find(({ of }) =>
+    of.some((one) => (typeof one === 'string' ? code === one : error instanceof one)),
+  );
+  if (!entry && statusCode >= 400 && statusCode < 500)
+    return responseOf(statusCode * 100 + 1, 'The request cannot be processed.');
+  if (!entry) return responseOf(fallback.code, fallback.message);
+  const headers = Object.entries(entry.headers).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value : value(error as Error),
+  ]);
+  const message = entry.isExample ? (error as Error).message : entry.message;
+  return responseOf(entry.code, message, Object.fromEntries(headers));
+}
+
+function responseOf(code: number, message: string, headers: Record<string, string> = {}): ErrorResponse {
+  return { status: Math.floor(code / 100), body: { error: code, message }, headers };
+}

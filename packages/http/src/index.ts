@@ -1,0 +1,11 @@
+export { apiReference } from './apiReference.ts';
+export { assertScope, authenticate, requireScope, type TokenRejection, tokenRejection } from './auth.ts';
+export { entry, type ErrorEntry, HTTP_ERRORS, RETRY, tokenErrors } from './errors.ts';
+export { InFlight, TooManyInFlight } from './inFlight.ts';
+export { serveMetrics } from './metricsServer.ts';
+export { type ApiDescription, errorsOf, type Headers, response, serveOpenapi } from './openapi.ts';
+export { servePage } from './pages.ts';
+export { limitRate, type RateLimit } from './rateLimit.ts';
+export type { ClosedRequest } from './requestLog.ts';
+export { httpServer } from './server.ts';
+export { traceparentOf } from './traceparent.ts';

@@ -1,0 +1,61 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
+import type { ClosedRequest } from '../requestLog.ts';
+
+/** Methods with a label value of their own; clients cannot create others. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/**
+ * The metrics of a server, by the conventions of Prometheus (https://prometheus.io/docs/practices/naming/). No label has
+ * a value that a client chooses. The names of all of them start with `prefix`, except those of the process.
+ */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #prefix: string;
+  readonly #requests: Histogram<'method' | 'route' | 'status'>;
+  readonly #tokensRejected: Counter<'reason'>;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+    collectDefaultMetrics({ register: this.#registry });
+    this.#requests = this.histogram(
+      'http_request_duration_seconds',
+      'Requests, until the response is sent or the client has disconnected.',
+      REQUEST_SECONDS,
+      ['method', 'route', 'status'],
+    );
+    this.#tokensRejected = this.counter('tokens_refused_total', 'Requests refused because of their token.', [
+      'reason',
+    ]);
+    for (const reason of TOKEN_REJECTIONS) this.#tokensRejected.inc({ reason }, 0);
+  }
+
+  counter<L extends string = never>(name: string, help: string, labelNames: L[] = []): Counter<L> {
+    return new Counter({ name: this.#prefix + name, help, labelNames, registers: [this.#registry] });
+  }
+
+  gauge<L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> {
+    return new Gauge({ name: this.#prefix + name, help, labelNames, registers: [this.#registry] });
+  }
+
+  histogram<L extends string = never>(name: string, help: string, buckets: number[], labelNames: L[] = []) {
+    const options = { name: this.#prefix + name, help, buckets, labelNames, registers: [this.#registry] };
+    return new Histogram<L>(options);
+  }
+
+  /** All metrics in the text format, and its media type. */
+  async read(): Promise<{ text: string; contentType: string }> {
+    return { text: await this.#registry.metrics(), contentType: this.#registry.contentType };
+  }
+
+  onRequest({ method, route = 'unmatched', status, seconds }: ClosedRequest): void {
+    const labels = { method: METHODS.has(method) ? method : 'other', route, status: status ?? 'none' };
+    this.#requests.observe(labels, seconds);
+  }
+
+  onTokenRejected(reason: TokenRejection): void {
+    this.#tokensRejected.inc({ reason });
+  }
+}

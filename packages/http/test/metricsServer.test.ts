@@ -1,0 +1,102 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { serveMetrics } from '../src/metricsServer.ts';
+
+const UP = { text: 'up 1\n', contentType: 'text/plain' };
+
+/** Serves metrics until the end of the test. */
+async function serve(options: Partial<Parameters<typeof serveMetrics>[0]> = {}): Promise<string> {
+  const defaults = { host: '127.0.0.1', port: 0, read: async () => UP, onError: () => {} };
+  const { url, close } = await serveMetrics({ ...defaults, ...options });
+  onTestFinished(close);
+  return url;
+}
+
+test('metrics that cannot be read are reported, and the client learns nothing', async () => {
+  const errors: unknown[] = [];
+  const failure = new Error('the secret is hunter2');
+  const onError = (error: unknown): void => void errors.push(error);
+  const url = await serve({ read: () => Promise.reject(failure), onError });
+  const response = await fetch(url);
+  expect([response.status, await response.text()]).toEqual([500, 'Internal server error.']);
+  expect(errors).toEqual([failure]);
+});
+
+test('metrics are served on IPv6, too', async () => {
+  const url = await serve({ host: '::1' });
+  expect(url).toMatch(/^http:\/\/\[::1\]:\d+\/metrics$/);
+  expect(await (await fetch(url)).text()).toBe('up 1\n');
+});
+
+test('connections without a request do not keep Prometheus out', async () => {
+  const url = await serve();
+  for (let i = 0; i < 60; i++) {
+    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
+    await once(socket, 'connect');
+    if (i % 2 === 0) socket.write('GET /metrics HTTP/1.1\r\n'); // and never the rest
+  }
+  for (let i = 0; i < 3; i++) expect(await (await fetch(url)).text()).toBe('up 1\n');
+});
+
+test('connections that pipeline requests, and read nothing, do not keep Prometheus out', async () => {
+  let reads = 0;
+  const text = `# ${'x'.repeat(100_000)}\nup 1\n`;
+  const read = async () => {
+    reads++;
+    await nextTurn();
+    return { text, contentType: 'text/plain' };
+  };
+  const url = await serve({ read });
+  for (let i = 0; i < 45; i++) {
+    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
+    onTestFinished(() => void socket.destroy());
+    await once(socket, 'connect');
+    socket.pause().write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(400));
+    const headers = { connection: 'close' }; // each time, Prometheus has a new connection
+    expect(await (await fetch(url, { headers })).text()).toBe(text);
+  }
+  expect(reads).toBeLessThan(45 * 400);
+});
+
+test('a connection too many closes the one that was answered longest ago', async () => {
+  const url = await serve();
+  const closed: number[] = [];
+  const open = async (i: number) => {
+    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
+    onTestFinished(() => void socket.destroy());
+    await once(socket, 'connect');
+    socket.once('end', () => closed.push(i));
+    socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'data');
+    return socket;
+  };
+  const [first] = [await open(0), await open(1)];
+  for (let i = 2; i < 40; i++) await open(i);
+  first.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(first, 'data');
+  await open(40);
+  await expect.poll(() => closed).toEqual([1]);
+});
+
+test('requests that come while the metrics are read share them', async () => {
+  let reads = 0;
+  const all = Promise.withResolvers<void>();
+  const read = async () => {
+    reads++;
+    await all.promise;
+    return UP;
+  };
+  const url = await serve({ read });
+  let requests = 0;
+  const count = (): void => {
+    if (++requests === 10) setImmediate(all.resolve);
+  };
+  subscribe('http.server.request.start', count);
+  onTestFinished(() => void unsubscribe('http.server.request.start', count));
+  const scrapes = Array.from({ length: 10 }, async () => (await fetch(url)).text());
+  expect(await Promise.all(scrapes)).toEqual(Array(10).fill('up 1\n'));
+  expect(reads).toBe(1);
+});

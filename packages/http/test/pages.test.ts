@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { servePage } from '../src/pages.ts';
+import { openServer } from './openServer.ts';
+
+/** A server with two pages, of which one has images in its style sheet, and another route. */
+async function server() {
+  const app = await openServer();
+  const readFiles = () => [{ path: '', type: 'text/html', body: '' }];
+  await servePage(app, { path: '/page', readFiles });
+  await servePage(app, { path: '/images', readFiles, sources: { imgSrc: ["'self'", 'data:'] } });
+  app.get('/plants', async () => []);
+  return app;
+}
+
+const policyOf = (headers: Record<string, unknown>) =>
+  Object.fromEntries(
+    String(headers['content-security-policy'])
+      .split(';')
+      .map((directive) => [directive.split(' ')[0], directive.split(' ').slice(1).join(' ')]),
+  );
+
+test.each(['/page', '/page/nothing'])('%s has a strict policy, and cannot be framed', async (path) => {
+  const { headers } = await (await server()).inject(path);
+  expect(headers).toMatchObject({
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'x-frame-options': 'DENY',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+  });
+  expect(policyOf(headers)).toEqual({
+    'default-src': "'none'",
+    'script-src': "'self'",
+    'style-src': "'self'",
+    'img-src': "'self'",
+    'connect-src': "'self'",
+    'base-uri': "'none'",
+    'form-action': "'none'",
+    'frame-ancestors': "'none'",
+  });
+});
+
+test('a page may load more, and other pages still may not', async () => {
+  const app = await server();
+  expect(policyOf((await app.inject('/images')).headers)).toMatchObject({
+    'script-src': "'self'",
+    'img-src': "'self' data:",
+  });
+  expect(policyOf((await app.inject('/page')).headers)).toMatchObject({ 'img-src': "'self'" });
+});
+
+test('other routes have none of the headers', async () => {
+  const { headers } = await (await server()).inject('/plants');
+  expect(headers).not.toHaveProperty('content-security-policy');
+  expect(headers).not.toHaveProperty('x-content-type-options');
+});

@@ -1,0 +1,142 @@
+import { existsSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { join } from 'node:path';
+import { errors } from 'jose';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
+import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
+import {
+  AUDIENCE,
+  expectOutageBridged,
+  expectUnavailable,
+  listen,
+  signingKey,
+  startIdentityProvider,
+  trusted,
+} from '../../../../test/support/identityProvider.ts';
+import { refusedWith } from '../../../../test/support/refusal.ts';
+import { startService } from '../../../../test/support/service.ts';
+
+const MINUTE = 60_000;
+
+const firstKey = await signingKey('RS256');
+const nextKey = await signingKey('ES256');
+
+// The tests advance the date; timers and sockets keep real time.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
+afterEach(() => void vi.useRealTimers());
+const pass = (ms: number): void => void vi.setSystemTime(Date.now() + ms);
+
+const start = () => trusted(firstKey);
+const expectRefused = (response: Response) => refusedWith(40102, response);
+
+test('its users create and list their own plants; the service has no key of its own, and accepts none', async () => {
+  const provider = await startIdentityProvider(firstKey);
+  const { issuer } = provider;
+  const trust = { JWKS_URL: `${issuer}/jwks`, JWT_ISSUER: issuer, JWT_AUDIENCE: AUDIENCE };
+  const { url, dir } = await startService(trust);
+  const request = (token: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    return fetch(`${url}/plants`, { ...init, headers });
+  };
+  const create = (token: string, plant: object) =>
+    request(token, { method: 'POST', body: JSON.stringify(plant) });
+  const alice = await provider.token('alice', AUDIENCE);
+  const bob = await provider.token('bob', AUDIENCE);
+  expect((await create(alice, { id: 1, name: 'Fern' })).status).toBe(200);
+  expect((await create(bob, { id: 1, name: 'Oak' })).status).toBe(200);
+  expect(await (await request(alice)).json()).toEqual([{ name: 'Fern' }]);
+  expect(await (await request(bob)).json()).toEqual([{ name: 'Oak' }]);
+
+  const file = join(dir, 'key.json');
+  expect(existsSync(file)).toBe(false);
+  const { privateKey } = loadOrCreateKey(file);
+  const grant = { subject: 'alice', lifetime: '1h', issuer, audience: AUDIENCE };
+  await expectRefused(await request(await issueToken(privateKey, grant)));
+});
+
+test('tokens signed with a key of another provider are 40102', async () => {
+  const { provider, service } = await start();
+  const { port } = provider;
+  await provider.close();
+  const thief = await startIdentityProvider(await signingKey('RS256'), port);
+  const stolen = await thief.token('alice', AUDIENCE);
+  await thief.close();
+  await startIdentityProvider(firstKey, port);
+  await expectRefused(await service.list(stolen));
+});
+
+test('after a key rotation, new tokens work at once and old ones for ten minutes', async () => {
+  const { provider, service } = await start();
+  const old = await provider.token('alice', AUDIENCE);
+  expect((await service.list(old)).status).toBe(200);
+
+  await provider.close();
+  const rotated = await startIdentityProvider(nextKey, provider.port);
+  expect((await service.list(await rotated.token('alice', AUDIENCE))).status).toBe(200);
+  expect((await service.list(old)).status).toBe(200);
+  pass(10 * MINUTE);
+  await expectRefused(await service.list(old));
+});
+
+test('a token with an unknown key is 503 while it is unavailable', async () => {
+  const { provider, service } = await start();
+  expect((await service.list(await provider.token('alice', AUDIENCE))).status).toBe(200);
+
+  await provider.close();
+  const rotated = await startIdentityProvider(nextKey, provider.port);
+  const token = await rotated.token('alice', AUDIENCE);
+  await rotated.close();
+  pass(2_000);
+  await expectUnavailable(await service.list(token));
+  await startIdentityProvider(nextKey, provider.port);
+  expect((await service.list(token)).status).toBe(200);
+});
+
+test.each<[string, RequestListener | undefined]>([
+  ['rejects connections', undefined],
+  ['returns 500', (_request, response) => response.writeHead(500).end('{"keys":[]}')],
+  ['redirects', (_request, response) => response.writeHead(302, { location: '/login' }).end()],
+  ['returns an invalid key set', (_request, response) => response.end('{"keys":"none"}')],
+])('while it %s, verified tokens are accepted and others are 503', (_what, outage) =>
+  expectOutageBridged(firstKey, outage),
+);
+
+test('a key set that is larger than 1 MiB is rejected while it arrives', async () => {
+  const { provider, service } = await start();
+  const token = await provider.token('alice', AUDIENCE);
+  await provider.close();
+  const closed = Promise.withResolvers<void>();
+  await listen((_request, response) => {
+    response.on('close', closed.resolve).write('{"keys":[],"x":"');
+    const write = () => {
+      while (!response.destroyed && response.write('x'.repeat(65_536)));
+    };
+    response.on('drain', write);
+    write();
+  }, provider.port);
+  await expectUnavailable(await service.list(token));
+  await closed.promise; // it would never end by itself
+  expect(service.log()).toContain('the key set is larger than 1 MiB');
+});
+
+test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {
+  let fetches = 0;
+  const provider = await listen((_request, response) => {
+    fetches++;
+    response.end('{"keys":[]}');
+  });
+  const keys = providerKeys(new URL(`http://127.0.0.1:${provider.port}`));
+  const keyOf = (n: number) => keys({ alg: 'RS256', kid: `key-${n}` }, { payload: '', signature: '' });
+  stopClock();
+  await expect(keyOf(0)).rejects.toThrow(errors.JWKSNoMatchingKey);
+  for (let second = 1; second <= 3; second++) {
+    const lookups = Promise.allSettled(Array.from({ length: 50 }, (_, n) => keyOf(n)));
+    const [outcomes, waited] = await untilSettled(lookups);
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(50).fill('rejected'));
+    expect(waited).toBeGreaterThanOrEqual(1_000);
+    expect(fetches).toBe(1 + second);
+  }
+});

@@ -1,0 +1,77 @@
+import { type EventLog, type Position, type RecordedEvent, START } from '@event-sourced/event-log';
+import { readToEnd } from '@event-sourced/event-log';
+import { MemoryTree } from '../merkle/memoryTree.ts';
+import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import { consistencyProofFromTiles } from '../merkle/tiles.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import type { CheckpointSigner } from '../notes/checkpointSigner.ts';
+import { type ProvenTree, proveConsistency, proveInclusion } from '../notes/prove.ts';
+import { leafText } from './leaf.ts';
+
+/** The log does not have what is to be proven; the message names it. */
+export class NotProven extends Error {
+  override readonly name = 'NotProven';
+}
+
+/** One of the first `size` events is this one; or the first `from` events are the beginning of the first `to`. */
+export type Claim =
+  | { isEvent: (event: RecordedEvent) => boolean; notFound: string; size?: number | undefined }
+  | { from: number; to?: number | undefined };
+
+/** The text of a proof, made from the log without its Merkle tree. @throws NotProven */
+export async function proofFromLog(
+  log: EventLog,
+  claim: Claim,
+  { signer, signal }: { signer: Pick<CheckpointSigner, 'sign'>; signal: AbortSignal },
+): Promise<string> {
+  const tree = new MemoryTree();
+  let last: Position = START;
+  let found: { index: number; entry: Buffer } | undefined;
+  const readLog = async (): Promise<void> => {
+    for await (const { events } of readToEnd(log, { after: last, signal }))
+      for (const event of events) {
+        const { text } = leafText(event);
+        if (!found && 'isEvent' in claim && claim.isEvent(event))
+          found = { index: tree.size, entry: Buffer.from(text) };
+        tree.append(leafHash(text));
+        last = event.position;
+      }
+    signal.throwIfAborted();
+  };
+  await readLog();
+  const size = ('isEvent' in claim ? claim.size : claim.to) ?? tree.size;
+  assertSize(tree.size, size);
+  const proven: ProvenTree = {
+    head: await tree.head(size),
+    read: tree.read,
+    sign: (head) =>
+      signer.sign(head, async (from, to) => {
+        if (to > tree.size) await readLog(); // the service has signed more meanwhile
+        return to > tree.size ? undefined : consistencyProofFromTiles(from, to, tree.read);
+      }),
+  };
+  if ('from' in claim) {
+    assertSize(tree.size, claim.from);
+    return proveConsistency(claim.from, proven);
+  }
+  if (!found || found.index >= size) throw new NotProven(`${claim.notFound} among the first ${size} events`);
+  return proveInclusion(found.entry, found.index, proven);
+}
+
+/** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
+export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
+  const tree = new MerkleTree();
+  if (size !== 0)
+    for await (const { events } of readToEnd(log, { signal })) {
+      for (const event of events.slice(0, size === undefined ? undefined : size - tree.size))
+        tree.append(leafHash(leafText(event).text));
+      if (tree.size === size) break;
+    }
+  signal.throwIfAborted();
+  assertSize(tree.size, size);
+  return { size: tree.size, root: tree.root() };
+}
+
+function assertSize(events: number, size = events): void {
+  if (size > events) throw new NotProven(`the log has ${events} events, fewer than ${size}`);
+}

@@ -1,0 +1,41 @@
+import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
+import { leafHash } from '../merkle/merkleTree.ts';
+import { hashesOfTile, TILE_WIDTH, tileWidth } from '../merkle/tiles.ts';
+import { NotInTree, proveInclusion } from '../notes/prove.ts';
+import { entryOf, type TreeAndLog } from './readEntries.ts';
+
+/** The log no longer has an event whose leaf is in its Merkle tree: it, or the tree's file, was altered. */
+export class LogContradictsTree extends Error {
+  override readonly name = 'LogContradictsTree';
+  constructor(position: Position) {
+    super(`the log no longer has the event at position ${position} that is in its Merkle tree`);
+  }
+}
+
+type Dependencies = TreeAndLog & {
+  log: Pick<EventLog, 'logId'>;
+  checkpoints: { of(head: TreeAndLog['tree']['current']): Promise<string> };
+};
+
+/**
+ * The text of the proof that the log has an event. Waits until the tree has it.
+ * @throws LogContradictsTree, ViewBehind, StoreUnavailable
+ */
+export async function receiptOf(
+  event: RecordedEvent,
+  { tree, log, checkpoints }: Dependencies,
+): Promise<string> {
+  await tree.reached(event.position, await log.logId());
+  const head = tree.current;
+  const entry = entryOf(event);
+  const tile = (await tree.tileOf(event.position))?.index ?? 0;
+  const read = tree.readTile.bind(tree);
+  const leaves = await read({ level: 0, index: tile, width: tileWidth(0, tile, head.size) });
+  // The leaf names its stream and revision, so no other event has the same one.
+  const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leafHash(entry));
+  try {
+    return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
+  } catch (error) {
+    throw error instanceof NotInTree ? new LogContradictsTree(event.position) : error;
+  }
+}

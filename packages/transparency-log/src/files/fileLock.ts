@@ -1,0 +1,36 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
+import { hasSqliteCode, SQLITE } from '@event-sourced/event-log/disk';
+
+/** Waits for a lock for so long, and tries so often, in milliseconds. */
+const LOCK_TIMEOUT_MS = 5_000;
+const LOCK_POLL_MS = 10;
+
+/**
+ * Locks a file, which is created if it does not exist, once no other process or caller has locked it. The lock
+ * is an open transaction, so it ends with the process. @throws Error
+ */
+export async function acquireFileLock(file: string): Promise<Disposable> {
+  const lock = new DatabaseSync(file, { timeout: 0 });
+  try {
+    const deadline = performance.now() + LOCK_TIMEOUT_MS;
+    while (!tryToLock(lock)) {
+      if (performance.now() > deadline) throw new Error(`another process has locked ${file}`);
+      await setTimeout(LOCK_POLL_MS);
+    }
+    return lock;
+  } catch (error) {
+    lock.close();
+    throw error;
+  }
+}
+
+function tryToLock(lock: DatabaseSync): boolean {
+  try {
+    lock.exec('BEGIN EXCLUSIVE');
+    return true;
+  } catch (error) {
+    if (hasSqliteCode(error, SQLITE.BUSY)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,1 @@
+export { loadOrCreateKey } from './keyFile.ts';

@@ -1,0 +1,89 @@
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomUUID,
+} from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { fsyncPath } from '@event-sourced/event-log/disk';
+
+export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
+
+/** The key file cannot be used. The message is for the operator and quotes nothing of the key. */
+export class UnusableKey extends Error {
+  override readonly name = 'UnusableKey';
+}
+
+/**
+ * Reads an Ed25519 key pair of this service, a JWK (RFC 8037), from a file that only its owner can read;
+ * creates it if it does not exist. If several processes do so at once, all of them get the same key.
+ * @throws UnusableKey
+ */
+export function loadOrCreateKey(file: string): KeyPair {
+  try {
+    if (!existsSync(file)) create(file);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+  return loadKey(file);
+}
+
+/** Reads the key pair of a file that exists. @throws UnusableKey */
+export function loadKey(file: string): KeyPair {
+  try {
+    return load(file);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
+function load(file: string): KeyPair {
+  const stats = statSync(file);
+  // Reading a fifo would wait for its writer.
+  if (!stats.isFile()) throw new Error('it is not a regular file');
+  const { mode } = stats;
+  if ((mode & 0o077) !== 0) throw new Error(`other users can read it; run: chmod 600 ${file}`);
+  let privateKey: KeyObject;
+  try {
+    privateKey = createPrivateKey({ key: JSON.parse(readFileSync(file, 'utf8')), format: 'jwk' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') throw error;
+    throw new Error('it is not a private key in JWK format'); // the cause could quote the key
+  }
+  if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error('its key type is not Ed25519');
+  return { privateKey, publicKey: createPublicKey(privateKey) };
+}
+
+/** Writes a draft and links it: the file is always complete, and an existing one is never overwritten. */
+function create(file: string): void {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const draft = `${file}.${randomUUID()}`;
+  const fd = openSync(draft, 'wx', 0o600);
+  try {
+    writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
+    fsyncSync(fd);
+    linkSync(draft, file);
+    fsyncPath(dirname(file)); // what a lost key has signed would be invalid
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    closeSync(fd);
+    unlinkSync(draft);
+  }
+}
+
+function unusable(file: string, error: unknown): UnusableKey {
+  return new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { printable } from '../notes/printable.ts';
+import { checkProof } from './checkProof.ts';
+import { addMonitorCommands } from './commands.ts';
+import { monitorLog } from './monitor.ts';
+
+// transparency-log monitor --url … --key … --state …; transparency-log check-proof --key … < FILE.tlog-proof
+
+const stopping = new AbortController();
+process.umask(0o077);
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => {
+    stopping.abort(new Error(`stopped by ${signal}`));
+    process.kill(process.pid, signal);
+  });
+
+const write = (text: string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+
+const program = new Command('transparency-log')
+  .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
+  .exitOverride();
+addMonitorCommands(program, '', {
+  checkProof: async (options) => write(`${printable(await checkProof(process.stdin, options))}\n`),
+  monitor: (options) =>
+    monitorLog(options, {
+      token: process.env.TOKEN,
+      write,
+      print: (line) => process.stderr.write(`${line}\n`),
+      signal: stopping.signal,
+    }),
+});
+program.parseAsync().catch((error: Error & { exitCode?: number }) => {
+  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
+  process.exitCode = error.exitCode ?? 1;
+});

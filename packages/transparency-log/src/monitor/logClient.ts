@@ -1,0 +1,100 @@
+import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+import { sleep } from './sleep.ts';
+
+/** The log could not be read now. It proves nothing: the next attempt may succeed. */
+export class LogUnavailable extends Error {
+  override readonly name = 'LogUnavailable';
+}
+
+const TIMEOUT_MS = 30_000;
+/** Three lines and signatures: monitors keep checkpoints. */
+const MAX_CHECKPOINT_BYTES = 16 * 1024;
+const MAX_RATE_LIMIT_WAITS = 10;
+const MAX_RATE_LIMIT_WAIT_S = 60;
+const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
+/** Each entry after its length in two bytes. */
+const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
+
+/** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws LogUnavailable. */
+export class LogClient {
+  readonly #url: string;
+  readonly #token: string;
+  readonly #signal: AbortSignal;
+
+  /** The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. */
+  constructor({ url, token, signal }: { url: string; token: string; signal: AbortSignal }) {
+    this.#url = url.replace(/\/+$/, '');
+    this.#token = token;
+    this.#signal = signal;
+  }
+
+  checkpoint(): Promise<Buffer> {
+    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
+  }
+
+  tile(tile: Tile): Promise<Buffer> {
+    return this.#get(tilePath(tile), 'application/octet-stream', MAX_TILE_BYTES);
+  }
+
+  /** A bundle of entries. */
+  entries(index: number, width: number): Promise<Buffer> {
+    const path = tilePath({ level: 'entries', index, width });
+    return this.#get(path, 'application/octet-stream', MAX_BUNDLE_BYTES);
+  }
+
+  async #get(path: string, type: string, maxBytes: number): Promise<Buffer> {
+    const url = `${this.#url}/${path}`;
+    const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
+    try {
+      const response = await this.#fetch(url, type);
+      const body = await readAtMost(maxBytes, response);
+      if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
+      // The page of a proxy is not a response of the log.
+      const contentType = response.headers.get('content-type') ?? 'none';
+      if (!contentType.startsWith(type)) throw unavailable(`its content type is ${contentType}, not ${type}`);
+      return body;
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (error instanceof LogUnavailable) throw error;
+      const { message, cause } = error as Error;
+      throw unavailable((cause as NodeJS.ErrnoException | undefined)?.code ?? message);
+    }
+  }
+
+  /** The response; a request over the rate limit is repeated after the time that its response names. */
+  async #fetch(url: string, type: string): Promise<Response> {
+    for (let waits = 0; ; waits++) {
+      const response = await fetch(url, {
+        headers: { authorization: `Bearer ${this.#token}`, accept: type },
+        redirect: 'error', // the token is for this log only
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      });
+      const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+      if (response.status !== 429 || waits === MAX_RATE_LIMIT_WAITS || !(seconds <= MAX_RATE_LIMIT_WAIT_S))
+        return response;
+      await response.body?.cancel();
+      await sleep(seconds * 1_000, this.#signal);
+    }
+  }
+}
+
+async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > maxBytes) throw new Error(`the response is larger than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The message of the service's error, if it is one. */
+function messageOf(body: Buffer): string {
+  try {
+    return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,159 @@
+import { readdirSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { acquireFileLock } from '../files/fileLock.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { openCheckpoint } from './checkpoint.ts';
+import type { LogKey } from './logKey.ts';
+import { isConsistent } from './proof.ts';
+import { signCheckpoint } from './signCheckpoint.ts';
+import { MAX_NOTE_BYTES, type VerifierKey } from './signedNote.ts';
+import { readStateFile, replaceFile } from './stateFile.ts';
+
+/**
+ * The consistency proof between the first `from` events of the log and its first `to` events; empty for no
+ * events. Undefined if the log does not have so many.
+ */
+export type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
+
+/** The log is not the one that was signed: it has other events, or fewer. */
+export class LogContradictsCheckpoint extends Error {
+  override readonly name = 'LogContradictsCheckpoint';
+  readonly signed: TreeHead;
+  readonly head: TreeHead;
+  constructor(signed: TreeHead, head: TreeHead) {
+    super(`the log was signed as ${formatTreeHead(signed)}, and is now ${formatTreeHead(head)}`);
+    this.signed = signed;
+    this.head = head;
+  }
+}
+
+/** What was signed cannot be read or recorded. The message names the file. */
+export class CheckpointFileUnusable extends Error {
+  override readonly name = 'CheckpointFileUnusable';
+}
+
+/**
+ * The only signer of a log's checkpoints. It never contradicts what it has signed: its last checkpoint is in a
+ * file before anyone gets it, and another one is signed only if the smaller of both is proven to be the
+ * beginning of the larger one.
+ */
+export class CheckpointSigner {
+  readonly verifierKey: VerifierKey;
+  /** The last checkpoint that this key has signed here. Another key, or another origin, has another file. */
+  readonly file: string;
+  readonly #logKey: LogKey;
+  readonly #lockFile: string;
+  /** The last checkpoint that this process has recorded. */
+  #last: Signed | undefined;
+  #signing: Promise<unknown> = Promise.resolve();
+
+  constructor(logKey: LogKey, dataDir: string) {
+    this.#logKey = logKey;
+    this.verifierKey = logKey.verifierKey;
+    this.file = join(dataDir, `checkpoint-${this.verifierKey.id}`);
+    this.#lockFile = join(dataDir, 'checkpoint.lock');
+  }
+
+  /** The files of other keys or origins, if nothing was signed with this one: a new history begins. */
+  earlierHistories(): string[] {
+    const files = readdirSync(dirname(this.file)).filter((name) => /^checkpoint-[\da-f]{8}$/.test(name));
+    return files.includes(basename(this.file)) ? [] : files;
+  }
+
+  /**
+   * Signs the size and root of the log, and records the checkpoint if it is the largest one. @throws
+   * LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
+    const signing = this.#signing.then(() => this.#sign(head, prove));
+    this.#signing = signing.catch(() => {});
+    return signing;
+  }
+
+  /** Resolves if it would be signed. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
+  async check(head: TreeHead, prove: ProveConsistency): Promise<void> {
+    await assertConsistent(await this.#lastSigned(), head, prove);
+  }
+
+  async #sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
+    if (this.#last && isSame(this.#last, head)) return this.#last.note;
+    const note = signCheckpoint(head, this.#logKey);
+    for (;;) {
+      const signed = await this.#lastSigned();
+      await assertConsistent(signed, head, prove); // without the lock: `prove` reads the whole log for it
+      if (signed.some(({ size }) => size > head.size)) return note; // also the beginning of what is signed later
+      using _lock = await this.#lock(); // another process, such as `prove`, uses the same file
+      if (!isSameHistory(await this.#lastSigned(), signed)) continue;
+      await this.#record({ ...head, note });
+      return note;
+    }
+  }
+
+  /** What was signed last, here and by another process, if it is not the same. */
+  async #lastSigned(): Promise<Signed[]> {
+    const note = await this.#read();
+    if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
+    try {
+      const recorded = { ...(await openCheckpoint(note, this.verifierKey)), note };
+      return this.#last ? [this.#last, recorded] : [recorded];
+    } catch (error) {
+      throw unusable(this.file, error);
+    }
+  }
+
+  /** Undefined if there is no file. */
+  async #read(): Promise<string | undefined> {
+    try {
+      return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw unusable(this.file, error);
+    }
+  }
+
+  async #record(signed: Signed): Promise<void> {
+    try {
+      await replaceFile(this.file, signed.note);
+    } catch (error) {
+      throw unusable(this.file, error);
+    }
+    this.#last = signed;
+  }
+
+  async #lock(): Promise<Disposable> {
+    try {
+      return await acquireFileLock(this.#lockFile);
+    } catch (error) {
+      throw unusable(this.#lockFile, error);
+    }
+  }
+}
+
+type Signed = TreeHead & { note: string };
+
+async function assertConsistent(
+  signed: readonly TreeHead[],
+  head: TreeHead,
+  prove: ProveConsistency,
+): Promise<void> {
+  for (const one of signed) {
+    const [earlier, later] = one.size <= head.size ? [one, head] : [head, one];
+    if (!(await isBeginning(earlier, later, prove))) throw new LogContradictsCheckpoint(one, head);
+  }
+}
+
+async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsistency): Promise<boolean> {
+  if (earlier.size === later.size) return earlier.root === later.root;
+  const path = await prove(earlier.size, later.size);
+  return path !== undefined && isConsistent(earlier, later, path);
+}
+
+const isSame = (one: TreeHead, other: TreeHead): boolean =>
+  one.size === other.size && one.root === other.root;
+
+const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
+  one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
+
+function unusable(file: string, error: unknown): CheckpointFileUnusable {
+  return new CheckpointFileUnusable(`cannot use ${file}: ${(error as Error).message}`, { cause: error });
+}

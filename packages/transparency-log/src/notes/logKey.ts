@@ -1,0 +1,38 @@
+import type { KeyObject } from 'node:crypto';
+import { type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
+import { verifierKeyOf } from './signCheckpoint.ts';
+import type { VerifierKey } from './signedNote.ts';
+
+/** The private key that signs a log's checkpoints, under the name of its origin. */
+export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey };
+
+type Location = { logKeyFile: string; logOrigin: string; keyFile: string };
+
+/** Reads the log's own key, or creates it. @throws UnusableKey */
+export function loadLogKey(location: Location): LogKey {
+  return named(location, loadOrCreateKey(location.logKeyFile));
+}
+
+/** Reads the log's own key, which must exist. @throws UnusableKey */
+export function loadExistingLogKey(location: Location): LogKey {
+  return named(location, loadKey(location.logKeyFile));
+}
+
+function named(
+  { logKeyFile, logOrigin: origin, keyFile }: Location,
+  { privateKey, publicKey }: KeyPair,
+): LogKey {
+  // A key is for one purpose: who can sign tokens cannot sign checkpoints.
+  if (isKeyOf(keyFile, publicKey))
+    throw new UnusableKey(`${logKeyFile} must have another key than ${keyFile}`);
+  return { origin, key: privateKey, verifierKey: verifierKeyOf(origin, publicKey) };
+}
+
+/** Whether a file has this key; one that is missing or cannot be used has none. */
+function isKeyOf(file: string, publicKey: KeyObject): boolean {
+  try {
+    return loadKey(file).publicKey.equals(publicKey);
+  } catch {
+    return false;
+  }
+}

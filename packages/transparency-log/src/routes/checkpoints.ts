@@ -1,0 +1,202 @@
+import type { BaseLogger } from 'pino';
+import type { TreeThread } from '../view/treeThread.ts';
+import { ViewBehind } from '@event-sourced/event-log/views';
+import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
+import type { EventLog } from '@event-sourced/event-log';
+import { consistencyProofFromTiles } from '../merkle/tiles.ts';
+import { formatTreeHead } from '../merkle/treeHead.ts';
+import {
+  CheckpointFileUnusable,
+  type CheckpointSigner,
+  LogContradictsCheckpoint,
+} from '../notes/checkpointSigner.ts';
+
+const CACHE_MS = 1_000;
+const CHECK_RETRY_INTERVAL_MS = 1_000;
+const REPLAY_TIMEOUT_MS = 2_000;
+
+const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
+
+/** Why nothing is signed. */
+export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
+
+type Head = TreeThread['current'];
+
+type Dependencies = {
+  tree: Pick<TreeThread, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
+  signer: CheckpointSigner;
+  log: EventLog;
+  logger: Pick<BaseLogger, 'info' | 'error'>;
+  now: () => Date;
+  /** Called when checkpoints begin to be refused, for this reason, and, with undefined, when they are not any more. */
+  onRefusal: (refusal: CheckpointRefusal | undefined) => void;
+};
+
+/** The signed checkpoints of a log. They are made when they are asked for. */
+export class Checkpoints {
+  readonly treeCatchUp: TreeCatchUp;
+  readonly #deps: Dependencies;
+  #latest: { note: string; signedAt: number } | undefined;
+  /** The latest one, while it is being signed. */
+  #signing: Promise<string> | undefined;
+  /** How often the tree has become ready: each time it may be another one. */
+  #trees = 0;
+  /** The last check of a tree. */
+  #checking = Promise.resolve();
+  /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
+  #checkFailedAt: number | undefined;
+  /** The last tree that was found to extend what was signed; it is append-only. */
+  #consistentTree: number | undefined;
+  /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
+  #rebuiltForRoot: string | undefined;
+  /** Why the last checkpoint was refused; undefined once one can be signed. */
+  #refusal: CheckpointRefusal | undefined;
+  /** The position of the tree when a replay has waited for it without result. */
+  #lastWaitedAt: Head['position'] | undefined;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+    this.treeCatchUp = new TreeCatchUp(deps);
+    deps.tree.onReady = () => this.#checkTree();
+    if (deps.tree.notReady === undefined) this.#checkTree();
+  }
+
+  /**
+   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has them.
+   * @throws ViewBehind, StoreUnavailable, LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  async latest(): Promise<string> {
+    const recent = this.#recent;
+    if (recent !== undefined) return recent;
+    await this.treeCatchUp.reached();
+    this.#lastWaitedAt = undefined;
+    if (this.#recent !== undefined) return this.#recent;
+    this.#signing ??= this.#signLatest().finally(() => {
+      this.#signing = undefined;
+    });
+    return this.#signing;
+  }
+
+  /** The checkpoint of a tree. @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable */
+  async of(head: Head): Promise<string> {
+    try {
+      const note = await this.#deps.signer.sign(head, this.#prove);
+      this.#accept();
+      if (this.#consistentTree !== this.#trees) this.#checkTree();
+      return note;
+    } catch (error) {
+      throw this.#handle(error);
+    }
+  }
+
+  /**
+   * The tree over every event that the log has now; undefined if it is behind, or contradicts what was signed.
+   * Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
+   */
+  async currentHead(): Promise<Head | undefined> {
+    const { tree } = this.#deps;
+    const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
+    if (tree.notReady === undefined) {
+      if (this.#isCheckDue) this.#checkTree();
+      await this.#checking;
+    }
+    if (!isUsable() || tree.current.position === this.#lastWaitedAt) return undefined;
+    try {
+      await this.treeCatchUp.reached(REPLAY_TIMEOUT_MS);
+      return isUsable() ? tree.current : undefined;
+    } catch (error) {
+      if (!(error instanceof ViewBehind)) throw error;
+      const isStalled = tree.notReady === undefined && !(error instanceof LogNotRead);
+      if (isStalled) this.#lastWaitedAt = tree.current.position;
+      return undefined;
+    }
+  }
+
+  get #recent(): string | undefined {
+    if (!this.#latest || this.#deps.tree.notReady !== undefined) return undefined;
+    const age = this.#now() - this.#latest.signedAt;
+    return age >= 0 && age < CACHE_MS ? this.#latest.note : undefined;
+  }
+
+  async #signLatest(): Promise<string> {
+    const signedAt = this.#now();
+    const note = await this.of(this.#deps.tree.current);
+    this.#latest = { note, signedAt };
+    return note;
+  }
+
+  /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
+  #checkTree(): void {
+    this.#checkFailedAt = undefined;
+    this.#checking = this.#check(++this.#trees).catch((error) => {
+      if (!(error instanceof LogContradictsCheckpoint)) this.#checkFailedAt = this.#now();
+      this.#handle(error);
+    });
+  }
+
+  get #isCheckDue(): boolean {
+    const failedAt = this.#checkFailedAt;
+    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CHECK_RETRY_INTERVAL_MS;
+  }
+
+  async #check(tree: number): Promise<void> {
+    await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
+    this.#consistentTree = tree;
+    this.#rebuiltForRoot = undefined;
+    // Only signing shows that it works: a file that can be read may be on a full disk.
+    if (this.#refusal !== undefined) await this.of(this.#deps.tree.current).catch(() => {}); // it was handled
+  }
+
+  /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
+  #handle(error: unknown): unknown {
+    const { tree, signer, logger } = this.#deps;
+    if (error instanceof LogContradictsCheckpoint) {
+      const { signed, head } = error;
+      if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
+        this.#rebuiltForRoot = signed.root;
+        tree.rebuild(error.message); // its file may be what was altered
+      }
+      if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
+      this.#refuse('log_contradicts', () =>
+        logger.error(
+          { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
+          'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
+        ),
+      );
+    } else if (error instanceof CheckpointFileUnusable) {
+      this.#checkFailedAt = this.#now();
+      this.#refuse('file_unusable', () =>
+        logger.error(
+          { reason: error.message },
+          'the signed checkpoint cannot be read or saved; nothing is signed',
+        ),
+      );
+    }
+    return error;
+  }
+
+  #refuse(refusal: CheckpointRefusal, log: () => void): void {
+    if (this.#refusal === refusal) return;
+    this.#refusal = refusal;
+    this.#deps.onRefusal(refusal);
+    log();
+  }
+
+  #accept(): void {
+    if (this.#refusal === undefined) return;
+    this.#refusal = undefined;
+    this.#deps.onRefusal(undefined);
+    this.#deps.logger.info('checkpoints are signed again');
+  }
+
+  readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
+    const { tree } = this.#deps;
+    if (tree.current.size < to) await this.treeCatchUp.reached(); // another process has signed more
+    if (tree.current.size < to) return undefined;
+    return consistencyProofFromTiles(from, to, (tile) => tree.readTile(tile));
+  };
+
+  #now(): number {
+    return this.#deps.now().getTime();
+  }
+}

@@ -1,0 +1,2 @@
+export { type CheckpointRefusal, Checkpoints } from './checkpoints.ts';
+export { IMMUTABLE, NoSuchTile, type TransparencyOptions, transparencyRoutes } from './transparencyRoutes.ts';

@@ -1,0 +1,146 @@
+import type { ServerResponse } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
+import accepts from '@fastify/accepts';
+import type {
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  onRequestAsyncHookHandler,
+} from 'fastify';
+import { readEntries, type TreeAndLog } from '../entries/readEntries.ts';
+import { receiptOf } from '../entries/receipt.ts';
+import type { EventLog, RecordedEvent } from '@event-sourced/event-log';
+import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
+import { formatVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
+import type { Checkpoints } from './checkpoints.ts';
+
+/** Half the CPU of the default level, for a tenth more bytes: the entries of a bundle are much alike. */
+const FASTEST = 1;
+const TEXT = 'text/plain; charset=utf-8';
+const BYTES = 'application/octet-stream';
+/** A tile never changes. It is for the holder of the token only. */
+export const IMMUTABLE = 'private, max-age=31536000, immutable';
+
+/** The path is not that of a tile of the tree. The message is for clients. */
+export class NoSuchTile extends Error {
+  override readonly name = 'NoSuchTile';
+}
+
+/** Limits the responses in flight of a user: false if the client has disconnected. It may throw. */
+type Limit = { add(user: string, response: ServerResponse): boolean };
+
+/** What the routes get of their application. */
+export type TransparencyOptions = {
+  tree: TreeAndLog['tree'];
+  log: EventLog;
+  checkpoints: Checkpoints;
+  logKey: VerifierKey;
+  /** Throws unless the caller is an auditor. */
+  requireAuditor: onRequestAsyncHookHandler;
+  userOf: (request: FastifyRequest) => string;
+  /** Resolves in the user's turn of the event loop. */
+  turn: (user: string) => Promise<void>;
+  limits: Record<'tiles' | 'entries' | 'receipts', Limit>;
+  schemas: Record<'logKey' | 'checkpoint' | 'tile' | 'entries' | 'receipt', FastifySchema>;
+  receipts: {
+    path: string;
+    onRequest: onRequestAsyncHookHandler;
+    /** The event that a request asks for. */
+    find: (request: FastifyRequest) => Promise<RecordedEvent>;
+    fileName: (request: FastifyRequest) => string;
+  };
+};
+
+/** The log as a transparency log: https://c2sp.org/tlog-tiles. A receipt is a https://c2sp.org/tlog-proof. */
+export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async (app, options) => {
+  const { tree, log, checkpoints, requireAuditor, userOf, turn, limits, schemas, receipts } = options;
+  const verifierKey = `${formatVerifierKey(options.logKey)}\n`;
+  await app.register(accepts);
+
+  app.get('/log-key', { schema: schemas.logKey }, async (_request, reply) =>
+    reply.type(TEXT).send(verifierKey),
+  );
+
+  app.get('/checkpoint', { onRequest: requireAuditor, schema: schemas.checkpoint }, async (_request, reply) =>
+    reply.type(TEXT).send(await checkpoints.latest()),
+  );
+
+  app.get('/tile/*', { onRequest: requireAuditor, schema: schemas.tile }, async (request, reply) => {
+    const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);
+    if (level === 'entries') throw notATile();
+    if (!limits.tiles.add(userOf(request), reply.raw)) return reply.send();
+    await assertHas({ level, index, width });
+    const hashes = await tree.readTile({ level, index, width });
+    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
+  });
+
+  app.get(
+    '/tile/entries/*',
+    { onRequest: requireAuditor, schema: schemas.entries },
+    async (request, reply) => {
+      const { index, width } = parseTile(`tile/entries/${restOfPath(request)}`);
+      const user = userOf(request);
+      if (!limits.entries.add(user, reply.raw)) return reply.send();
+      await assertHas({ level: 0, index, width });
+      const pages = readEntries({ tree, log }, { index, width, turn: () => turn(user) });
+      const first = await pages.next(); // before the response starts, there may be an error
+      const isGzip = request.accepts().encoding(['gzip', 'identity']) === 'gzip';
+      reply.type(BYTES).header('cache-control', IMMUTABLE);
+      addVary(reply, 'Accept-Encoding');
+      if (isGzip) reply.header('content-encoding', 'gzip');
+      if (request.method === 'HEAD') return reply.send(Readable.from([]));
+      const body = Readable.from(startingWith(first, pages), { highWaterMark: 1 });
+      return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
+    },
+  );
+
+  app.get(
+    receipts.path,
+    { onRequest: receipts.onRequest, schema: schemas.receipt },
+    async (request, reply) => {
+      const user = userOf(request);
+      if (!limits.receipts.add(user, reply.raw)) return reply.send();
+      await turn(user);
+      const receipt = await receiptOf(await receipts.find(request), { tree, log, checkpoints });
+      return reply
+        .type(TEXT)
+        .header('content-disposition', `attachment; filename="${receipts.fileName(request)}"`)
+        .send(receipt);
+    },
+  );
+
+  /** A checkpoint of another instance may have a tile that this one does not have yet. @throws NoSuchTile */
+  async function assertHas(tile: Parameters<typeof tree.has>[0]): Promise<void> {
+    if (tree.has(tile)) return;
+    await checkpoints.treeCatchUp.reached();
+    if (!tree.has(tile)) throw new NoSuchTile(`The tree of ${tree.current.size} events does not have it.`);
+  }
+};
+
+/** What follows the fixed part of a path, decoded: generated clients escape its slashes. */
+function restOfPath({ params }: FastifyRequest): string {
+  return (params as { '*': string })['*'];
+}
+
+/** @throws NoSuchTile */
+function parseTile(path: string): TileOrEntries {
+  const tile = parseTilePath(path);
+  if (!tile) throw notATile();
+  return tile;
+}
+
+const notATile = () => new NoSuchTile('Not the path of a tile (https://c2sp.org/tlog-tiles).');
+
+/** CORS may vary by Origin already. */
+function addVary(reply: FastifyReply, field: string): void {
+  const fields = [reply.getHeader('vary'), field].filter((one) => one !== undefined);
+  reply.header('vary', fields.join(', '));
+}
+
+async function* startingWith<T>(first: IteratorResult<T>, others: AsyncGenerator<T>): AsyncGenerator<T> {
+  if (first.done) return;
+  yield first.value;
+  yield* others;
+}

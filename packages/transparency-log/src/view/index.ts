@@ -1,0 +1,2 @@
+export { TreeThread } from './treeThread.ts';
+export { MerkleTreeView } from './treeView.ts';

@@ -1,0 +1,187 @@
+import { existsSync } from 'node:fs';
+import { leafText } from '../entries/leaf.ts';
+import { fileIdentity } from '@event-sourced/event-log/disk';
+import type { EventLog, Position, ReadTo, RecordedEvent } from '@event-sourced/event-log';
+import { leafHash } from '../merkle/merkleTree.ts';
+import { TileWriter } from '../merkle/tileWriter.ts';
+import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
+import { ViewDamaged } from '@event-sourced/event-log/views';
+import { NO_CHECKPOINT, type WriteResult } from '@event-sourced/event-log/views';
+import { ViewWriter } from '@event-sourced/event-log/views';
+import { lastTileMismatch } from './lastTileMismatch.ts';
+import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
+
+const hashOfLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
+
+/** The saved tree: its size and root, up to a position of the log with this ID. */
+export type SavedTree = { logId: string; position: Position; size: number; root: string };
+
+/**
+ * The view: the Merkle tree over all events of the log, also those that other views skip. It writes its file
+ * on the thread that uses it. Its root is never computed from bytes that are read after its start, when they
+ * are checked.
+ */
+export class MerkleTreeView implements View {
+  readonly name = 'merkleTree';
+  readonly title = 'Merkle tree';
+  onDamage = () => {};
+  readTo: ReadTo | undefined;
+  #savedReadTo: ReadTo | undefined;
+  /** Called when the tree has been saved. */
+  onSaved = () => {};
+  /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
+  onReset = () => {};
+  /** As of the last save. */
+  saved: SavedTree;
+  readonly unsavedCharacters = 0;
+  unsaved = 0;
+  replaced: string | undefined;
+  readonly #file: string;
+  readonly #hashOf: typeof hashOfLeaf;
+  readonly #writer: ViewWriter;
+  /** Of the open file. */
+  #identity: string | undefined;
+  #tree = new TileWriter();
+  #logId = NO_CHECKPOINT.logId;
+  #eventId = NO_CHECKPOINT.eventId;
+  #isClosed = false;
+
+  /** Opens the view in a file. @throws Error with a message for the operator */
+  static async open(file: string, hashOf = hashOfLeaf): Promise<MerkleTreeView> {
+    const view = new MerkleTreeView(file, hashOf);
+    await view.#load();
+    return view;
+  }
+
+  private constructor(file: string, hashOf: typeof hashOfLeaf) {
+    this.#file = file;
+    this.#hashOf = hashOf;
+    this.#writer = new ViewWriter(file, MERKLE_TREE);
+    this.replaced = this.#writer.replaced;
+    this.readTo = this.#savedReadTo = this.#writer.readTo;
+    this.saved = this.#current;
+  }
+
+  get applied(): ViewCheckpoint {
+    return { logId: this.#logId, position: this.#tree.position, eventId: this.#eventId };
+  }
+
+  /** Every event is a leaf, so `skip` has no effect. */
+  apply(events: readonly RecordedEvent[]): void {
+    for (const event of events) {
+      this.#tree.append(this.#hashOf(event), event.position);
+      this.#eventId = event.id;
+    }
+    this.unsaved += events.length;
+  }
+
+  async save(): Promise<void> {
+    const { readTo } = this;
+    if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
+    this.#assertInPlace();
+    this.#writer.add(this.#tree.takeChanged().map(rowOf));
+    this.#done(this.#writer.handle({ save: this.applied, readTo }));
+    this.unsaved = 0;
+    this.#savedReadTo = readTo;
+    this.saved = this.#current;
+    this.onSaved();
+  }
+
+  async reset(logId: string): Promise<void> {
+    this.onReset();
+    this.#done(this.#writer.handle({ reset: logId }));
+    this.#identity = fileIdentity(this.#file);
+    this.#clear();
+    this.#logId = logId;
+    this.saved = this.#current;
+    this.onSaved();
+  }
+
+  keepCopy(): string | undefined {
+    this.onReset();
+    if (!existsSync(this.#file)) return undefined;
+    const copy = `${this.#file}.mismatch`;
+    try {
+      copyTreeFile(this.#file, copy);
+      return copy;
+    } catch (error) {
+      const damage = damageOf(error);
+      if (damage !== undefined) this.discard(damage);
+      throw error;
+    }
+  }
+
+  mismatch(log: EventLog): Promise<string | undefined> {
+    return lastTileMismatch(this.#tree, log);
+  }
+
+  /** Removes the file, which turned out to be damaged. */
+  discard(reason: string): void {
+    this.#writer.handle({ discard: true });
+    this.#forget(reason);
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      await this.save();
+    } finally {
+      this.#writer.close();
+    }
+  }
+
+  get #current(): SavedTree {
+    const { logId, position } = this.applied;
+    return { logId, position, size: this.#tree.size, root: this.#tree.root() };
+  }
+
+  /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
+  async #load(): Promise<void> {
+    try {
+      const { tree, checkpoint } = await loadTree(this.#file);
+      this.#tree = tree;
+      this.#logId = checkpoint.logId;
+      this.#eventId = checkpoint.eventId;
+    } catch (error) {
+      this.replaced = damageOf(error);
+      if (this.replaced === undefined) {
+        this.#writer.close();
+        throw error;
+      }
+      this.#writer.handle({ discard: true });
+    }
+    this.#identity = fileIdentity(this.#file);
+    this.saved = this.#current;
+  }
+
+  /** @throws ViewDamaged if the file is not the one that was opened */
+  #assertInPlace(): void {
+    if (fileIdentity(this.#file) === this.#identity) return;
+    this.#writer.handle({ discard: true });
+    throw this.#forget('its file was deleted or replaced while the service was running');
+  }
+
+  /** @throws ViewDamaged, or why the file cannot be written */
+  #done({ damaged, failed }: WriteResult): void {
+    if (damaged !== undefined) throw this.#forget(damaged);
+    if (failed) throw failed;
+  }
+
+  #forget(reason: string): ViewDamaged {
+    this.replaced = reason;
+    this.onReset();
+    this.#clear();
+    this.saved = this.#current;
+    this.onDamage();
+    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`);
+  }
+
+  #clear(): void {
+    this.#tree = new TileWriter();
+    this.#logId = NO_CHECKPOINT.logId;
+    this.#eventId = NO_CHECKPOINT.eventId;
+    this.readTo = undefined;
+    this.unsaved = 0;
+  }
+}

@@ -1,0 +1,291 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
+import { rootOfLog } from '../../src/entries/proof.ts';
+import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
+import type { Json, RecordedEvent } from '../../../event-log/src/eventStore.ts';
+import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
+import { type CreatePlant, createPlant } from '../../../../src/plants/createPlant.ts';
+import { everything } from '../../../event-log/testing/contract.ts';
+import { openIn, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+
+const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
+
+const fern: RecordedEvent = {
+  position: 7n,
+  stream: 'plant-alice/42',
+  revision: 0n,
+  id: ID,
+  type: 'PlantCreated',
+  data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
+  metadata: { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00.000Z' },
+};
+
+const leafFor = (part: Partial<RecordedEvent>) => leafText({ ...fern, ...part });
+const textOf = (part: Partial<RecordedEvent>): string => leafFor(part).text;
+
+describe('the leaf of an event', () => {
+  test('is its canonical JSON with sorted members and a decimal revision, without the position', () => {
+    expect(leafFor({})).toEqual({
+      text:
+        '{"data":{"id":"42","name":"Fern","tag":"indoor","user":"alice"},' +
+        `"id":"${ID}",` +
+        '"metadata":{"$correlationId":"c","occurredAt":"2026-03-01T12:00:00.000Z","schemaVersion":1},' +
+        '"revision":"0","stream":"plant-alice/42","type":"PlantCreated"}',
+      isCanonical: true,
+    });
+    expect(textOf({ position: 8n })).toBe(textOf({}));
+  });
+
+  test('has no data or metadata if the event has none, which differs from null', () => {
+    const rest = `"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`;
+    const none = { data: undefined, metadata: undefined };
+    expect(leafFor(none)).toEqual({ text: `{${rest}`, isCanonical: true });
+    expect(textOf({ ...none, data: null })).toBe(`{"data":null,${rest}`);
+  });
+});
+
+describe('the vectors of RFC 8785', () => {
+  const canonical = (data: unknown): string => {
+    const { text, isCanonical } = leafFor({ data });
+    expect(isCanonical).toBe(true);
+    return text.slice('{"data":'.length, text.lastIndexOf(`,"id":"${ID}"`));
+  };
+
+  test('sections 3.2.2 and 3.2.3: literals, numbers, escapes', () => {
+    const sample = String.raw`{
+      "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+      "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+      "literals": [null, true, false]
+    }`;
+    const written = String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`;
+    expect(canonical(JSON.parse(sample))).toBe(written);
+  });
+
+  test('section 3.2.3: keys are sorted by UTF-16 code units, not by code points', () => {
+    const keys = ['\u20ac', '\r', '\ufb33', '1', '\u{1f600}', '\u0080', '\u00f6'];
+    const sorted = ['\r', '1', '\u0080', '\u00f6', '\u20ac', '\u{1f600}', '\ufb33'];
+    const members = sorted.map((key) => `${JSON.stringify(key)}:0`);
+    expect(canonical(Object.fromEntries(keys.map((key) => [key, 0])))).toBe(`{${members}}`);
+  });
+});
+
+test('the leaf of any event is its RFC 8785 text, and marked as not canonical if it has none', () => {
+  const rarely = <T>(rare: fc.Arbitrary<T>, usual: fc.Arbitrary<T>) =>
+    fc.oneof({ weight: 1, arbitrary: rare }, { weight: 40, arbitrary: usual });
+  const half = fc.constantFrom('\ud83c', 'half \udf31', '\udf31\ud83c');
+  const text = rarely(half, fc.constantFrom('', 'Fern', '\\ud83c', '🌱', '"\0\u2028', '2026'));
+  const names = ['', 'a', 'B', '9', '10', '01', '-1', '4294967295', '__proto__', 'toJSON', 'constructor'];
+  const name = rarely(half, fc.constantFrom(...names, '\u20ac', '\ufb33', '\u{1f600}'));
+  const numbers = fc.constantFrom(0, -0, 1e21, 1e-7, 2 ** 53, -1.5);
+  const { POSITIVE_INFINITY, NEGATIVE_INFINITY } = Number;
+  const number = rarely(fc.constantFrom(POSITIVE_INFINITY, NEGATIVE_INFINITY), numbers);
+  const other = fc.constantFrom(null, true, [], [1, 'a'], {}, { b: 1, a: 2 }, { '10': 0, '9': 0 });
+  const value = fc.oneof(text, number, rarely<unknown>(other, text));
+  const object = fc.array(fc.tuple(name, value), { maxLength: 6 }).map(Object.fromEntries);
+  const data = rarely(fc.oneof(value, fc.constantFrom(undefined, Uint8Array.of(1, 2))), object);
+  const event = fc.record({ id: text, stream: text, type: text, data, metadata: data });
+  fc.assert(
+    fc.property(event, (part) => {
+      const defined = rfc8785({ ...part, revision: '0' });
+      const isText = ![part.data, part.metadata].some((one) => one instanceof Uint8Array);
+      const leaf = leafFor(part);
+      if (defined !== undefined && isText) expect(leaf).toEqual({ text: defined, isCanonical: true });
+      else expect(leaf.isCanonical).toBe(false);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+/** RFC 8785 by the package; undefined if it rejects the value. */
+function rfc8785(value: object): string | undefined {
+  try {
+    return canonicalize(value);
+  } catch {
+    return undefined;
+  }
+}
+
+describe('data of another writer without a canonical form', () => {
+  test.each<[string, Partial<RecordedEvent>]>([
+    ['an unpaired surrogate in a string', { data: JSON.parse('{"name":"\\ud83c"}') }],
+    ['an unpaired surrogate in a key', { data: JSON.parse('{"\\udf31":1}') }],
+    ['an unpaired surrogate in metadata', { metadata: JSON.parse('["\\ud83c"]') }],
+    ['an infinite number', { data: JSON.parse('{"litres":1e999}') }],
+    ['binary data', { data: Uint8Array.of(0, 255) }],
+    ['binary metadata', { metadata: Uint8Array.of(0, 255) }],
+    ['empty binary data', { data: new Uint8Array() }],
+  ])('with %s has a leaf that is marked as not canonical', (_, part) => {
+    const { text, isCanonical } = leafFor(part);
+    expect(isCanonical).toBe(false);
+    expect(text.isWellFormed()).toBe(true);
+    expect(Object.keys(JSON.parse(text))).toEqual(['dataAndMetadata', 'id', 'revision', 'stream', 'type']);
+  });
+
+  test('with an unpaired surrogate is escaped in one string with all data and metadata', () => {
+    const data = { user: 'alice', name: 'half \ud83c', id: '42' };
+    const both = JSON.stringify(
+      String.raw`[{"user":"alice","name":"half \ud83c","id":"42"},{"schemaVersion":1}]`,
+    );
+    expect(textOf({ data, metadata: { schemaVersion: 1 } })).toBe(
+      `{"dataAndMetadata":${both},"id":"${ID}","revision":"0","stream":"plant-alice/42","type":"PlantCreated"}`,
+    );
+  });
+});
+
+describe('a leaf has at most 65 535 bytes', () => {
+  /** An event whose canonical JSON has so many bytes; `last` is its last character. */
+  const ofSize = (bytes: number, last = 'x') => {
+    const rest = Buffer.byteLength(textOf({ data: `🌱${last}` }));
+    return { ...fern, data: `🌱${'x'.repeat(bytes - rest)}${last}` };
+  };
+  const largest = ofSize(MAX_LEAF_BYTES);
+  const larger = ofSize(MAX_LEAF_BYTES + 1);
+
+  test('and is the canonical JSON up to there', () => {
+    const { text } = leafText(largest);
+    expect(Buffer.byteLength(text)).toBe(65_535);
+    expect(JSON.parse(text).data).toBe(largest.data);
+  });
+
+  test('above, it is the SHA-256 of the canonical JSON', () => {
+    const { id, stream, type, data, metadata } = larger;
+    const text = canonicalize({ id, stream, revision: '0', type, data, metadata }) as string;
+    expect(Buffer.byteLength(text)).toBe(65_536);
+    const sha256 = createHash('sha256').update(text, 'utf8').digest('hex');
+    expect(leafText(larger)).toEqual({ text: `{"sha256":"${sha256}"}`, isCanonical: true });
+  });
+
+  test('also without canonical JSON', () => {
+    const { text, isCanonical } = leafText({ ...larger, metadata: ['\ud83c', larger.data] });
+    expect(text.slice(0, 100)).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
+    expect(isCanonical).toBe(false);
+  });
+
+  test('and differs between different events', () => {
+    expect(leafText(ofSize(MAX_LEAF_BYTES + 1, 'y')).text).not.toBe(leafText(larger).text);
+  });
+});
+
+describe('different events have different leaves', () => {
+  /** Results of JSON.parse, bytes and undefined; few of each, so that similar events are generated. */
+  const content = fc.letrec<{ any: unknown; json: unknown }>((tie) => ({
+    any: fc.oneof(
+      { weight: 5, arbitrary: tie('json') },
+      fc.constantFrom(Uint8Array.of(), Uint8Array.of(1), Uint8Array.of(1, 2), undefined),
+    ),
+    json: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      fc.constantFrom<unknown>(null, 0, 1, true, '', 'null', '\ud83c', '\ufffd', '\\ud83c'),
+      fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
+      fc.array(tie('json'), { maxLength: 2 }),
+      fc.dictionary(fc.constantFrom('0', '1', 'a', '\ud83c', 'type', 'data'), tie('json'), {
+        maxKeys: 2,
+        noNullPrototype: true,
+      }),
+    ),
+  })).any;
+  const part = {
+    id: fc.constantFrom(ID, ''),
+    stream: fc.constantFrom('plant-alice/42', 'plant-bob/42'),
+    revision: fc.constantFrom(0n, 1n),
+    type: fc.constantFrom('PlantCreated', ''),
+    data: content,
+    metadata: content,
+  };
+  const event = fc.record(part).map((one): RecordedEvent => ({ ...fern, ...one }));
+
+  test('if they differ, even in one field only', () => {
+    const oneFieldDiffers = fc
+      .tuple(event, fc.constantFrom('id', 'stream', 'revision', 'type', 'data', 'metadata'), event)
+      .map(([one, differs, other]) => [one, { ...one, [differs]: other[differs] }] as const);
+    fc.assert(
+      fc.property(fc.oneof(oneFieldDiffers, fc.tuple(event, event)), ([one, other]) => {
+        if (!isDeepStrictEqual(one, other)) expect(textOf(one)).not.toBe(textOf(other));
+        expect(textOf(structuredClone(one))).toBe(textOf(one));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  const HALF = '\ud83c';
+  const MORE = Number.POSITIVE_INFINITY;
+  test.each<[string, Partial<RecordedEvent>, Partial<RecordedEvent>]>([
+    ['an infinite number and null', { data: [HALF, MORE] }, { data: [HALF, null] }],
+    ['infinite numbers of either sign', { data: { litres: MORE } }, { data: { litres: -MORE } }],
+    ['undefined and null', { data: undefined, metadata: HALF }, { data: null, metadata: HALF }],
+    ['bytes and numbers', { data: Uint8Array.of(1), metadata: HALF }, { data: { 0: 1 }, metadata: HALF }],
+    ['a string and its escapes', { data: HALF }, { data: String.raw`\ud83c` }],
+    ['an unpaired surrogate and its replacement character', { data: HALF }, { data: '\ufffd' }],
+    [
+      'an event and one whose metadata is its leaf',
+      { data: HALF },
+      { data: undefined, metadata: textOf({ data: HALF }) },
+    ],
+  ])('for example: %s', (_, one, other) => {
+    expect(textOf(one)).not.toBe(textOf(other));
+  });
+});
+
+describe('the root of a log does not depend on its store', () => {
+  const CREATED = [
+    { user: 'alice', id: 1n, name: 'Fern', tag: 'indoor' },
+    { user: 'bob', id: 1n, name: '', tag: '' },
+    { user: 'alice', id: -(2n ** 63n), name: 'nul \0, quote ", backslash \\, line \u2028 \r\n, \u007f' },
+    { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd' },
+  ];
+  const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const OTHER_DATA: { [key: string]: Json } = {
+    numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
+    '2': { '': null },
+    '1': [],
+    ['__proto__']: 'own',
+  };
+
+  test('on the embedded log, on EventStoreDB after a copy, and after a copy back', async () => {
+    const [dir, back] = [tempDir(), tempDir()];
+    const embedded = await openIn(dir);
+    const context = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
+    const [traced, ...untraced] = CREATED as [CreatePlant, ...CreatePlant[]];
+    await createPlant(embedded, traced, { ...context, traceparent: TRACEPARENT });
+    for (const plant of untraced) await createPlant(embedded, plant, context);
+    const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
+    await embedded.append('plant-alice/1', watered, 0n);
+    const server = await startFakeServer();
+    const eventStoreDb = await overFakeServer(server.url);
+    await copyLog({ from: embedded, to: eventStoreDb });
+    const returned = await openIn(back);
+    await copyLog({ from: eventStoreDb, to: returned });
+
+    const exactly = openLogReader(join(dir, 'log.db'), { raw: true });
+    onTestFinished(() => exactly.close());
+    const logs = [embedded, exactly, eventStoreDb, returned];
+    const [first, ...others] = await Promise.all(
+      logs.map((log) => rootOfLog(log, new AbortController().signal)),
+    );
+    expect(first).toEqual({ size: 5, root: expect.stringMatching(/^[\da-f]{64}$/) });
+    for (const other of others) expect(other).toEqual(first);
+    const [here] = await everything(embedded);
+    const [there] = await everything(eventStoreDb);
+    expect(there?.metadata).toMatchObject({ traceparent: TRACEPARENT });
+    expect(there?.position).not.toBe(here?.position);
+  });
+
+  test('for binary data in EventStoreDB, which cannot be copied', async () => {
+    const server = await startFakeServer();
+    const data = Buffer.of(0, 255);
+    server.write('plant-alice/1', { id: ID, contentType: 'application/octet-stream', data });
+    server.write('plant-bob/1', { data: '{"litres":1e999}' });
+    const [bytes, number] = await everything(await overFakeServer(server.url));
+    expect(leafText(bytes as RecordedEvent)).toEqual({
+      text: textOf({ stream: 'plant-alice/1', type: 'Written', data, metadata: undefined }),
+      isCanonical: false,
+    });
+    expect(leafText(number as RecordedEvent).isCanonical).toBe(false);
+  });
+});

@@ -1,0 +1,502 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
+import {
+  type EventLog,
+  type EventStore,
+  NO_STREAM,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../../event-log/src/eventStore.ts';
+import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
+import { createPlant } from '../../../../src/plants/createPlant.ts';
+import { everything } from '../../../event-log/testing/contract.ts';
+import { MTH } from '../merkle/rfc9162.ts';
+import { anyJson } from '../../../../test/support/anyJson.ts';
+import { storePool } from '../../../../test/support/storePool.ts';
+import { appendMany, named, openIn, openOver, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { verifyEvents as verify } from '../../../../test/support/verifyDir.ts';
+
+const NONE: ReadonlySet<string> = new Set();
+
+type Options = Parameters<typeof verify>[1];
+
+const problemsOf = async (log: EventLog, options: Options = {}) => (await verify(log, options)).problems;
+
+/** By definition: over the RFC 8785 text of each event without its position. */
+const rootOf = (events: RecordedEvent[]): string =>
+  MTH(
+    events.map(({ position, revision, ...rest }) => `${canonicalize({ ...rest, revision: `${revision}` })}`),
+  );
+
+const pooled = storePool(openOver);
+
+type Kind = 'the embedded log' | 'EventStoreDB';
+
+/** A server and a store for one test, which may close them. */
+async function ownServer() {
+  const server = await startFakeServer();
+  return { server, store: await overFakeServer(server.url) };
+}
+
+/** An empty log, its verification, and a function that appends events. */
+async function opened(kind: Kind, over = pooled) {
+  if (kind === 'the embedded log') {
+    const store = await openIn(tempDir());
+    const fill = (events: number) => appendMany(store, events);
+    return { store, fill, verified: (options?: Options) => verify(store, options) };
+  }
+  const { server, store } = await over();
+  const fill = (events: number): void => {
+    for (let i = 0; i < events; i++) server.write(`plant-u${i % 7}/${i}`, { data: {}, metadata: {} });
+  };
+  return { store, fill, verified: (options?: Options) => verify(store, { gapless: false, ...options }) };
+}
+
+const CONTEXT = { now: () => new Date(0), newEventId: () => randomUUID(), correlationId: 'c' };
+
+async function createPlants(store: EventStore): Promise<void> {
+  const plants = [
+    { user: 'alice', id: 1n, name: 'Fern', tag: 'indoor' },
+    { user: 'bob', id: 1n, name: '' },
+    { user: 'alice', id: -(2n ** 63n), name: 'unit \u001f, nul \0, line \u2028, \ufffd' },
+    { user: 'bob', id: 2n ** 63n - 1n, name: 'emoji 🌱👩‍🌾', tag: '\ufeff' },
+    { user: 'a-b/%/🌱 ', id: 3n, name: 'Moss' },
+  ];
+  for (const plant of plants) await createPlant(store, plant, CONTEXT);
+}
+
+describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind) => {
+  test('returns its size, last position and root, without problems', async () => {
+    const { store, verified } = await opened(kind);
+    await createPlants(store);
+    const events = await everything(store);
+    expect(await verified()).toEqual({
+      size: 5,
+      position: events[4]?.position,
+      root: rootOf(events),
+      views: {},
+      unknown: 0,
+      skipped: 0,
+      problems: [],
+      problemCount: 0,
+    });
+  });
+
+  test('accepts every earlier root of the log, and no other', async () => {
+    const { store, verified } = await opened(kind);
+    await createPlants(store);
+    const events = await everything(store);
+    const problemsWith = async (size: number, root: string) =>
+      (await verified({ expect: { size, root } })).problems.map(({ problem }) => problem);
+    for (let size = 0; size <= events.length; size++) {
+      const root = rootOf(events.slice(0, size));
+      expect(await problemsWith(size, root)).toEqual([]);
+      expect(await problemsWith(size, rootOf(events.slice(0, (size + 1) % 6)))).toEqual([
+        `the first ${size} events are not the expected ones: their root is ${root}`,
+      ]);
+    }
+    expect(await problemsWith(6, rootOf(events))).toEqual([
+      'the log has 5 events, fewer than the expected 6',
+    ]);
+  });
+
+  test('ignores events appended after its start', async () => {
+    const { store, verified, fill } = await opened(kind);
+    await fill(1_100);
+    const end = await store.lastPosition();
+    let isFirst = true;
+    const onProgress = (): void => {
+      if (isFirst) void store.append('plant-late/1', named('late'), NO_STREAM);
+      isFirst = false;
+    };
+    expect(await verified({ onProgress })).toMatchObject({ size: 1_100, position: end });
+  });
+
+  test('reports its progress, up to the end', async () => {
+    const { store, verified, fill } = await opened(kind);
+    await fill(1_100);
+    const positions = (await everything(store)).map(({ position }) => position);
+    const end = positions.at(-1) as bigint;
+    const reported: { events: number; position: bigint; end: bigint }[] = [];
+    await verified({ onProgress: (progress) => void reported.push(progress) });
+    expect(reported.length).toBeGreaterThan(1);
+    for (const { events, ...rest } of reported)
+      expect(rest).toEqual({ position: positions[events - 1], end });
+    expect(reported.at(-1)?.events).toBe(1_100);
+  });
+
+  test('ends when it is aborted', async () => {
+    const { verified, fill } = await opened(kind);
+    await fill(1_100);
+    const stopping = new AbortController();
+    const reason = new Error('stopped');
+    const onProgress = (): void => stopping.abort(reason);
+    await expect(verified({ onProgress, signal: stopping.signal })).rejects.toBe(reason);
+  });
+
+  test('fails if the log is closed', async () => {
+    const { store, verified, fill } = await opened(kind, ownServer);
+    await fill(1_100);
+    await expect(verified({ onProgress: () => void store.close() })).rejects.toThrow(StoreUnavailable);
+  });
+});
+
+/** A log in memory, which may have events that no store accepts. */
+function logOf(events: RecordedEvent[]): EventLog & { streamsRead: string[] } {
+  const streamsRead: string[] = [];
+  return {
+    streamsRead,
+    logId: async () => 'm',
+    async readStream(stream, maxCount) {
+      streamsRead.push(stream);
+      return events
+        .filter((event) => event.stream === stream)
+        .sort((one, other) => Number(one.revision - other.revision))
+        .slice(0, maxCount);
+    },
+    readEvent: async (at) => events.find(({ position }) => position === at),
+    lastPosition: async () => events.reduce((last, { position }) => (position > last ? position : last), 0n),
+    async readAll({ after }) {
+      const following = events.filter(({ position }) => position > after);
+      return { events: following, position: following.at(-1)?.position ?? after, isEnd: true };
+    },
+    readBackwards: () => {
+      throw new Error('verify reads in log order');
+    },
+    subscribe: () => {
+      throw new Error('only live readers subscribe');
+    },
+    close: async () => {},
+  };
+}
+
+const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00Z' };
+
+function created(position: number, user: string, change: Partial<RecordedEvent> = {}): RecordedEvent {
+  return {
+    position: BigInt(position),
+    stream: `plant-${user}/${position}`,
+    revision: 0n,
+    id: `01980000-0000-7000-8000-${String(Math.abs(position)).padStart(12, '0')}`,
+    type: 'PlantCreated',
+    data: { id: `${position}`, user, name: 'Fern' },
+    metadata: METADATA,
+    ...change,
+  };
+}
+
+/** An event of an unknown type. */
+const unknownEvent = (
+  position: number,
+  stream: string,
+  revision: number,
+  data: unknown = {},
+): RecordedEvent =>
+  created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data });
+
+describe('positions', () => {
+  test('of a gapless log start at 1', async () => {
+    const missing = { position: 3n, problem: 'positions 1 to 2 are missing before it' };
+    expect(await problemsOf(logOf([created(3, 'alice')]))).toEqual([missing]);
+    const early = { position: 0n, problem: 'positions start at 1' };
+    expect(await problemsOf(logOf([created(0, 'alice'), created(1, 'bob')]))).toEqual([early]);
+  });
+
+  test('of a gapless log have no gaps; each gap is reported once', async () => {
+    const log = logOf([1, 3, 7, 8].map((position) => created(position, 'alice')));
+    expect(await problemsOf(log)).toEqual([
+      { position: 3n, problem: 'position 2 is missing before it' },
+      { position: 7n, problem: 'positions 4 to 6 are missing before it' },
+    ]);
+  });
+
+  test('of another log may have gaps, but must increase', async () => {
+    const log = logOf([100, 301, 300, 700].map((position) => created(position, 'alice')));
+    expect(await problemsOf(log, { gapless: false })).toEqual([
+      { position: 300n, problem: 'it follows position 301' },
+    ]);
+  });
+
+  test('below 1 are problems, but not those that follow', async () => {
+    const log = logOf([created(-7, 'alice'), created(1, 'alice'), created(2, 'bob')]);
+    expect(await problemsOf(log)).toEqual([{ position: -7n, problem: 'positions start at 1' }]);
+  });
+});
+
+describe('a PlantCreated', () => {
+  const NOT_DATA = 'its data is not that of a PlantCreated';
+  const NOT_METADATA = 'its metadata is not that of a PlantCreated';
+  const inStream = (stream: string) =>
+    `it is in the stream "${stream}", but its data belongs to "plant-alice/1"`;
+  test.for<[string, Partial<RecordedEvent>, string]>([
+    ['without data', { data: null }, NOT_DATA],
+    ['without a name', { data: { id: '1', user: 'alice' } }, NOT_DATA],
+    ['with an ID that is not an int64', { data: { id: '01', user: 'alice', name: '' } }, NOT_DATA],
+    ['in the stream of bob', { stream: 'plant-bob/1' }, inStream('plant-bob/1')],
+    ['in a stream that is not of a plant', { stream: 'garden' }, inStream('garden')],
+    ['without metadata', { metadata: undefined }, NOT_METADATA],
+    ['with an invalid time', { metadata: { ...METADATA, occurredAt: 'now' } }, NOT_METADATA],
+    ['of another version', { metadata: { ...METADATA, schemaVersion: 2 } }, NOT_METADATA],
+    ['with a malformed trace', { metadata: { ...METADATA, traceparent: '00-1' } }, NOT_METADATA],
+    ['with an event ID that is not a UUID', { id: 'x' }, 'its ID is not a UUID'],
+  ])('%s is the only problem', async ([, change, problem]) => {
+    const log = logOf([created(1, 'alice', change), created(2, 'bob')]);
+    expect(await problemsOf(log)).toEqual([{ position: 1n, problem }]);
+  });
+
+  test('with a trace is no problem, if the trace is the last member of its metadata', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const traced = created(1, 'alice', { metadata: { ...METADATA, traceparent } });
+    expect(await problemsOf(logOf([traced]))).toEqual([]);
+    const reordered = created(1, 'alice', { metadata: { traceparent, ...METADATA } });
+    expect(await problemsOf(logOf([reordered]))).toHaveLength(1);
+  });
+
+  test('at a later revision is a problem', async () => {
+    const later = created(2, 'alice', { revision: 1n });
+    const log = logOf([unknownEvent(1, 'plant-alice/2', 0), later, created(3, 'bob')]);
+    expect(await problemsOf(log)).toEqual([
+      { position: 2n, problem: 'it is a PlantCreated at revision 1 of its stream' },
+    ]);
+  });
+
+  test('in SKIP_EVENTS is counted and in the root, and its data is no problem', async () => {
+    const events = [created(1, 'alice', { data: { name: 5 } }), created(2, 'bob')];
+    const skip = new Set([events[0]?.id as string]);
+    const expected = { size: 2, root: rootOf(events), skipped: 1, problems: [] };
+    expect(await verify(logOf(events), { skip })).toMatchObject(expected);
+  });
+});
+
+test('unknown event types are counted and in the root', async () => {
+  const events = [created(1, 'alice'), unknownEvent(2, 'plant-alice/1', 1), unknownEvent(3, 'garden', 0)];
+  expect(await verify(logOf(events))).toMatchObject({ unknown: 2, root: rootOf(events), problems: [] });
+});
+
+describe('revisions', () => {
+  const notBefore = (revision: number) => `revision ${revision} of its stream is not before it`;
+  // a0 is an event of the stream a at revision 0.
+  test.for<[string, written: string, position: number, problem: string]>([
+    ['that start at 1', 'a1', 1, notBefore(0)],
+    ['with a gap', 'a0 b0 a2', 3, notBefore(1)],
+    ['in the wrong order', 'a1 b0 a0', 1, notBefore(0)],
+    ['with a duplicate', 'a0 b0 a0', 3, 'revision 0 of its stream is also at position 1'],
+  ])('%s are a problem: %s', async ([, written, position, problem]) => {
+    const pairs = written.split(' ').map(([stream = '', revision]) => [stream, Number(revision)] as const);
+    const log = logOf(pairs.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
+    expect(await problemsOf(log)).toEqual([{ position: BigInt(position), problem }]);
+  });
+
+  test('are valid if and only if those of each stream count from 0 in log order', async () => {
+    const written = fc.array(fc.tuple(fc.constantFrom('a', 'b'), fc.integer({ min: -1, max: 3 })), {
+      maxLength: 7,
+    });
+    await fc.assert(
+      fc.asyncProperty(written, async (pairs) => {
+        const log = logOf(pairs.map(([stream, revision], i) => unknownEvent(i + 1, stream, revision)));
+        const counts = new Map<string, number>();
+        const isValid = pairs.every(([stream, revision]) => {
+          const next = counts.get(stream) ?? 0;
+          counts.set(stream, next + 1);
+          return revision === next;
+        });
+        expect((await verify(log)).problemCount === 0).toBe(isValid);
+      }),
+      { numRuns: 60, examples: [[[['a', -1]]]] },
+    );
+  });
+
+  test('of a long stream are checked without reading it repeatedly', async () => {
+    const log = logOf(Array.from({ length: 500 }, (_, i) => unknownEvent(i + 1, 'plant-alice/1', i)));
+    expect(await problemsOf(log)).toEqual([]);
+    expect(log.streamsRead.length).toBeLessThan(3);
+  });
+
+  test('of streams with one event are checked without reading them', async () => {
+    const log = logOf(Array.from({ length: 500 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob')));
+    expect(await problemsOf(log)).toEqual([]);
+    expect(log.streamsRead).toEqual([]);
+  });
+});
+
+describe('an earlier root detects a change:', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 5 });
+  const json = anyJson({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)));
+  const event = fc.record({
+    id: text,
+    stream: text,
+    revision: fc.nat(3).map(BigInt),
+    type: text,
+    data: json,
+    metadata: json,
+  });
+  const events = fc.array(event, { minLength: 2, maxLength: 6 });
+
+  type Written = Omit<RecordedEvent, 'position'>[];
+
+  const numbered = (all: Written) => logOf(all.map((one, i) => ({ ...one, position: BigInt(i + 1) })));
+
+  const textOf = (value: unknown) => canonicalize(typeof value === 'bigint' ? `${value}` : value);
+
+  /** Whether the root of the log before detects that the log after does not start with the same events. */
+  async function isFound(before: Written, after: Written) {
+    const { size, root } = await verify(numbered(before));
+    const { problems } = await verify(numbered(after), { expect: { size, root } });
+    return problems.some(({ problem }) => problem.includes('expected'));
+  }
+
+  test.each(['id', 'stream', 'revision', 'type', 'data', 'metadata'] as const)('another %s', async (part) => {
+    await fc.assert(
+      fc.asyncProperty(events, event, fc.nat(), async (before, other, n) => {
+        const at = n % before.length;
+        const [own, its] = [before[at]?.[part], other[part]];
+        fc.pre(textOf(own) !== textOf(its));
+        const after = before.with(at, { ...(before[at] as typeof other), [part]: its });
+        expect(await isFound(before, after)).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('an event removed, inserted or swapped', async () => {
+    await fc.assert(
+      fc.asyncProperty(events, event, fc.nat(), async (before, other, n) => {
+        const at = n % before.length;
+        const [own, next] = [before[at] as typeof other, before[at + 1]];
+        const isOther = (one: typeof other): boolean =>
+          rootOf([{ ...own, position: 1n }]) !== rootOf([{ ...one, position: 1n }]);
+        expect(await isFound(before, before.toSpliced(at, 1))).toBe(true);
+        if (isOther(other)) expect(await isFound(before, before.toSpliced(at, 0, other))).toBe(true);
+        if (next && isOther(next))
+          expect(await isFound(before, before.toSpliced(at, 2, next, own))).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('but not appended events', async () => {
+    await fc.assert(
+      fc.asyncProperty(events, event, async (before, other) => {
+        expect(await isFound(before, [...before, other])).toBe(false);
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
+
+describe('an event without a canonical form', () => {
+  const written = (data: unknown) => unknownEvent(1, 'plant-alice/1', 0, data);
+
+  test.for<[string, RecordedEvent, RecordedEvent]>([
+    ['an unpaired surrogate', written({ text: '\ud83c' }), written({ text: '\ud83d' })],
+    ['binary data', written(Buffer.of(0, 255)), written(Buffer.of(0, 254))],
+  ])('(%s) is a problem, and in the root, so that a change is detected', async ([, before, after]) => {
+    const { size, root, problems } = await verify(logOf([before]));
+    expect(problems).toEqual([{ position: 1n, problem: 'it has no canonical form (RFC 8785)' }]);
+    const { problemCount } = await verify(logOf([after]), { expect: { size, root } });
+    expect(problemCount).toBe(2);
+  });
+});
+
+describe('the embedded log with data of another writer', () => {
+  test.for<[string, before: string, after: string]>([
+    ['a space', '{ "a":1}', '{"a":1}'],
+    ['digits beyond the precision of a number', '{"a":9007199254740993}', '{"a":9007199254740992}'],
+    ['text that is not JSON', 'a', 'b'],
+    ['JSON with other spacing, and its text as a JSON string', '{ "a":1}', '"{ \\"a\\":1}"'],
+    ['text that is not JSON, and the same as a JSON string', 'a', '"a"'],
+  ])('has another root after a change of %s', async ([, before, after]) => {
+    const [{ root }, changed] = [await verify(await logWith(before)), await verify(await logWith(after))];
+    expect(changed.root).not.toBe(root);
+  });
+
+  test.each(['zoé', 'zo\ufffd'])(
+    'has another root when the stream of %s is changed to Latin-1',
+    async (user) => {
+      const dir = tempDir();
+      const store = await openIn(dir);
+      await createPlant(store, { user, id: 1n, name: 'Fern' }, CONTEXT);
+      await store.close();
+      const { size, root, problemCount } = await verify(reading(dir));
+      expect(problemCount).toBe(0);
+      using db = new DatabaseSync(join(dir, 'log.db'));
+      db.exec('DROP TRIGGER events_are_never_updated');
+      const stream = Buffer.from('plant-zoé/1', 'latin1').toString('hex');
+      db.exec(`UPDATE events SET stream = CAST(x'${stream}' AS TEXT)`);
+      expect((await verify(reading(dir), { expect: { size, root } })).problemCount).toBeGreaterThan(0);
+    },
+  );
+
+  /** A log with one event, whose data another program wrote. */
+  async function logWith(data: string): Promise<EventLog> {
+    const dir = tempDir();
+    await (await openIn(dir)).close();
+    using db = new DatabaseSync(join(dir, 'log.db'));
+    const insert = "INSERT INTO events VALUES (1, 'e1', 'plant-alice/1', 0, 'PlantWatered', ?, '{}', '')";
+    db.prepare(insert).run(data);
+    return reading(dir);
+  }
+
+  function reading(dir: string): EventLog {
+    const log = openLogReader(join(dir, 'log.db'), { raw: true });
+    onTestFinished(() => log.close());
+    return log;
+  }
+});
+
+describe('a view', () => {
+  const EVENTS = Array.from({ length: 150 }, (_, i) => created(i + 1, i % 2 ? 'alice' : 'bob'));
+
+  /** The verification of a log with these events, and of a view with the first ones, changed by this SQL. */
+  async function verifiedWith(applied: number, { logId = 'm', sql = '', events = EVENTS } = {}) {
+    const file = join(tempDir(), 'view.db');
+    const view = await PlantsByUser.open(file);
+    await view.reset(logId);
+    view.apply(EVENTS.slice(0, applied), NONE);
+    await view.close();
+    using db = new DatabaseSync(file);
+    db.exec(sql);
+    const views = [{ name: 'plants', file, open: PlantsByUser.open }];
+    return { file, ...(await verify(logOf(events), { views, draftDir: tempDir() })) };
+  }
+
+  test.each([0, 80])(
+    'that equals the fold of the log up to its checkpoint %i has no problems',
+    async (end) => {
+      const expected = { size: 150, views: { plants: { upTo: BigInt(end) } }, problems: [] };
+      expect(await verifiedWith(end)).toMatchObject(expected);
+    },
+  );
+
+  test('of another log is one problem, and not compared', async () => {
+    const { problems } = await verifiedWith(80, { logId: 'other' });
+    expect(problems).toEqual([
+      { problem: 'the view plants belongs to another log: the next start rebuilds it' },
+    ]);
+  });
+
+  test('that cannot be read is one problem', async () => {
+    const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM checkpoint' });
+    expect(problems).toEqual([{ problem: `cannot read the view ${file}: it has 0 checkpoints` }]);
+    expect(views).toEqual({ plants: { upTo: undefined } });
+  });
+
+  test('with more than 100 wrong rows has them all counted, and the first 100 listed', async () => {
+    const sql = "INSERT INTO rows SELECT 'mallory', position, plant, 0, 0 FROM rows";
+    const { problems, problemCount } = await verifiedWith(150, { sql });
+    expect(problems).toHaveLength(100);
+    expect(problemCount).toBe(150);
+  });
+
+  test('has no row of an invalid event, which is reported once', async () => {
+    const malformed = created(81, 'alice', { data: { name: 5 } });
+    const { problems } = await verifiedWith(80, { events: [...EVENTS.slice(0, 80), malformed] });
+    expect(problems).toEqual([{ position: 81n, problem: 'its data is not that of a PlantCreated' }]);
+  });
+});

@@ -1,0 +1,498 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { rootOfTile } from '../../src/merkle/tiles.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
+import { Alarm } from '../../src/monitor/alarm.ts';
+import { checkLog } from '../../src/monitor/checkLog.ts';
+import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
+import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
+import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
+import { openConsistencyProof } from '../../src/notes/proof.ts';
+import { signCheckpoint } from '../../src/notes/signCheckpoint.ts';
+import { keyNamed } from '../notes/keys.ts';
+import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+
+const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
+const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): ReceivedCheckpoint => ({
+  origin: ORIGIN,
+  ...head,
+  note: signed(head),
+  receivedAt,
+});
+/** The state of a monitor that has checked a log with this head, and has received others. */
+const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
+  checkpoint: head && received(head),
+  pending: pending.map((one) => received(one)),
+  tiles: new Map(),
+  latestTime: undefined,
+});
+
+/** An application's check: it knows one type, whose data has a name. */
+const checkEvent: CheckEvent = ({ type, data, metadata }) => {
+  if (type !== 'PlantCreated') return undefined;
+  if (!Object.hasOwn(data as object, 'name')) return { problem: 'it has no name' };
+  const { occurredAt } = metadata as { occurredAt: string };
+  return { occurredAt, time: Date.parse(occurredAt) };
+};
+
+/** What a monitor with this state finds in a log. */
+async function check(log: FakeLog, state = NEW_STATE, all = false) {
+  const problems: string[] = [];
+  const slept: number[] = [];
+  const states = [state];
+  const checked = checkLog({
+    client: log,
+    key: VERIFIER_KEY,
+    state,
+    all,
+    check: checkEvent,
+    now: () => NOW,
+    sleep: async (ms) => void slept.push(ms),
+    onReceived: async (last) => void states.push(last),
+    onProblem: (problem) => problems.push(problem),
+  });
+  let error: unknown;
+  const found = await checked.catch((thrown) => {
+    error = thrown;
+  });
+  return { found, error, problems, slept, last: states.at(-1) as State };
+}
+
+/** What a monitor finds that has no alarm. */
+async function checked(log: FakeLog, state?: State) {
+  const { found, error, ...more } = await check(log, state);
+  if (!found) throw error;
+  return { ...found, ...more };
+}
+
+/** The message of the alarm, and its evidence as text by name. */
+async function alarmOf(log: FakeLog, state?: State) {
+  const { error } = await check(log, state);
+  if (!(error instanceof Alarm)) throw error ?? new Error('no alarm');
+  const files = Object.fromEntries(error.evidence.map(({ name, content }) => [name, `${content}`]));
+  return { message: error.message, files };
+}
+
+const ALL = entries(700);
+const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
+/** The same events, except for one whose name has another byte. */
+const forkOf = (size: number, place: number): FakeLog =>
+  new FakeLog(ALL.slice(0, size).with(place, entryOf(place + 1, { name: 'Fren' })));
+
+const someSize = fc.oneof(
+  fc.constantFrom(1, 2, 3, 255, 256, 257, 511, 512, 513, 700),
+  fc.integer({ min: 1, max: 700 }),
+);
+
+describe('a log that grows', () => {
+  test('is consistent, whatever its sizes, and each event is checked once', async () => {
+    const sizes = fc.uniqueArray(someSize, { minLength: 1, maxLength: 4 });
+    await fc.assert(
+      fc.asyncProperty(sizes, async (unsorted) => {
+        let state = NEW_STATE;
+        for (const size of unsorted.sort((a, b) => a - b)) {
+          const found = await checked(logOf(size), state);
+          expect(found.checkpoint).toMatchObject({ origin: ORIGIN, ...logOf(size).head() });
+          expect(found.added).toBe(size - (state.checkpoint?.size ?? 0));
+          expect(found.problems).toEqual([]);
+          state = found.state;
+          expect(state).toMatchObject({ checkpoint: logOf(size).head(), pending: [] });
+        }
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test('is read only as far as necessary: what has not changed, and what is new', async () => {
+    const log = logOf(700);
+    await checked(log, stateOf(logOf(600).head()));
+    expect(log.read.sort()).toEqual(['0/2', '1/0', 'entries/2']);
+    const unchanged = logOf(700);
+    expect((await checked(unchanged, stateOf(logOf(700).head()))).added).toBe(0);
+    expect(unchanged.read).toEqual([]);
+  });
+
+  test('may have instances that lag behind for a moment', async () => {
+    const lagging = showing([logOf(6), logOf(6), logOf(8)], logOf(8));
+    const { checkpoint, slept, state } = await checked(lagging, stateOf(logOf(7).head()));
+    expect(checkpoint.size).toBe(8);
+    expect(slept).toEqual([1_000, 1_000]);
+    expect(state.pending).toEqual([]);
+  });
+});
+
+/** A log with the tiles of one, whose checkpoints are those of others, one after another. */
+function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: FakeLog): FakeLog {
+  const received = [...logs];
+  const last = received.at(-1) as FakeLog;
+  tiles.checkpoint = async () => (received.shift() ?? last).checkpoint();
+  return tiles;
+}
+
+const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
+
+/** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
+async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
+  const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
+  const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);
+  expect(one.root === two.root).toBe(one.size !== two.size && message.includes('again'));
+  const proof = files['consistency.proof'];
+  if (proof === undefined) {
+    expect(one.size === two.size || one.root === two.root).toBe(true);
+    return;
+  }
+  const [smaller, larger] = one.size < two.size ? [one, two] : [two, one];
+  const root = message.match(/[\da-f]{64}$/)?.[0] as string;
+  expect(root).not.toBe(smaller.root);
+  expect(await openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
+}
+
+describe('an alarm is raised', () => {
+  test('by a split view: another server whose log differs in one byte, whatever the place and the sizes', async () => {
+    const places = fc.tuple(someSize, someSize, fc.nat(699));
+    await fc.assert(
+      fc.asyncProperty(places, async ([seen, size, any]) => {
+        const place = any % Math.min(seen, size);
+        const alarm = await alarmOf(forkOf(size, place), stateOf(logOf(seen).head()));
+        const expected = {
+          fewer: `rollback: the log has signed ${seen} events, and now signs ${size}, `,
+          same: `fork: the log has signed two roots of ${size} events`,
+          more: `fork: the log has signed ${seen}:`,
+        };
+        const relation = size < seen ? 'fewer' : size === seen ? 'same' : 'more';
+        expect(alarm.message).toMatch(expected[relation]);
+        if (size >= seen) await expectFork(alarm);
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test('by a rollback, whose checkpoint is compared with the tiles if the log still shows them', async () => {
+    const state = stateOf(logOf(7).head());
+    const { message, files } = await alarmOf(logOf(5), state);
+    expect(message).toBe(
+      'rollback: the log has signed 7 events, and now signs 5, and does not show whether they are the first of them',
+    );
+    expect(files).toEqual({
+      'earlier.checkpoint': signed(logOf(7).head()),
+      'received.checkpoint': signed(logOf(5).head()),
+    });
+    expect((await alarmOf(showing([logOf(5)], logOf(7)), state)).message).toBe(
+      'rollback: the log has signed 7 events, and now signs 5, which are the first of them',
+    );
+    const fork = await alarmOf(showing([forkOf(5, 2)], logOf(7)), state);
+    expect(fork.message).toMatch(/^fork: the log has signed 5:/);
+    await expectFork(fork);
+  });
+
+  test('by a rollback to another log, which the partial tiles that were kept prove', async () => {
+    const { state } = await checked(logOf(700));
+    for (const [size, place] of [
+      [699, 0],
+      [513, 512],
+      [512, 300],
+    ] as const) {
+      const fork = await alarmOf(forkOf(size, place), state);
+      expect(fork.message).toMatch(`fork: the log has signed ${size}:`);
+      await expectFork(fork);
+      expect((await alarmOf(logOf(size), state)).message).toMatch(
+        /^rollback: .*, which are the first of them$/,
+      );
+    }
+    expect((await alarmOf(logOf(300), state)).message).toMatch(/^rollback: .*, and does not show whether/);
+  });
+
+  test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
+    const log = forkOf(300, 7);
+    const failing = checkLog({
+      client: log,
+      key: VERIFIER_KEY,
+      state: stateOf(logOf(300).head()),
+      now: () => NOW,
+      sleep: async () => {},
+      onReceived: async () => {
+        throw new Error('ENOSPC');
+      },
+      onProblem: () => {},
+    });
+    await expect(failing).rejects.toThrow(/^fork: the log has signed two roots of 300 events/);
+    log.checkpoint = async () => {
+      throw new LogUnavailable('503');
+    };
+    await expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
+  });
+
+  test('by an older root that is signed again, for its own size or a larger one', async () => {
+    for (const [seen, root, size, alarm] of [
+      [300, 300, 400, /^fork: the log has signed the root of 300 events again, for 400 events$/],
+      [300, 299, 300, /^fork: the log has signed two roots of 300 events/],
+      [300, 299, 400, /^mismatch: the tiles of 400 events have the root/],
+      [256, 255, 512, /^mismatch: the tiles of 512 events/],
+    ] as const) {
+      const log = showing([stating({ ...logOf(root).head(), size })], logOf(size));
+      expect((await alarmOf(log, stateOf(logOf(seen).head()))).message).toMatch(alarm);
+    }
+  });
+
+  test('by a log that rewrites its past, and shows old tiles to hide it', async () => {
+    const state = stateOf(logOf(300).head());
+    for (const [checkpoint, tiles] of [
+      [forkOf(400, 10), logOf(400)],
+      [logOf(400), forkOf(400, 10)],
+    ] as const)
+      expect((await alarmOf(showing([checkpoint], tiles), state)).message).toMatch(
+        /^mismatch: the tiles of 400 events have the root [\da-f]{64}, not [\da-f]{64}$/,
+      );
+  });
+
+  test('by a false size, after a few tiles', async () => {
+    const size = 2 ** 50;
+    const root = rootOfTile(Buffer.alloc(4 * 32, 1));
+    const log = logOf(700);
+    log.checkpoint = stating({ size, root }).checkpoint;
+    const state = stateOf(logOf(600).head());
+    expect((await check(log, state)).error).toBeInstanceOf(LogUnavailable);
+    expect(log.read).toEqual(['6/0']);
+    log.tile = async (tile) => {
+      log.read.push(`${tile.level}/${tile.index}`);
+      return Buffer.alloc(tile.width * 32, 1); // the root is right, and the tiles below are made up
+    };
+    expect((await alarmOf(log, state)).message).toMatch(
+      /^mismatch: tile\/\d\/000 does not have the hash 0101/,
+    );
+    expect(log.read.length).toBeLessThan(20);
+  });
+
+  test.each<[string, (log: FakeLog) => void, RegExp]>([
+    [
+      'an entry has another byte',
+      (log) => {
+        const other = forkOf(400, 320);
+        log.entries = (index, width) => other.entries(index, width);
+      },
+      /^mismatch: the entry of event 321 does not have its hash in the tree$/,
+    ],
+    [
+      'an entry is missing',
+      (log) => {
+        const { entries: read } = log;
+        log.entries = (index, width) => read.call(log, index, width - 1);
+      },
+      /^mismatch: tile\/entries\/001\.p\/144 has 143 entries, not 144$/,
+    ],
+    [
+      'a bundle is cut off',
+      (log) => {
+        const { entries: read } = log;
+        log.entries = async (index, width) => (await read.call(log, index, width)).subarray(0, -1);
+      },
+      /^mismatch: tile\/entries\/001\.p\/144 ends within an entry$/,
+    ],
+    [
+      'a tile is too short',
+      (log) => {
+        const { tile } = log;
+        log.tile = async (wanted) => (await tile.call(log, wanted)).subarray(32);
+      },
+      /^mismatch: tile\/\d\/00\d(\.p\/\d+)? has \d+ bytes, not \d+$/,
+    ],
+    [
+      'a full tile has another byte',
+      (log) => {
+        const { tile } = log;
+        log.tile = async (wanted) => {
+          const hashes = Buffer.from(await tile.call(log, wanted));
+          if (wanted.width === 256) hashes.writeUInt8(hashes.readUInt8(0) ^ 1, 0);
+          return hashes;
+        };
+        log.head = () => logOf(512).head();
+        log.checkpoint = stating(logOf(512).head()).checkpoint;
+      },
+      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
+    ],
+    [
+      'the checkpoint is signed with another key',
+      (log) => {
+        const forged = signCheckpoint(log.head(), { origin: ORIGIN, key: keyNamed('other') });
+        log.checkpoint = async () => Buffer.from(forged);
+      },
+      /^invalid checkpoint: no signature is by plants\.example\/log\+/,
+    ],
+    [
+      'the checkpoint is not text',
+      (log) => {
+        log.checkpoint = async () => Buffer.of(0, 255);
+      },
+      /^invalid checkpoint: the text is not UTF-8$/,
+    ],
+  ])('if %s', async (name, lie, alarm) => {
+    const log = name === 'a full tile has another byte' ? logOf(512) : logOf(400);
+    lie(log);
+    const { message, files } = await alarmOf(log, stateOf(logOf(300).head()));
+    expect(message).toMatch(alarm);
+    expect(files['received.checkpoint']).toBe(`${await log.checkpoint()}`);
+    const path = message.match(/tile\/\S+|(?<=entry of event )321/)?.[0].replaceAll('/', '-');
+    if (path) expect(Object.keys(files)).toContain(path === '321' ? 'tile-entries-001.p-144' : path);
+  });
+});
+
+test.each([0, 255, 257])(
+  'a full bundle has 256 entries, not the %i that the log has signed',
+  async (count) => {
+    const log = logOf(512);
+    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(entryOf(257 + i)));
+    const signedTile = Buffer.from(
+      [ALL.slice(0, 256), bundle]
+        .map((all) => rootOfTile(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
+        .join(''),
+      'hex',
+    );
+    const { tile, entries: read } = log;
+    log.tile = async (wanted) => (wanted.level === 1 ? signedTile : tile.call(log, wanted));
+    log.entries = async (index, width) =>
+      index === 1 ? formatEntryBundle(bundle) : read.call(log, index, width);
+    log.checkpoint = stating({ size: 512, root: rootOfTile(signedTile) }).checkpoint;
+    expect((await alarmOf(log)).message).toMatch(/^mismatch: tile\/0\/001 does not have the hash/);
+  },
+);
+
+test('an event that is altered after it was checked is found when all are checked again', async () => {
+  const [log, altered] = [logOf(300), forkOf(300, 7)];
+  log.entries = (index, width) => altered.entries(index, width);
+  const { state } = await checked(logOf(300));
+  expect((await check(log, state)).error).toBeUndefined();
+  expect((await check(log, state, true)).error).toMatchObject({
+    message: 'mismatch: the entry of event 8 does not have its hash in the tree',
+  });
+});
+
+test('a log that is unavailable is no alarm, at whatever request', async () => {
+  const unavailable = async () => {
+    throw new LogUnavailable('503');
+  };
+  for (const method of ['checkpoint', 'tile', 'entries'] as const) {
+    const log = logOf(400);
+    log[method] = unavailable;
+    expect((await check(log, stateOf(logOf(300).head()))).error).toBeInstanceOf(LogUnavailable);
+  }
+});
+
+describe('a checkpoint whose tiles the log does not show', () => {
+  const hidden = (log: FakeLog): FakeLog => {
+    log.tile = async () => {
+      throw new LogUnavailable('503');
+    };
+    return log;
+  };
+
+  test('is kept, before anything else is fetched, until the log shows that it is consistent', async () => {
+    const one = await check(hidden(logOf(400)), stateOf(logOf(300).head()));
+    expect(one.error).toBeInstanceOf(LogUnavailable);
+    expect(one.last).toMatchObject({ checkpoint: logOf(300).head(), pending: [logOf(400).head()] });
+    const same = await check(hidden(logOf(400)), one.last);
+    expect(same.last).toBe(one.last);
+    const two = await check(hidden(logOf(500)), one.last);
+    expect(two.last.pending).toMatchObject([logOf(400).head(), logOf(500).head()]);
+    const shown = await checked(logOf(700), two.last);
+    expect(shown).toMatchObject({ added: 400, state: { checkpoint: logOf(700).head(), pending: [] } });
+  });
+
+  test('must be the beginning of a later one, and not be larger', async () => {
+    const state = stateOf(logOf(300).head(), forkOf(400, 350).head());
+    const fork = await alarmOf(logOf(500), state);
+    expect(fork.message).toMatch(/^fork: the log has signed 400:/);
+    await expectFork(fork);
+    expect((await alarmOf(logOf(400), state)).message).toMatch(/^fork: the log has signed two roots of 400/);
+    expect((await alarmOf(logOf(399), state)).message).toMatch(
+      /^rollback: the log has signed 400 events, and now signs 399/,
+    );
+    const smaller = stateOf(logOf(300).head(), forkOf(200, 0).head());
+    await expectFork(await alarmOf(logOf(300), smaller));
+  });
+
+  test('is an alarm if there are too many', async () => {
+    const heads = Array.from({ length: 1_000 }, (_, i) => ({ size: 400 + i, root: leafHash(`${i}`) }));
+    const log = hidden(logOf(700));
+    log.checkpoint = stating({ size: 5_000, root: leafHash('') }).checkpoint;
+    const { message, files } = await alarmOf(log, stateOf(undefined, ...heads));
+    expect(message).toMatch(
+      /^withheld: since 2026-05-31T00:00:00.000Z the log has signed 1001 checkpoints, and/,
+    );
+    expect(Object.keys(files)).toEqual(['earlier.checkpoint', 'received.checkpoint']);
+  });
+});
+
+describe('events that this service cannot have appended are reported', () => {
+  test.each([
+    [
+      'in the future',
+      entryOf(4, { at: '2026-06-01T00:05:01Z' }),
+      'it occurs in the future, at 2026-06-01T00:05:01Z',
+    ],
+    [
+      'before those before it',
+      entryOf(4, { at: '2025-12-31T23:57:00Z' }),
+      'long before an event before it, at 2026-01-01T00:03:00.000Z',
+    ],
+    ['that the application refuses', entryOf(4).replace('"name":"Fern",', ''), 'it has no name'],
+    [
+      'that is not canonical',
+      entryOf(4).replace('{"data"', '{ "data"'),
+      'it is not an event in canonical form',
+    ],
+    ['that is not JSON', Buffer.of(255), 'an entry of 1 bytes: it is not an event in canonical form'],
+    ['too large for an entry', '{"sha256":"00"}', 'it is not an event in canonical form, or too large'],
+  ])('%s', async (_, event, problem) => {
+    const log = new FakeLog([...entries(3), event, ...entries(6).slice(4)]);
+    const { state } = await checked(new FakeLog(entries(3)));
+    for (const [seen, known] of [
+      [0, NEW_STATE],
+      [3, state],
+    ] as const) {
+      const { problems, added } = await checked(log, known);
+      expect(added).toBe(6 - seen);
+      expect(problems).toEqual([expect.stringMatching(/^event 4, /)]);
+      expect(problems[0]).toContain(problem);
+    }
+    expect((await checked(log, stateOf(log.head(4)))).problems).toEqual([]); // reported once
+  });
+
+  test('but not if clocks differ by a few minutes, nor of unknown types', async () => {
+    const times = ['2026-06-01T00:04:59Z', '2026-06-01T00:00:30Z', '2026-06-01T00:04:00.000+00:00'];
+    const later = times.map((at, i) => entryOf(i + 4, { at }));
+    const unknown = entryOf(9).replace('PlantCreated', 'PlantWatered');
+    const found = await checked(new FakeLog([...entries(3), ...later, unknown]));
+    expect(found).toMatchObject({ problems: [], unknown: 1 });
+  });
+
+  test('if times decrease slowly, or after a tile, or after a check', async () => {
+    const at = (minutes: number): string => new Date(NOW.getTime() + minutes * 60_000).toISOString();
+    const slowly = [0, -2, -4, -6].map((minutes, i) => entryOf(i + 1, { at: at(minutes) }));
+    const { problems } = await checked(new FakeLog(slowly));
+    expect(problems).toEqual([expect.stringMatching(/^event 4, .* long before an event before it/)]);
+    for (const size of [255, 256, 257]) {
+      const before = [...entries(size - 1), entryOf(size, { at: at(0) })];
+      const after = new FakeLog([...before, entryOf(size + 1, { at: at(-6) })]);
+      const { state } = await checked(new FakeLog(before));
+      const expected = [expect.stringMatching(RegExp(`^event ${size + 1}, `))];
+      expect((await checked(after)).problems).toEqual(expected);
+      expect((await checked(after, state)).problems).toEqual(expected);
+    }
+  });
+
+  test('that occur twice: the same ID, or the same stream and revision', async () => {
+    const log = entries(600);
+    const [first, second] = [log[0] as string, log[1] as string];
+    const sameId = entryOf(601).replace('00000259-', '00000001-');
+    const sameRevision = second.replace('00000002-', '00000999-').replace('Fern', 'Oak');
+    const { problems } = await checked(new FakeLog([...log, sameId, sameRevision, first]));
+    expect(problems.filter((problem) => !problem.includes('long before'))).toEqual([
+      expect.stringMatching(/^event 601, .*: its ID is also that of event 1$/),
+      expect.stringMatching(/^event 602, .*: revision 0 of its stream is also event 2$/),
+      expect.stringMatching(/^event 603, .*: its ID is also that of event 1$/),
+    ]);
+  });
+});

@@ -1,0 +1,104 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { MemoryTree } from '../../src/merkle/memoryTree.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
+import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/notes/signCheckpoint.ts';
+import { keyNamed } from '../notes/keys.ts';
+
+export const ORIGIN = 'plants.example/log';
+export const KEY = keyNamed('log');
+export const VERIFIER_KEY = verifierKeyOf(ORIGIN, KEY);
+/** Before this time, all events of fake logs have occurred. */
+export const NOW = new Date('2026-06-01T00:00:00Z');
+
+/** The entry of a plant's event, one minute after the one before. */
+export function entryOf(number: number, { name = 'Fern', at = '', user = 'alice' } = {}): string {
+  const id = `${number.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`;
+  const occurredAt = at || new Date(Date.parse('2026-01-01T00:00:00Z') + number * 60_000).toISOString();
+  const data = `{"id":"${number}","name":${JSON.stringify(name)},"user":"${user}"}`;
+  const metadata = `{"$correlationId":"c","occurredAt":"${occurredAt}","schemaVersion":1}`;
+  return `{"data":${data},"id":"${id}","metadata":${metadata},"revision":"0","stream":"plant-${user}/${number}","type":"PlantCreated"}`;
+}
+
+export const entries = (count: number): string[] => Array.from({ length: count }, (_, i) => entryOf(i + 1));
+
+/** A transparency log in memory, which can lie: each method may be replaced. It serves the tiles of any size. */
+export class FakeLog {
+  readonly log: readonly Buffer[];
+  readonly #tree: MemoryTree;
+  /** The paths of the tiles that were read. */
+  readonly read: string[] = [];
+
+  constructor(log: readonly (string | Buffer)[]) {
+    this.log = log.map((entry) => Buffer.from(entry as string));
+    this.#tree = new MemoryTree(this.log.map(leafHash));
+  }
+
+  /** The size and root of its first events, or of all. */
+  head(size = this.log.length): TreeHead {
+    const tree = new MerkleTree();
+    for (const entry of this.log.slice(0, size)) tree.append(leafHash(entry));
+    return { size, root: tree.root() };
+  }
+
+  async checkpoint(): Promise<Buffer> {
+    return Buffer.from(signCheckpoint(this.head(), { origin: ORIGIN, key: KEY }));
+  }
+
+  async tile(tile: Tile): Promise<Buffer> {
+    this.read.push(`${tile.level}/${tile.index}`);
+    const hashes = this.#tree.read(tile);
+    if (hashes.length < tile.width * HASH_BYTES) throw new LogUnavailable('404');
+    return hashes;
+  }
+
+  async entries(index: number, width: number): Promise<Buffer> {
+    this.read.push(`entries/${index}`);
+    return formatEntryBundle(this.log.slice(256 * index, 256 * index + width));
+  }
+}
+
+/** Serves a log over HTTP to holders of the token; `current` may be replaced by another log or an error. */
+export async function serve(current: FakeLog): Promise<{
+  url: string;
+  serve: (what: FakeLog | ((response: ServerResponse) => void)) => void;
+  requests: string[];
+}> {
+  let served: FakeLog | ((response: ServerResponse) => void) = current;
+  const requests: string[] = [];
+  const server = createServer(async ({ url = '', headers }, response) => {
+    requests.push(url);
+    if (typeof served === 'function') return served(response);
+    if (headers.authorization !== 'Bearer secret')
+      return void response.writeHead(401).end('{"message":"No token."}');
+    const tile = parseTilePath(url.slice(1));
+    if (url === '/checkpoint')
+      response.setHeader('content-type', 'text/plain; charset=utf-8').end(await served.checkpoint());
+    else if (!tile) response.writeHead(404).end();
+    else {
+      const { level, index, width } = tile;
+      const reading =
+        level === 'entries' ? served.entries(index, width) : served.tile({ level, index, width });
+      const bytes = await reading.catch(() => undefined);
+      if (!bytes) return void response.writeHead(404).end('{"message":"No such tile."}');
+      response.setHeader('content-type', 'application/octet-stream').end(bytes);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    serve: (what) => {
+      served = what;
+    },
+    requests,
+  };
+}

@@ -1,0 +1,28 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
+import { NotVerified } from '../../src/notes/notVerified.ts';
+
+const entry = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes));
+
+test('a bundle has each entry after its length in two bytes, big-endian', () => {
+  const bundle = formatEntryBundle([Buffer.from('Fern'), Buffer.alloc(0), Buffer.alloc(258, 'x')]);
+  expect(bundle.toString('latin1')).toBe(`\x00\x04Fern\x00\x00\x01\x02${'x'.repeat(258)}`);
+  expect(parseEntryBundle(bundle).map(({ length }) => length)).toEqual([4, 0, 258]);
+  expect(parseEntryBundle(formatEntryBundle([Buffer.alloc(65_535)]))).toEqual([Buffer.alloc(65_535)]);
+  expect(() => formatEntryBundle([Buffer.alloc(65_536)])).toThrow(RangeError);
+});
+
+test('the entries of a bundle are those it was made of; if it is cut within an entry, it is refused', () => {
+  fc.assert(
+    fc.property(fc.array(entry, { maxLength: 20 }), fc.nat(), (entries, cut) => {
+      const bundle = formatEntryBundle(entries);
+      expect(parseEntryBundle(bundle)).toEqual(entries);
+      const at = bundle.length === 0 ? 0 : cut % bundle.length;
+      const ends = entries.map((_, i) => formatEntryBundle(entries.slice(0, i + 1)).length);
+      if ([0, ...ends].includes(at))
+        expect(parseEntryBundle(bundle.subarray(0, at))).toHaveLength([0, ...ends].indexOf(at));
+      else expect(() => parseEntryBundle(bundle.subarray(0, at))).toThrow(NotVerified);
+    }),
+  );
+});

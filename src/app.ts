@@ -1,0 +1,130 @@
+import { fileURLToPath } from 'node:url';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Follower } from '@event-sourced/event-log/views';
+import type { TreeThread } from '@event-sourced/transparency-log/view';
+import type { ReadYourWrites } from '@event-sourced/event-log/views';
+import type { Views } from '../projections/views.ts';
+import type { EventStore } from '@event-sourced/event-log';
+import { apiReference } from '@event-sourced/http';
+import { authenticate, type TokenRejection, tokenRejection } from '@event-sourced/http';
+import { serveOpenapi } from '@event-sourced/http';
+import { servePage } from '@event-sourced/http';
+import { limitRate, type RateLimit } from '@event-sourced/http';
+import type { ClosedRequest } from '@event-sourced/http';
+import { httpServer } from '@event-sourced/http';
+import { traceparentOf } from '@event-sourced/http';
+import { auditPageFiles } from '@event-sourced/audit-page';
+import { domain } from './plants/auditPageDomain.ts';
+import { isUser } from './plants/user.ts';
+import { Turns } from '@event-sourced/event-log/time';
+import type { VerifyToken } from '@event-sourced/http/tokens';
+import type { CheckpointSigner } from '@event-sourced/transparency-log/notes';
+import { auditRoutes } from './auditRoutes.ts';
+import { type CheckpointRefusal, Checkpoints } from '@event-sourced/transparency-log/routes';
+import { API_ERRORS } from './errors.ts';
+import { healthRoutes } from './health.ts';
+import { InFlight } from './inFlight.ts';
+import { API, errorsOf, tooManyInFlight } from './openapi.ts';
+import { PLANT_HEADERS, plantRoutes } from './plants/routes.ts';
+import { transparencyOptions } from './transparencyOptions.ts';
+import { transparencyRoutes } from '@event-sourced/transparency-log/routes';
+
+/** What the audit page knows of plants; browsers load the module, too. */
+const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('../plants/auditPageDomain.ts'));
+
+export type Dependencies = {
+  store: EventStore;
+  views: Views;
+  readYourWrites: ReadYourWrites;
+  /** Of every view: /health/ready depends on all of them. */
+  followers: readonly Follower[];
+  /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
+  transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
+  verifyToken: VerifyToken;
+  corsOrigins: readonly string[];
+  /** Whether there are pages for browsers. */
+  pages: boolean;
+  /** How many requests a user may send; without it, any number. */
+  rateLimit?: RateLimit | undefined;
+  /** The URI of this store, `source` of its CloudEvents. */
+  source: string;
+  logger: FastifyBaseLogger;
+  now: () => Date;
+  newEventId: (now: Date) => string;
+  /** For metrics: what happens, and the lists and event streams in flight. */
+  observer?: ApiObserver | undefined;
+  listsInFlight?: InFlight;
+  eventStreams?: InFlight;
+};
+
+/** Gets what happens in the API. It must not throw. */
+export type ApiObserver = {
+  onRequest(request: ClosedRequest): void;
+  onTokenRejected(reason: TokenRejection): void;
+  /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
+  onCheckpoints(refusal: CheckpointRefusal | undefined): void;
+};
+
+/** The HTTP API, complete but not listening. */
+export async function buildApp(deps: Dependencies) {
+  const { store, views, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
+  const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
+  const turns = new Turns();
+  const log = store.raw ?? store;
+  const checkpoints =
+    transparency &&
+    new Checkpoints({
+      ...transparency,
+      log,
+      logger,
+      now,
+      onRefusal: (refusal) => observer?.onCheckpoints(refusal),
+    });
+  const app = await httpServer({
+    logger,
+    corsOrigins: deps.corsOrigins,
+    corsFields: {
+      allowed: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
+      exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
+    },
+    errors: API_ERRORS,
+    onClosed: observer && ((request) => observer.onRequest(request)),
+    onError: observer && ((error) => observeRejection(observer, error)),
+  });
+  healthRoutes(app, { store, followers });
+  await serveOpenapi(app, API);
+  if (deps.pages) {
+    await apiReference(app, { title: 'Plant store' });
+    await servePage(app, { path: '/audit', readFiles: () => auditPageFiles(domain, DOMAIN_MODULE) });
+  }
+  await app.register(async (secured) => {
+    await authenticate(secured, { verifyToken, isUser });
+    if (rateLimit) limitRate(secured, rateLimit);
+    await secured.register(plantRoutes, {
+      ...deps,
+      plantsByUser: views.plantsByUser,
+      listsInFlight,
+      traceparentOf,
+      turns,
+      errors: {
+        createPlant: errorsOf(
+          ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
+          PLANT_HEADERS,
+        ),
+        listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
+      },
+    });
+    await secured.register(auditRoutes, { log, checkpoints, source: deps.source, now, eventStreams, turns });
+    if (!transparency || !checkpoints) return;
+    const { tree, signer } = transparency;
+    const logKey = signer.verifierKey;
+    const options = transparencyOptions(log, turns);
+    await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey, ...options });
+  });
+  return app;
+}
+
+function observeRejection(observer: ApiObserver, error: unknown): void {
+  const reason = tokenRejection(error);
+  if (reason !== undefined) observer.onTokenRejected(reason);
+}

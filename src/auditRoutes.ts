@@ -1,0 +1,77 @@
+import accepts from '@fastify/accepts';
+import type { FastifyPluginAsync } from 'fastify';
+import { hashedAttributes } from '@event-sourced/transparency-log/entries';
+import { PLANT_STREAMS } from './plants/plantStreams.ts';
+import type { EventLog } from '@event-sourced/event-log';
+import { response } from '@event-sourced/http';
+import type { Turns } from '@event-sourced/event-log/time';
+import { encodeHash } from '@event-sourced/transparency-log/notes';
+import { AUDIT_SCOPE, assertScope } from './auth.ts';
+import type { Checkpoints } from '@event-sourced/transparency-log/routes';
+import { API_ERRORS } from './errors.ts';
+import { eventRoutes } from '@event-sourced/event-log/replay';
+import { EVENT_EXAMPLE } from './examples.ts';
+import { InFlight } from './inFlight.ts';
+import { errorsOf, tooManyInFlight } from './openapi.ts';
+
+type Dependencies = {
+  log: EventLog;
+  checkpoints: Checkpoints | undefined;
+  /** The URI of this store, `source` of its CloudEvents. */
+  source: string;
+  now: () => Date;
+  eventStreams: InFlight;
+  turns: Turns;
+};
+
+/** GET /events, for auditors. */
+export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
+  app,
+  { log, checkpoints, source, now, eventStreams, turns },
+) => {
+  await app.register(accepts);
+  await app.register(eventRoutes, {
+    log,
+    streams: PLANT_STREAMS,
+    format: { source, hashed: hashedAttributes },
+    async currentTree() {
+      const head = await checkpoints?.currentHead();
+      return head && { ...head, root: encodeHash(head.root) };
+    },
+    inFlight: { replays: new InFlight('replays'), pages: new InFlight('pages of events'), eventStreams },
+    turns,
+    userOf: ({ user }) => user,
+    mediaTypeOf: (request, types) => request.accepts().type(types) as string | false,
+    async checkAccess({ verifyToken }) {
+      const claims = await verifyToken();
+      assertScope(claims, AUDIT_SCOPE);
+      return claims.verifyAgainAt - now().getTime();
+    },
+    documentation: {
+      schema: {
+        operationId: 'replayEvents',
+        tags: ['audit'],
+        summary: 'Replay the log; an event stream continues with each new event',
+        description:
+          'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
+        security: [{ bearer: [AUDIT_SCOPE] }],
+      },
+      example: EVENT_EXAMPLE,
+      response: response as never,
+      errors: errorsOf([
+        {
+          ...API_ERRORS.invalidQuery,
+          description: 'the query is invalid, since is later than until, or the log has no event of the user',
+          message: 'since must not be later than until.',
+        },
+        {
+          ...API_ERRORS.badPosition,
+          description: 'after, before or Last-Event-ID is not the position of an event',
+        },
+        'insufficientScope',
+        'notAcceptable',
+        tooManyInFlight('replays', 'pages of events', 'event streams'),
+      ]),
+    },
+  });
+};

@@ -1,0 +1,39 @@
+import { Type } from 'typebox';
+import { CloudEvent } from '@event-sourced/event-log/replay';
+import type { ErrorEntry } from '@event-sourced/http';
+import { type ApiDescription, errorsOf as describeErrors } from '@event-sourced/http';
+import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
+import { type Kind, MAX_IN_FLIGHT, TooManyInFlight } from './inFlight.ts';
+import { NewPlant, Plant } from './plants/routes.ts';
+
+/** The error responses of a route, by status: those of every route, and these. */
+export const errorsOf = describeErrors(API_ERRORS, COMMON_ERRORS);
+
+/** The error of a route whose responses in flight are limited. */
+export const tooManyInFlight = (...kinds: [Kind, ...Kind[]]): ErrorEntry => ({
+  ...API_ERRORS.tooManyInFlight,
+  description: `${kinds.map((kind) => `${MAX_IN_FLIGHT[kind]} ${kind}`).join(', or ')} of the user are in flight; read them, and retry`,
+  message: new TooManyInFlight(kinds[0], MAX_IN_FLIGHT[kinds[0]]).message,
+});
+
+/** What is not in the routes. */
+export const API: ApiDescription = {
+  info: {
+    title: 'OpenAPI Plant Store',
+    version: '1.0.0',
+    description: 'Create plants, and list your own.',
+    license: { name: 'MIT', identifier: 'MIT' },
+  },
+  tags: [
+    { name: 'plants', description: 'The plants of the token’s user.' },
+    { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
+  ],
+  schemas: [Plant, NewPlant, CloudEvent],
+  restOfPath: (url) => ({
+    name: 'tile',
+    schema: Type.String({
+      description: 'As in the path of C2SP tlog-tiles, such as 0/x001/x234/067.p/5.',
+      examples: [url.includes('entries') ? '000.p/1' : '0/000.p/1'],
+    }),
+  }),
+};
