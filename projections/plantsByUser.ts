@@ -1,9 +1,8 @@
-import { LRUCache } from 'lru-cache';
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
-import { parsePlantEvent } from '../src/plants/events.ts';
 import type { Rows, Table } from '@event-sourced/event-log/views';
-import { TableView } from '@event-sourced/event-log/views';
-import { ViewDamaged, ViewFile } from '@event-sourced/event-log/views';
+import { TableView, ViewDamaged, ViewFile } from '@event-sourced/event-log/views';
+import { LRUCache } from 'lru-cache';
+import { parsePlantEvent } from '../src/plants/events.ts';
 
 /** A plant: `position` is that of its creation, `plant` its JSON. */
 export type PlantRow = readonly [user: string, position: Position, plant: string];

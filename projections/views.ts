@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { PlantsByUser } from './plantsByUser.ts';
 import type { View } from '@event-sourced/event-log/views';
+import { PlantsByUser } from './plantsByUser.ts';
 
 /**
  * The views. The service opens, follows and closes each of them, /health/ready waits for it, and `rebuild`

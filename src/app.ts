@@ -1,33 +1,40 @@
 import { fileURLToPath } from 'node:url';
-import type { FastifyBaseLogger } from 'fastify';
-import type { Follower } from '@event-sourced/event-log/views';
-import type { TreeThread } from '@event-sourced/transparency-log/view';
-import type { ReadYourWrites } from '@event-sourced/event-log/views';
-import type { Views } from '../projections/views.ts';
-import type { EventStore } from '@event-sourced/event-log';
-import { apiReference } from '@event-sourced/http';
-import { authenticate, type TokenRejection, tokenRejection } from '@event-sourced/http';
-import { serveOpenapi } from '@event-sourced/http';
-import { servePage } from '@event-sourced/http';
-import { limitRate, type RateLimit } from '@event-sourced/http';
-import type { ClosedRequest } from '@event-sourced/http';
-import { httpServer } from '@event-sourced/http';
-import { traceparentOf } from '@event-sourced/http';
 import { auditPageFiles } from '@event-sourced/audit-page';
-import { domain } from './plants/auditPageDomain.ts';
-import { isUser } from './plants/user.ts';
+import type { EventStore } from '@event-sourced/event-log';
 import { Turns } from '@event-sourced/event-log/time';
+import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';
+import type { ClosedRequest } from '@event-sourced/http';
+import {
+  apiReference,
+  authenticate,
+  httpServer,
+  limitRate,
+  type RateLimit,
+  serveOpenapi,
+  servePage,
+  type TokenRejection,
+  tokenRejection,
+  traceparentOf,
+} from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
 import type { CheckpointSigner } from '@event-sourced/transparency-log/notes';
+import {
+  type CheckpointRefusal,
+  Checkpoints,
+  transparencyRoutes,
+} from '@event-sourced/transparency-log/routes';
+import type { TreeThread } from '@event-sourced/transparency-log/view';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Views } from '../projections/views.ts';
 import { auditRoutes } from './auditRoutes.ts';
-import { type CheckpointRefusal, Checkpoints } from '@event-sourced/transparency-log/routes';
 import { API_ERRORS } from './errors.ts';
 import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
 import { API, errorsOf, tooManyInFlight } from './openapi.ts';
+import { domain } from './plants/auditPageDomain.ts';
 import { PLANT_HEADERS, plantRoutes } from './plants/routes.ts';
+import { isUser } from './plants/user.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
-import { transparencyRoutes } from '@event-sourced/transparency-log/routes';
 
 /** What the audit page knows of plants; browsers load the module, too. */
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('../plants/auditPageDomain.ts'));

@@ -1,18 +1,18 @@
+import type { EventLog } from '@event-sourced/event-log';
+import { eventRoutes } from '@event-sourced/event-log/replay';
+import type { Turns } from '@event-sourced/event-log/time';
+import { response } from '@event-sourced/http';
+import { hashedAttributes } from '@event-sourced/transparency-log/entries';
+import { encodeHash } from '@event-sourced/transparency-log/notes';
+import type { Checkpoints } from '@event-sourced/transparency-log/routes';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsync } from 'fastify';
-import { hashedAttributes } from '@event-sourced/transparency-log/entries';
-import { PLANT_STREAMS } from './plants/plantStreams.ts';
-import type { EventLog } from '@event-sourced/event-log';
-import { response } from '@event-sourced/http';
-import type { Turns } from '@event-sourced/event-log/time';
-import { encodeHash } from '@event-sourced/transparency-log/notes';
 import { AUDIT_SCOPE, assertScope } from './auth.ts';
-import type { Checkpoints } from '@event-sourced/transparency-log/routes';
 import { API_ERRORS } from './errors.ts';
-import { eventRoutes } from '@event-sourced/event-log/replay';
 import { EVENT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, tooManyInFlight } from './openapi.ts';
+import { PLANT_STREAMS } from './plants/plantStreams.ts';
 
 type Dependencies = {
   log: EventLog;

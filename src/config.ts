@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
+import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
+import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log/notes';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
-import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
-import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log/notes';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';

@@ -1,16 +1,12 @@
-import { ViewDamaged } from '@event-sourced/event-log/views';
-import { ViewBehind } from '@event-sourced/event-log/views';
-import { BadFilter } from '@event-sourced/event-log/replay';
-import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
-import { UnknownUser } from '@event-sourced/event-log/replay';
-import { LogReplaced, StoreUnavailable, StreamDeleted } from '@event-sourced/event-log';
-import { BadPosition } from '@event-sourced/event-log';
+import { BadPosition, LogReplaced, StoreUnavailable, StreamDeleted } from '@event-sourced/event-log';
+import { BadFilter, NotAcceptable, UnknownUser } from '@event-sourced/event-log/replay';
+import { ViewBehind, ViewDamaged } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '@event-sourced/http';
+import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
+import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/notes';
+import { NoSuchTile } from '@event-sourced/transparency-log/routes';
 import { PlantIdTaken } from './plants/createPlant.ts';
 import { UnknownPlant } from './plants/unknownPlant.ts';
-import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/notes';
-import { NotAcceptable } from '@event-sourced/event-log/replay';
-import { NoSuchTile } from '@event-sourced/transparency-log/routes';
 
 /** Every error of the API. */
 export const API_ERRORS = {

@@ -1,6 +1,6 @@
-import type { FastifyInstance } from 'fastify';
-import type { Follower } from '@event-sourced/event-log/views';
 import type { EventStore } from '@event-sourced/event-log';
+import type { Follower } from '@event-sourced/event-log/views';
+import type { FastifyInstance } from 'fastify';
 import { API_ERRORS } from './errors.ts';
 
 type Dependencies = {

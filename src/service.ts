@@ -1,27 +1,24 @@
 import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
-import type { FastifyBaseLogger } from 'fastify';
-import { Follower, type Progress } from '@event-sourced/event-log/views';
-import { TreeThread } from '@event-sourced/transparency-log/view';
-import { ReadYourWrites } from '@event-sourced/event-log/views';
-import { merkleTreeFile, openViews } from '../projections/views.ts';
-import { buildApp } from './app.ts';
-import { InFlight } from './inFlight.ts';
-import type { Config } from './config.ts';
+import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir } from '@event-sourced/event-log/disk';
-import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
-import { newEventId } from '@event-sourced/event-log';
-import { START } from '@event-sourced/event-log';
-import { openStore } from './stores.ts';
 import { moduleBeside } from '@event-sourced/event-log/threads';
+import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import {
   PROVIDER_ALGORITHMS,
   providerKeys,
   tokenVerifier,
   type VerifyToken,
 } from '@event-sourced/http/tokens';
-import { CheckpointSigner } from '@event-sourced/transparency-log/notes';
-import { loadLogKey } from '@event-sourced/transparency-log/notes';
+import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
+import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/notes';
+import { TreeThread } from '@event-sourced/transparency-log/view';
+import type { FastifyBaseLogger } from 'fastify';
+import { merkleTreeFile, openViews } from '../projections/views.ts';
+import { buildApp } from './app.ts';
+import type { Config } from './config.ts';
+import { InFlight } from './inFlight.ts';
+import { openStore } from './stores.ts';
 
 /** The Merkle tree's thread opens the log by this module. */
 const STORES = moduleBeside(import.meta.url, './stores').href;

@@ -1,13 +1,13 @@
 import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
+import type { AppendOutcome, EventStore, Position, StoreObserver } from '@event-sourced/event-log';
+import { logFile } from '@event-sourced/event-log/disk';
+import { unlessAborted } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
 import { ViewLag } from '@event-sourced/event-log/views';
-import { merkleTreeFile, VIEWS } from '../projections/views.ts';
-import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
-import { logFile } from '@event-sourced/event-log/disk';
-import type { AppendOutcome, EventStore, Position, StoreObserver } from '@event-sourced/event-log';
 import { Metrics } from '@event-sourced/http/metrics';
-import { unlessAborted } from '@event-sourced/event-log/time';
+import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
+import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 
 type Following = { notReady: string | undefined; readTo: Position | undefined; rebuilds: number };
 

@@ -1,8 +1,7 @@
-import type { BaseLogger } from 'pino';
-import { logFile } from '@event-sourced/event-log/disk';
 import type { EventLog, EventStore, StoreObserver } from '@event-sourced/event-log';
-import { type LogReaderOptions, openLogReader } from '@event-sourced/event-log/sqlite';
-import { openSqliteStore } from '@event-sourced/event-log/sqlite';
+import { logFile } from '@event-sourced/event-log/disk';
+import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
+import type { BaseLogger } from 'pino';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */

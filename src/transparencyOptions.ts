@@ -1,18 +1,18 @@
+import type { EventLog } from '@event-sourced/event-log';
+import { textSchema } from '@event-sourced/event-log/replay';
+import type { Turns } from '@event-sourced/event-log/time';
+import { type Headers, response } from '@event-sourced/http';
+import { IMMUTABLE, type TransparencyOptions } from '@event-sourced/transparency-log/routes';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { textSchema } from '@event-sourced/event-log/replay';
-import type { EventLog } from '@event-sourced/event-log';
-import { type Headers, response } from '@event-sourced/http';
-import { INT64_RULE, isInt64Text, plantStream } from './plants/stream.ts';
-import { UnknownPlant } from './plants/unknownPlant.ts';
-import { isUser, USER_RULE } from './plants/user.ts';
-import type { Turns } from '@event-sourced/event-log/time';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { API_ERRORS } from './errors.ts';
 import { CHECKPOINT_EXAMPLE, RECEIPT_EXAMPLE, VERIFIER_KEY_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
 import { errorsOf, tooManyInFlight } from './openapi.ts';
-import { IMMUTABLE, type TransparencyOptions } from '@event-sourced/transparency-log/routes';
+import { INT64_RULE, isInt64Text, plantStream } from './plants/stream.ts';
+import { UnknownPlant } from './plants/unknownPlant.ts';
+import { isUser, USER_RULE } from './plants/user.ts';
 
 // What the routes of the transparency log get of this API: access, limits, descriptions, and which event is a plant's.
 

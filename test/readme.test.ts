@@ -1,9 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { SETTINGS } from '../src/config.ts';
 import { API_ERRORS } from '../src/errors.ts';
 import { MAX_IN_FLIGHT } from '../src/inFlight.ts';
-import { SETTINGS } from '../src/config.ts';
 import { ROOT } from './support/process.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');

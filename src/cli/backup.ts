@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { fsyncPath, logFile } from '@event-sourced/event-log/disk';
+import { copyLogFile, openLogReader } from '@event-sourced/event-log/sqlite';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
-import { logFile } from '@event-sourced/event-log/disk';
-import { fsyncPath } from '@event-sourced/event-log/disk';
-import { copyLogFile } from '@event-sourced/event-log/sqlite';
-import { openLogReader } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead } from '@event-sourced/transparency-log/merkle';
 import { type Context, useLog, write } from './context.ts';
 

@@ -1,9 +1,12 @@
 import { existsSync } from 'node:fs';
-import type { Config } from '../config.ts';
 import { parseTreeHead, type TreeHead } from '@event-sourced/transparency-log/merkle';
 import { readCheckpointFile } from '@event-sourced/transparency-log/monitor';
-import { openCheckpoint, readUnverifiedCheckpoint } from '@event-sourced/transparency-log/notes';
-import { loadExistingLogKey } from '@event-sourced/transparency-log/notes';
+import {
+  loadExistingLogKey,
+  openCheckpoint,
+  readUnverifiedCheckpoint,
+} from '@event-sourced/transparency-log/notes';
+import type { Config } from '../config.ts';
 
 /**
  * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is

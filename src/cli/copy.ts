@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
-import { rootOfLog } from '@event-sourced/transparency-log/entries';
-import { copyLog } from '@event-sourced/event-log/copy';
 import type { EventLog, EventStore } from '@event-sourced/event-log';
+import { copyLog } from '@event-sourced/event-log/copy';
+import { rootOfLog } from '@event-sourced/transparency-log/entries';
 import { type LogLocation, STREAMS } from '../stores.ts';
 import { type Context, loggerTo, write } from './context.ts';
 import { isSameLocation, parseLocation, useStoreAt } from './eventLogLocation.ts';

@@ -1,7 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
-import { DataDirInUse, lockDataDir, logFile } from '@event-sourced/event-log/disk';
-import { fileSize } from '@event-sourced/event-log/disk';
 import type { EventStore } from '@event-sourced/event-log';
+import { DataDirInUse, fileSize, lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { type Logger, type LogLocation, openStore } from '../stores.ts';
 

@@ -1,5 +1,5 @@
-import { Compile } from 'typebox/compile';
 import { EventFilter, type EventQuery } from '@event-sourced/event-log/replay';
+import { Compile } from 'typebox/compile';
 import { PLANT_STREAMS, PlantEventQuery } from '../plants/plantStreams.ts';
 
 const isQuery = Compile(PlantEventQuery);

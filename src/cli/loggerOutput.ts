@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import sonicBoom from 'sonic-boom';
 import { finishedWithin } from '@event-sourced/event-log/time';
+import sonicBoom from 'sonic-boom';
 
 /** While standard output cannot be written; further lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024;

@@ -1,13 +1,17 @@
-import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
+import {
+  assertInLog,
+  type Position,
+  parsePosition,
+  type RecordedEvent,
+  readToEnd,
+  START,
+} from '@event-sourced/event-log';
+import { occurredAt, UnknownUser } from '@event-sourced/event-log/replay';
+import { parseRfc3339 } from '@event-sourced/event-log/time';
 import { UnsavedRows } from '@event-sourced/event-log/views';
-import { occurredAt } from '@event-sourced/event-log/replay';
-import { UnknownUser } from '@event-sourced/event-log/replay';
-import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
-import { assertInLog, parsePosition } from '@event-sourced/event-log';
-import { readToEnd } from '@event-sourced/event-log';
+import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
 import { parsePlantStream } from '../plants/stream.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { parseRfc3339 } from '@event-sourced/event-log/time';
 import { type Context, useLog, write } from './context.ts';
 
 type Options = { user: string; at?: string };

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { MerkleTreeView } from '@event-sourced/transparency-log/view';
-import { rebuildView } from '@event-sourced/event-log/views';
-import type { View } from '@event-sourced/event-log/views';
-import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
-import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import type { EventLog } from '@event-sourced/event-log';
+import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
+import type { View } from '@event-sourced/event-log/views';
+import { rebuildView } from '@event-sourced/event-log/views';
+import { MerkleTreeView } from '@event-sourced/transparency-log/view';
+import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
 import { openStore } from '../stores.ts';
 import { type Context, loggerTo, useLog } from './context.ts';
 import { commandProgress } from './progress.ts';

@@ -1,7 +1,7 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
+import { issueToken } from '@event-sourced/http/tokens';
 import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { issueToken } from '@event-sourced/http/tokens';
 import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };

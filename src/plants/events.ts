@@ -1,8 +1,7 @@
+import { InvalidEvent, type NewEvent, type RecordedEvent, UUID } from '@event-sourced/event-log';
+import { isRfc3339 } from '@event-sourced/event-log/time';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { UUID } from '@event-sourced/event-log';
-import { InvalidEvent, type NewEvent, type RecordedEvent } from '@event-sourced/event-log';
-import { isRfc3339 } from '@event-sourced/event-log/time';
 import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';

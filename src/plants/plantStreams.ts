@@ -1,7 +1,6 @@
+import { eventQuery, type StreamNames, textSchema } from '@event-sourced/event-log/replay';
 import { INT64_RULE, isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser, USER_RULE } from './user.ts';
-import { eventQuery, type StreamNames } from '@event-sourced/event-log/replay';
-import { textSchema } from '@event-sourced/event-log/replay';
 
 /** The streams of plants, by which events are filtered. */
 export const PLANT_STREAMS: StreamNames = {

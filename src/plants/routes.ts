@@ -1,15 +1,13 @@
 import { Readable } from 'node:stream';
+import { type EventStore, NO_LOG_ID, type Position, START } from '@event-sourced/event-log';
+import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
+import { TurnBudget, type Turns } from '@event-sourced/event-log/time';
+import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { ReadYourWrites } from '@event-sourced/event-log/views';
-import type { View } from '@event-sourced/event-log/views';
-import { limitSchema } from '@event-sourced/event-log/replay';
-import { type EventStore, NO_LOG_ID, type Position, START } from '@event-sourced/event-log';
 import { createPlant, PlantIdTaken } from './createPlant.ts';
 import { isInt64 } from './stream.ts';
-import { TurnBudget, type Turns } from '@event-sourced/event-log/time';
-import { formatLogPosition, parseLogPosition } from '@event-sourced/event-log/replay';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },

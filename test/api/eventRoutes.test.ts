@@ -6,8 +6,6 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import {
   type EventStore,
   type RecordedEvent,
@@ -15,9 +13,11 @@ import {
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
-import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
+import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
+import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { appendTo, eventId } from '../support/logs.ts';

@@ -2,9 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import {
+  type FakeEvent,
+  FakeEventStoreDb,
+} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { type FakeEvent, FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { AUDIENCE, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
 import { plantOf, writeTo } from '../support/logs.ts';

@@ -3,7 +3,6 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { newEventId } from '../../packages/event-log/src/eventId.ts';
 import {
   type EventStore,
@@ -12,6 +11,7 @@ import {
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
 import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
+import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';

@@ -1,8 +1,13 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type {
+  EventLog,
+  EventStore,
+  Position,
+  RecordedEvent,
+} from '../../packages/event-log/src/eventStore.ts';
 import { MAX_LIMIT } from '../../packages/event-log/src/replay/eventPages.ts';
-import type { EventLog, EventStore, Position, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { appendTo, type EventToStore, eventId, writeTo } from '../support/logs.ts';

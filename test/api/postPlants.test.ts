@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
+import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 

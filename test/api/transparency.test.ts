@@ -7,18 +7,18 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
-import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import {
   type EventStore,
   type Page,
   type RecordedEvent,
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
+import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
+import { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { CheckpointFileUnusable } from '../../packages/transparency-log/src/notes/checkpointSigner.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';

@@ -2,10 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ElementHandle, Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/notes/signCheckpoint.ts';
-import { formatVerifierKey, parseVerifierKey, verifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import {
+  formatVerifierKey,
+  parseVerifierKey,
+  verifierKey,
+} from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { accessibilityProblems } from '../support/axe.ts';
 import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
 import { runCli, succeeded } from '../support/cli.ts';

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import type { Page } from 'puppeteer-core';
-import { readConfig } from '../../src/config.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { newEventId } from '../../packages/event-log/src/eventId.ts';
+import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/notes/logKey.ts';
+import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { readConfig } from '../../src/config.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { startService } from '../../src/service.ts';
 import { openStore } from '../../src/stores.ts';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadExistingLogKey } from '../../packages/transparency-log/src/notes/logKey.ts';
-import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { chromiumPath, startChromium } from '../support/chromium.ts';
 
 // npm run screenshots: writes a picture of each page, wide and narrow, to docs/screenshots/.

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { type Instance, RandomClient } from './client.ts';
 import { formatHistory, History, type Operation } from './history.ts';

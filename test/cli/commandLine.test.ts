@@ -2,10 +2,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
+import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { ROOT } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
 
 const COMMANDS = {
   token: ['--expires', '--scope'],

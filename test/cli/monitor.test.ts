@@ -5,11 +5,18 @@ import { parseState } from '../../packages/transparency-log/src/monitor/state.ts
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { verifierKeyOf } from '../../packages/transparency-log/src/notes/signCheckpoint.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+import {
+  entries,
+  entryOf,
+  FakeLog,
+  ORIGIN,
+  serve,
+  VERIFIER_KEY,
+} from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 
 const VKEY = formatVerifierKey(VERIFIER_KEY);
 const TOKEN = { TOKEN: 'secret' };

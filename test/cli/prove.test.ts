@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';

@@ -2,7 +2,12 @@ import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type EventStore, LogDamaged, NO_STREAM, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
+import {
+  type EventStore,
+  LogDamaged,
+  NO_STREAM,
+  StoreUnavailable,
+} from '../../packages/event-log/src/eventStore.ts';
 import { UnusableLog } from '../../packages/event-log/src/sqlite/file.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
 import { event, everything } from '../../packages/event-log/testing/contract.ts';

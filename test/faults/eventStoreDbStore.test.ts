@@ -11,7 +11,12 @@ import {
   WrongExpectedRevision,
 } from '../../packages/event-log/src/eventStore.ts';
 import { event } from '../../packages/event-log/testing/contract.ts';
-import { type Drop, type FakeEvent, type FakeEventStoreDb, FakeLog } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import {
+  type Drop,
+  type FakeEvent,
+  type FakeEventStoreDb,
+  FakeLog,
+} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';

@@ -1,8 +1,8 @@
 import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import type { TreeThread } from '../../packages/transparency-log/src/view/treeThread.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
+import type { TreeThread } from '../../packages/transparency-log/src/view/treeThread.ts';
 import { stopClock } from '../support/clock.ts';
 import { changeOnlyTable } from '../support/damage.ts';
 import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';

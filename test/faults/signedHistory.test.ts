@@ -2,8 +2,8 @@ import { copyFileSync, cpSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
-import { merkleTreeFile } from '../../projections/views.ts';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
+import { merkleTreeFile } from '../../projections/views.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { logWith } from '../support/logs.ts';

@@ -3,7 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { entries, entryOf, FakeLog, ORIGIN, serve, VERIFIER_KEY } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+import {
+  entries,
+  entryOf,
+  FakeLog,
+  ORIGIN,
+  serve,
+  VERIFIER_KEY,
+} from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';

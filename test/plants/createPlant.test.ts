@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
 import { everything } from '../../packages/event-log/testing/contract.ts';
+import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
 import { openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 

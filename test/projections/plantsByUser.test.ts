@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
-import { ViewDamaged } from '../../packages/event-log/src/views/viewFile.ts';
 import { InvalidEvent, type RecordedEvent, START } from '../../packages/event-log/src/eventStore.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { ViewDamaged } from '../../packages/event-log/src/views/viewFile.ts';
 import { created } from '../../packages/event-log/test/views/created.ts';
+import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const NONE = new Set<string>();
 

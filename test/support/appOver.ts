@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
+import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
 import type { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrites.ts';
+import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { openViews, type Views } from '../../projections/views.ts';
 import { buildApp, type Dependencies } from '../../src/app.ts';
-import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
-import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
 
 /** The claims of a token that never expires. */
 export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({

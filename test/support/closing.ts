@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { canRun, MAIN, NODE, start } from './process.ts';
 import { tempDir } from './tempDir.ts';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
-import type { PlantCreated } from '../../src/plants/events.ts';
 import { everything } from '../../packages/event-log/testing/contract.ts';
+import type { PlantCreated } from '../../src/plants/events.ts';
 import { type Instances, ready, untilAvailable } from './instances.ts';
 import { openOver } from './stores.ts';
 

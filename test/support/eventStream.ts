@@ -3,8 +3,8 @@ import { type Agent, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { EventSource } from 'eventsource';
 import { onTestFinished } from 'vitest';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 
 /** A message of an event stream, as received. */
 export type Message = { id: string; data: string };

@@ -4,7 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Adapter, Provider } from 'oidc-provider';
 import { expect, onTestFinished, vi } from 'vitest';
-import { PROVIDER_ALGORITHMS, providerKeys, tokenVerifier } from '../../packages/http/src/tokens/tokenVerifier.ts';
+import {
+  PROVIDER_ALGORITHMS,
+  providerKeys,
+  tokenVerifier,
+} from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver } from './appOver.ts';
 import { refusedWith } from './refusal.ts';
 

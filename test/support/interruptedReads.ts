@@ -2,7 +2,10 @@ import { status } from '@grpc/grpc-js';
 import { expect, onTestFinished } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { event, type Interrupted, type Open } from '../../packages/event-log/testing/contract.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import {
+  FakeEventStoreDb,
+  type FakeOptions,
+} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 import { openOver } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();

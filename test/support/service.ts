@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { readConfig } from '../../src/config.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { startService as start } from '../../src/service.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { readConfig } from '../../src/config.ts';
+import { startService as start } from '../../src/service.ts';
 import { tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };

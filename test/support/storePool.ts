@@ -1,6 +1,9 @@
 import { afterAll, onTestFinished } from 'vitest';
 import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import {
+  FakeEventStoreDb,
+  type FakeOptions,
+} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
 
 type Pooled = { store: EventStore; server: FakeEventStoreDb };
 

@@ -12,9 +12,12 @@ import {
 } from '../../packages/event-log/src/eventStore.ts';
 import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
-import { openStore, STREAMS } from '../../src/stores.ts';
 import { everything } from '../../packages/event-log/testing/contract.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import {
+  FakeEventStoreDb,
+  type FakeOptions,
+} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { openStore, STREAMS } from '../../src/stores.ts';
 import { inPortions } from './inPortions.ts';
 import { logWith } from './logs.ts';
 import { tempDir } from './tempDir.ts';

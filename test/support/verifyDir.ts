@@ -1,8 +1,8 @@
-import { VIEWS } from '../../projections/views.ts';
-import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import type { EventLog } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
+import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
+import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
 import { tempDir } from './tempDir.ts';
 

@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { barsOf } from '../src/page/bars.ts';
-import { type Change, statesAt } from '../src/page/states.ts';
-import { indentedJson, visible } from '../src/page/text.ts';
-import { browserModules } from '../src/browserModules.ts';
-import type { Entity } from '../src/domain.ts';
 import { appOver } from '../../../test/support/appOver.ts';
 import { refusedWith } from '../../../test/support/refusal.ts';
 import { tempDir } from '../../../test/support/tempDir.ts';
+import { browserModules } from '../src/browserModules.ts';
+import type { Entity } from '../src/domain.ts';
+import { barsOf } from '../src/page/bars.ts';
+import { type Change, statesAt } from '../src/page/states.ts';
+import { indentedJson, visible } from '../src/page/text.ts';
 
 test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
   const { url } = await appOver({}, { pages: true });

@@ -1,4 +1,21 @@
 export { newEventId, UUID } from './eventId.ts';
-export { type AppendOutcome, type EventLog, type EventStore, InvalidEvent, LogReplaced, type NewEvent, NO_LOG_ID, NO_STREAM, type Position, type ReadTo, type RecordedEvent, START, type StoreObserver, StoreUnavailable, StreamDeleted, WrongExpectedRevision } from './eventStore.ts';
+export {
+  type AppendOutcome,
+  type EventLog,
+  type EventStore,
+  InvalidEvent,
+  LogReplaced,
+  type NewEvent,
+  NO_LOG_ID,
+  NO_STREAM,
+  type Position,
+  type ReadTo,
+  type RecordedEvent,
+  START,
+  type StoreObserver,
+  StoreUnavailable,
+  StreamDeleted,
+  WrongExpectedRevision,
+} from './eventStore.ts';
 export { assertInLog, BadPosition, parsePosition } from './position.ts';
 export { assertReached, readToEnd } from './readEvents.ts';

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { unlessAborted } from './time/sleep.ts';
 import {
   type Batch,
   type EventLog,
@@ -8,6 +7,7 @@ import {
   START,
   StoreUnavailable,
 } from './eventStore.ts';
+import { unlessAborted } from './time/sleep.ts';
 
 const PAGE_SIZE = 500;
 /** Of all live readers, if they share turns. */

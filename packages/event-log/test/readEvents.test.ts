@@ -2,6 +2,8 @@ import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { openIn } from '../../../test/support/stores.ts';
+import { tempDir } from '../../../test/support/tempDir.ts';
 import {
   type Batch,
   type EventLog,
@@ -13,8 +15,6 @@ import {
   StoreUnavailable,
 } from '../src/eventStore.ts';
 import { IDLE_TIMEOUT_MS, readLive, readToEnd } from '../src/readEvents.ts';
-import { openIn } from '../../../test/support/stores.ts';
-import { tempDir } from '../../../test/support/tempDir.ts';
 import { event } from '../testing/contract.ts';
 
 function recorded(position: Position): RecordedEvent {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { test as base, describe, expect, onTestFinished } from 'vitest';
+import { inPortions } from '../../../test/support/inPortions.ts';
 import {
   type EventLog,
   type EventStore,
@@ -13,7 +14,6 @@ import {
   WrongExpectedRevision,
 } from '../src/eventStore.ts';
 import { readToEnd } from '../src/readEvents.ts';
-import { inPortions } from '../../../test/support/inPortions.ts';
 
 /** Opens a store over an empty log, or, given a store, over the log of that store again. */
 export type Open = (again?: EventStore) => Promise<EventStore>;

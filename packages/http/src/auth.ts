@@ -1,7 +1,7 @@
 import bearerAuth from '@fastify/bearer-auth';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { type Claims, ExpiredToken, InvalidToken, type VerifyToken } from './tokens/tokenVerifier.ts';
 import { fieldCount } from './fieldCount.ts';
+import { type Claims, ExpiredToken, InvalidToken, type VerifyToken } from './tokens/tokenVerifier.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

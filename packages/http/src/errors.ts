@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
-import { IdentityProviderUnavailable, InvalidToken } from './tokens/tokenVerifier.ts';
 import { InsufficientScope, NO_TOKEN_CODES } from './auth.ts';
 import { TooManyInFlight } from './inFlight.ts';
 import { RateLimitExceeded } from './rateLimit.ts';
+import { IdentityProviderUnavailable, InvalidToken } from './tokens/tokenVerifier.ts';
 
 /** The body of every 4xx and 5xx response. */
 export const ErrorBody = Type.Object(

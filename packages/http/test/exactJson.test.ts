@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { anyJson } from '../../../test/support/anyJson.ts';
 import { HTTP_ERRORS, HttpError } from '../src/errors.ts';
 import { parseExactJson } from '../src/exactJson.ts';
-import { anyJson } from '../../../test/support/anyJson.ts';
 
 const parse = (text: string): unknown => parseExactJson(Buffer.from(text));
 const nested = (depth: number, inside = ''): string => '['.repeat(depth) + inside + ']'.repeat(depth);

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { rejectionLogger } from '../src/rejectionLogger.ts';
 import { stopClock } from '../../../test/support/clock.ts';
+import { rejectionLogger } from '../src/rejectionLogger.ts';
 
 test('requests that are refused for the same reason are one line a second, with their count', () => {
   stopClock();

@@ -1,13 +1,16 @@
-import { consistencyProofFromTiles, tilePath } from '@event-sourced/transparency-log/merkle';
 import type { TreeHead } from '@event-sourced/transparency-log/merkle';
-import { openCheckpoint, type SignedCheckpoint } from '@event-sourced/transparency-log/notes';
+import { consistencyProofFromTiles, tilePath } from '@event-sourced/transparency-log/merkle';
 import {
   isConsistent,
   isInclusionProof,
+  MAX_NOTE_BYTES,
+  openCheckpoint,
   openInclusionProof,
   parseConsistencyProof,
+  parseVerifierKey,
+  type SignedCheckpoint,
+  type VerifierKey,
 } from '@event-sourced/transparency-log/notes';
-import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '@event-sourced/transparency-log/notes';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { longText, make, saveFile } from './dom.ts';
 import { rootOfEntries } from './rootOfEntries.ts';

@@ -1,8 +1,12 @@
-import { leafHash, MerkleTree } from '@event-sourced/transparency-log/merkle';
-import { TILE_WIDTH, tilePath, tileWidth } from '@event-sourced/transparency-log/merkle';
+import {
+  leafHash,
+  MerkleTree,
+  TILE_WIDTH,
+  tilePath,
+  tileWidth,
+} from '@event-sourced/transparency-log/merkle';
 import { readAhead } from '@event-sourced/transparency-log/monitor';
-import { parseEntryBundle } from '@event-sourced/transparency-log/notes';
-import { NotVerified } from '@event-sourced/transparency-log/notes';
+import { NotVerified, parseEntryBundle } from '@event-sourced/transparency-log/notes';
 import type { Api } from './api.ts';
 
 type Options = { signal: AbortSignal; onProgress: (entries: number) => void };

@@ -1,5 +1,4 @@
 import type { BaseLogger } from 'pino';
-import { backOff, unlessAborted } from '../time/sleep.ts';
 import {
   type Batch,
   type EventLog,
@@ -10,6 +9,7 @@ import {
   START,
   type StoreObserver,
 } from '../eventStore.ts';
+import { backOff, unlessAborted } from '../time/sleep.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import {
   AccessDenied,

@@ -1,5 +1,5 @@
-import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
+import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import { type CallFailed, Connection, type Result } from './connection.ts';
 import type { WorkerOptions } from './protocol.ts';
 import type { Operations } from './worker.ts';

@@ -1,4 +1,3 @@
-import { finishedWithin, sleep } from '../time/sleep.ts';
 import {
   type Appended,
   type AppendOutcome,
@@ -19,6 +18,7 @@ import {
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { isPosition } from '../position.ts';
+import { finishedWithin, sleep } from '../time/sleep.ts';
 import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
 import { catchUpSubscription, type Logger } from './catchUpSubscription.ts';

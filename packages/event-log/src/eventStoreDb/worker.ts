@@ -1,6 +1,6 @@
 import { NO_STREAM as CLIENT_NO_STREAM, type EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
-import { serve, threadData } from '../threads/thread.ts';
 import { type Appended, type Batch, NO_STREAM, type Position } from '../eventStore.ts';
+import { serve, threadData } from '../threads/thread.ts';
 import type { AppendRequest } from './appendRequest.ts';
 import { openClient } from './connectionString.ts';
 import { leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';

@@ -1,17 +1,11 @@
 import { type Static, Type } from 'typebox';
-import {
-  assertReadable,
-  BadFilter,
-  EventFilter,
-  type eventQuery,
-  type StreamNames,
-} from './eventFilter.ts';
-import { textSchema } from './querySchemas.ts';
 import { type EventLog, type RecordedEvent, START } from '../eventStore.ts';
 import { parsePosition } from '../position.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import type { Turn } from '../time/turns.ts';
+import { assertReadable, BadFilter, EventFilter, type eventQuery, type StreamNames } from './eventFilter.ts';
 import { formatLogPosition, parseLogPosition } from './logPosition.ts';
+import { textSchema } from './querySchemas.ts';
 
 /** The events of a page without `limit`. */
 const DEFAULT_LIMIT = 100;

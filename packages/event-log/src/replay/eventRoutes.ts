@@ -2,14 +2,14 @@ import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyRequest, FastifySchema, onRequestAsyncHookHandler } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import { CloudEvent, type CloudEventFormat, toCloudEvent } from './cloudEvent.ts';
-import { EventFilter, eventQuery, type StreamNames } from './eventFilter.ts';
-import { replay } from './replay.ts';
 import type { Batch, EventLog, Position, RecordedEvent } from '../eventStore.ts';
 import { sleep } from '../time/sleep.ts';
 import type { Turn } from '../time/turns.ts';
+import { CloudEvent, type CloudEventFormat, toCloudEvent } from './cloudEvent.ts';
+import { EventFilter, eventQuery, type StreamNames } from './eventFilter.ts';
 import { isDescending, newestEvents, type OrderedEventQuery, orderedEventQuery } from './eventPages.ts';
 import { formatLogPosition } from './logPosition.ts';
+import { replay } from './replay.ts';
 
 const NDJSON = 'application/x-ndjson';
 const EVENT_STREAM = 'text/event-stream';

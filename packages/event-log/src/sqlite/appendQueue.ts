@@ -1,4 +1,3 @@
-import { moduleBeside, Thread } from '../threads/thread.ts';
 import {
   type Appended,
   LogDamaged,
@@ -8,6 +7,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import { moduleBeside, Thread } from '../threads/thread.ts';
 import type {
   AppendBatch,
   AppendRequest,

@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileSize, isDamage, openReadOnly } from '../disk/sqlite.ts';
-import { sleep } from '../time/sleep.ts';
 import {
   type BackwardRange,
   type Batch,
@@ -16,6 +15,7 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { MAX_POSITION } from '../position.ts';
+import { sleep } from '../time/sleep.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 const BATCH_SIZE = 500;

@@ -1,5 +1,4 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { unlessAborted } from '../time/sleep.ts';
 import {
   assertWellFormed,
   type EventLog,
@@ -10,6 +9,7 @@ import {
   type StoreObserver,
   StoreUnavailable,
 } from '../eventStore.ts';
+import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { checkAfterCrash, openLogFile, recoverWal, unusable, wasNotClosed } from './file.ts';
 import { follow, logOver, logQueries, type Queries, readBatch } from './read.ts';

@@ -1,14 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  appendTo,
+  type EventToStore,
+  eventId,
+  logWith,
+  plantOf,
+  writeTo,
+} from '../../../../test/support/logs.ts';
+import { storePool } from '../../../../test/support/storePool.ts';
+import {
+  comparable,
+  contents,
+  named,
+  openAsCommand,
+  openIn,
+  refusal,
+} from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import type { EventLog, EventStore } from '../../src/eventStore.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
 import { everything } from '../../testing/contract.ts';
-import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { comparable, contents, named, openAsCommand, openIn, refusal } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 
 const pooled = storePool((url) => openAsCommand(url));
 

@@ -1,16 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest';
-import {
-  CallFailed,
-  Connection,
-  FIRST_REPLY_TIMEOUT_MS,
-} from '../../src/eventStoreDb/connection.ts';
+import { slowClock } from '../../../../test/support/slowClock.ts';
+import { startFakeServer } from '../../../../test/support/stores.ts';
+import { CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStoreDb/connection.ts';
 import {
   ATTEMPT_TIMEOUT_MS,
   MIN_CONNECTION_INTERVAL_MS,
   RetryingClient,
 } from '../../src/eventStoreDb/retryingClient.ts';
-import { slowClock } from '../../../../test/support/slowClock.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 
 /** The time that a call has, in milliseconds. */
 const CALL_TIMEOUT_MS = 2_000;

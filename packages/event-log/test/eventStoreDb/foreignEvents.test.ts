@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { START } from '../../src/eventStore.ts';
-import type { EventToWrite } from '../../testing/fakeEventStoreDb/server.ts';
 import { serviceOver } from '../../../../test/support/eventStoreDbService.ts';
 import { open } from '../../../../test/support/eventStoreDbStore.ts';
 import { ready, untilAvailable } from '../../../../test/support/instances.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
+import { START } from '../../src/eventStore.ts';
+import type { EventToWrite } from '../../testing/fakeEventStoreDb/server.ts';
 
 const END = 2n ** 63n;
 const INFO = 30;

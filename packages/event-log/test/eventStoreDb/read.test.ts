@@ -1,8 +1,8 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { expect, test } from 'vitest';
+import { clientRead } from '../../../../test/support/clientRead.ts';
 import { PAGE_LENGTH, START } from '../../src/eventStore.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';
-import { clientRead } from '../../../../test/support/clientRead.ts';
 
 type Content = { data?: unknown; metadata?: unknown };
 

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { clientRead } from '../../../../test/support/clientRead.ts';
 import { type RecordedEvent, START } from '../../src/eventStore.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';
 import { Subscription } from '../../src/eventStoreDb/subscription.ts';
-import { clientRead } from '../../../../test/support/clientRead.ts';
 
 afterEach(() => vi.useRealTimers());
 

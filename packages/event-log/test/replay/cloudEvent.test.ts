@@ -2,11 +2,11 @@ import { CloudEvent as SdkEvent } from 'cloudevents';
 import isBySchema from 'cloudevents/dist/schema/v1.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { occurredAt, toCloudEvent } from '../../src/replay/cloudEvent.ts';
+import { anyJson } from '../../../../test/support/anyJson.ts';
 import { hashedAttributes, leafOfCloudEvent } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
 import { leafText } from '../../../transparency-log/src/entries/leaf.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
-import { anyJson } from '../../../../test/support/anyJson.ts';
+import { occurredAt, toCloudEvent } from '../../src/replay/cloudEvent.ts';
 
 const FORMAT = { source: 'https://plants.example/log', hashed: hashedAttributes };
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EventFilter, type EventQuery } from '../../src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../../../src/plants/plantStreams.ts';
-import { replay, UnknownUser } from '../../src/replay/replay.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore.ts';
 import { BadPosition } from '../../src/position.ts';
+import { EventFilter, type EventQuery } from '../../src/replay/eventFilter.ts';
+import { replay, UnknownUser } from '../../src/replay/replay.ts';
 
 const EVENTS: RecordedEvent[] = (
   [

@@ -2,9 +2,9 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { openLogFile } from '../../src/sqlite/file.ts';
 import { startService } from '../../../../test/support/service.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { openLogFile } from '../../src/sqlite/file.ts';
 
 /** The one line with which a start with this data directory fails. */
 async function refusal(DATA_DIR: string): Promise<string> {

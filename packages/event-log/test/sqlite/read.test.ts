@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { anyJson } from '../../../../test/support/anyJson.ts';
+import { openIn } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import {
   type Batch,
   type EventLog,
@@ -14,9 +17,6 @@ import {
 import { openLogFile, UnusableLog } from '../../src/sqlite/file.ts';
 import { MAX_INDEXED_EVENTS, openLogReader } from '../../src/sqlite/read.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
-import { anyJson } from '../../../../test/support/anyJson.ts';
-import { openIn } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { event, eventStoreContract, everything } from '../../testing/contract.ts';
 
 const files = new WeakMap<EventStore, string>();

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { openIn } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import {
   type EventStore,
   NO_STREAM,
@@ -12,8 +14,6 @@ import {
 } from '../../src/eventStore.ts';
 import { openLogFile } from '../../src/sqlite/file.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
-import { openIn } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { event, eventStoreContract, everything } from '../../testing/contract.ts';
 
 const files = new WeakMap<EventStore, string>();

@@ -4,10 +4,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
 import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
-import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
-import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
+import { createPlant } from '../../../../src/plants/createPlant.ts';
+import { stopClock } from '../../../../test/support/clock.ts';
+import { openIn } from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import {
   type Batch,
   type EventStore,
@@ -16,10 +17,9 @@ import {
   START,
   StoreUnavailable,
 } from '../../src/eventStore.ts';
-import { createPlant } from '../../../../src/plants/createPlant.ts';
-import { stopClock } from '../../../../test/support/clock.ts';
-import { openIn } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
+import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
+import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
 import { created } from './created.ts';
 
 const NONE = new Set<string>();

@@ -3,14 +3,9 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import { rebuildView } from '../../src/views/rebuildView.ts';
-import {
-  type EventLog,
-  InvalidEvent,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../../src/eventStore.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { type EventLog, InvalidEvent, type RecordedEvent, StoreUnavailable } from '../../src/eventStore.ts';
+import { rebuildView } from '../../src/views/rebuildView.ts';
 import { item, LOG_ID, logOf, NONE, ToDoLists, toDoLists } from './toDoLists.ts';
 
 type Options = Partial<Parameters<typeof rebuildView>[0]>;

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { ViewDamaged } from '../../src/views/viewFile.ts';
-import { type RecordedEvent, START } from '../../src/eventStore.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { type RecordedEvent, START } from '../../src/eventStore.ts';
+import { ViewDamaged } from '../../src/views/viewFile.ts';
 import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
 const EVENTS = [

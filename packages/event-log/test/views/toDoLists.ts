@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
 import type { Rows, Table } from '../../src/views/table.ts';
 import { TableView } from '../../src/views/tableView.ts';
 import { ViewFile } from '../../src/views/viewFile.ts';
-import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 
 // An example of a view: the items of to-do lists, which are added, renamed, and removed.
 

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import type { RecordedEvent } from '../../src/eventStore.ts';
 import { CHECKSUM_MISMATCH } from '../../src/views/tableReader.ts';
 import { type Problem, ViewComparison } from '../../src/views/viewComparison.ts';
-import type { RecordedEvent } from '../../src/eventStore.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
 const EVENTS = [

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { ViewLag } from '../../src/views/viewLag.ts';
-import { type EventStore, LogReplaced, NO_STREAM, START } from '../../src/eventStore.ts';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { openIn, openOver } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { type EventStore, LogReplaced, NO_STREAM, START } from '../../src/eventStore.ts';
+import { ViewLag } from '../../src/views/viewLag.ts';
 
 const NOW = () => new Date('2026-03-01T12:01:00Z');
 const NEVER = new AbortController().signal;

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
 import { signedJwt } from '../../../../test/support/jwt.ts';
 import { exchange, responseTo } from '../../../../test/support/rawHttp.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startService } from '../../../../test/support/service.ts';
 import { serviceOfFile } from '../../../../test/support/serviceOfFile.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
 
 const { url, dir } = await serviceOfFile();
 const { token, expired } = await tokensOf(dir);

@@ -3,9 +3,6 @@ import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { errors } from 'jose';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
-import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
 import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
 import {
   AUDIENCE,
@@ -18,6 +15,9 @@ import {
 } from '../../../../test/support/identityProvider.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startService } from '../../../../test/support/service.ts';
+import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
+import { issueToken } from '../../src/tokens/issueToken.ts';
+import { providerKeys } from '../../src/tokens/tokenVerifier.ts';
 
 const MINUTE = 60_000;
 

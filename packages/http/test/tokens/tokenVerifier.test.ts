@@ -1,13 +1,13 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { errors } from 'jose';
 import { describe, expect, test, vi } from 'vitest';
+import { jwt, signedJwt } from '../../../../test/support/jwt.ts';
 import {
   ExpiredToken,
   IdentityProviderUnavailable,
   InvalidToken,
   tokenVerifier,
 } from '../../src/tokens/tokenVerifier.ts';
-import { jwt, signedJwt } from '../../../../test/support/jwt.ts';
 
 const NOON = Date.parse('2026-03-01T12:00:00Z');
 const SECOND = 1000;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import canonicalize from 'canonicalize';
 import type { RecordedEvent } from '@event-sourced/event-log';
+import canonicalize from 'canonicalize';
 
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;

@@ -1,5 +1,4 @@
-import { type EventLog, type Position, type RecordedEvent, START } from '@event-sourced/event-log';
-import { readToEnd } from '@event-sourced/event-log';
+import { type EventLog, type Position, type RecordedEvent, readToEnd, START } from '@event-sourced/event-log';
 import { MemoryTree } from '../merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';

@@ -1,7 +1,7 @@
-import type { TreeThread } from '../view/treeThread.ts';
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
 import type { Turn } from '@event-sourced/event-log/time';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
+import type { TreeThread } from '../view/treeThread.ts';
 import { leafText } from './leaf.ts';
 
 /** The tree and the log that it is over, read exactly. */

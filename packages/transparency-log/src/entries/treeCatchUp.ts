@@ -1,8 +1,7 @@
-import { TREE_NOT_UP_TO_DATE, type TreeThread } from '../view/treeThread.ts';
-import { REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
-import { type EventLog, LogReplaced, type Position, START } from '@event-sourced/event-log';
-import { assertReached } from '@event-sourced/event-log';
+import { assertReached, type EventLog, LogReplaced, type Position, START } from '@event-sourced/event-log';
 import { unlessAborted } from '@event-sourced/event-log/time';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
+import { TREE_NOT_UP_TO_DATE, type TreeThread } from '../view/treeThread.ts';
 
 const PAGE_SIZE = 500;
 

@@ -1,16 +1,15 @@
 import { join } from 'node:path';
-import { LRUCache } from 'lru-cache';
-import type { Progress } from '@event-sourced/event-log/views';
-import { type Problem, ViewComparison } from '@event-sourced/event-log/views';
-import type { OpenView } from '@event-sourced/event-log/views';
 import {
   type EventLog,
   type Position,
   type RecordedEvent,
+  readToEnd,
   START,
   StreamDeleted,
 } from '@event-sourced/event-log';
-import { readToEnd } from '@event-sourced/event-log';
+import type { OpenView, Progress } from '@event-sourced/event-log/views';
+import { type Problem, ViewComparison } from '@event-sourced/event-log/views';
+import { LRUCache } from 'lru-cache';
 
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';

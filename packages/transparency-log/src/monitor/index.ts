@@ -1,5 +1,5 @@
-export { checkProof, type CheckProofOptions, readCheckpointFile } from './checkProof.ts';
+export { type CheckProofOptions, checkProof, readCheckpointFile } from './checkProof.ts';
 export { addMonitorCommands, once } from './commands.ts';
 export type { CheckEvent } from './eventCheck.ts';
-export { monitorLog, type MonitorOptions } from './monitor.ts';
+export { type MonitorOptions, monitorLog } from './monitor.ts';
 export { readAhead } from './readAhead.ts';

@@ -1,8 +1,7 @@
-import type { BaseLogger } from 'pino';
-import type { TreeThread } from '../view/treeThread.ts';
-import { ViewBehind } from '@event-sourced/event-log/views';
-import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
 import type { EventLog } from '@event-sourced/event-log';
+import { ViewBehind } from '@event-sourced/event-log/views';
+import type { BaseLogger } from 'pino';
+import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import {
@@ -10,6 +9,7 @@ import {
   type CheckpointSigner,
   LogContradictsCheckpoint,
 } from '../notes/checkpointSigner.ts';
+import type { TreeThread } from '../view/treeThread.ts';
 
 const CACHE_MS = 1_000;
 const CHECK_RETRY_INTERVAL_MS = 1_000;

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
+import type { EventLog, RecordedEvent } from '@event-sourced/event-log';
 import accepts from '@fastify/accepts';
 import type {
   FastifyPluginAsync,
@@ -11,7 +12,6 @@ import type {
 } from 'fastify';
 import { readEntries, type TreeAndLog } from '../entries/readEntries.ts';
 import { receiptOf } from '../entries/receipt.ts';
-import type { EventLog, RecordedEvent } from '@event-sourced/event-log';
 import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
 import { formatVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import type { Checkpoints } from './checkpoints.ts';

@@ -1,6 +1,6 @@
-import { leafText } from '../entries/leaf.ts';
 import type { EventLog } from '@event-sourced/event-log';
 import { assertReached } from '@event-sourced/event-log';
+import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { HASH_BYTES } from '../merkle/tiles.ts';
 import type { TileWriter } from '../merkle/tileWriter.ts';

@@ -1,13 +1,18 @@
 import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import { fsyncPath } from '@event-sourced/event-log/disk';
 import { type Position, START } from '@event-sourced/event-log';
+import { fsyncPath } from '@event-sourced/event-log/disk';
+import type { Row, ViewCheckpoint } from '@event-sourced/event-log/views';
+import {
+  insertEach,
+  isDamage,
+  openViewReader,
+  readCheckpoint,
+  type ViewFormat,
+} from '@event-sourced/event-log/views';
 import { HASH_BYTES, TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
-import type { ViewCheckpoint } from '@event-sourced/event-log/views';
-import { insertEach, isDamage, openViewReader, readCheckpoint, type ViewFormat } from '@event-sourced/event-log/views';
-import type { Row } from '@event-sourced/event-log/views';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
 export const MERKLE_TREE: ViewFormat = {

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
-import type { BaseLogger } from 'pino';
-import { hasSqliteCode, isSqliteError, SQLITE } from '@event-sourced/event-log/disk';
 import { type Position, START } from '@event-sourced/event-log';
-import { type Tile, tileWidth } from '../merkle/tiles.ts';
-import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { hasSqliteCode, isSqliteError, SQLITE } from '@event-sourced/event-log/disk';
 import { moduleBeside, Thread } from '@event-sourced/event-log/threads';
 import { backOff, finishedWithin } from '@event-sourced/event-log/time';
 import type { Progress } from '@event-sourced/event-log/views';
 import { ViewBehind, Waiting } from '@event-sourced/event-log/views';
+import type { BaseLogger } from 'pino';
+import { type Tile, tileWidth } from '../merkle/tiles.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import {
   damageOf,
   openTree,

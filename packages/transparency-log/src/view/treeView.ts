@@ -1,13 +1,11 @@
 import { existsSync } from 'node:fs';
-import { leafText } from '../entries/leaf.ts';
-import { fileIdentity } from '@event-sourced/event-log/disk';
 import type { EventLog, Position, ReadTo, RecordedEvent } from '@event-sourced/event-log';
+import { fileIdentity } from '@event-sourced/event-log/disk';
+import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
+import { NO_CHECKPOINT, ViewDamaged, ViewWriter, type WriteResult } from '@event-sourced/event-log/views';
+import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { TileWriter } from '../merkle/tileWriter.ts';
-import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
-import { ViewDamaged } from '@event-sourced/event-log/views';
-import { NO_CHECKPOINT, type WriteResult } from '@event-sourced/event-log/views';
-import { ViewWriter } from '@event-sourced/event-log/views';
 import { lastTileMismatch } from './lastTileMismatch.ts';
 import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
 

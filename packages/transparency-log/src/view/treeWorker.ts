@@ -1,7 +1,7 @@
-import type { BaseLogger } from 'pino';
 import type { EventLog, Position } from '@event-sourced/event-log';
 import { serve, threadData } from '@event-sourced/event-log/threads';
 import { Follower, type Progress } from '@event-sourced/event-log/views';
+import type { BaseLogger } from 'pino';
 import { MerkleTreeView, type SavedTree } from './treeView.ts';
 
 // The Merkle tree is computed and written on its own thread, which reads the log itself, so that it takes nothing

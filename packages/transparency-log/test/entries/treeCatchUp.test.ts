@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { LogNotRead, TreeCatchUp } from '../../src/entries/treeCatchUp.ts';
 import {
   type EventLog,
   LogReplaced,
@@ -7,6 +6,7 @@ import {
   START,
   StoreUnavailable,
 } from '../../../event-log/src/eventStore.ts';
+import { LogNotRead, TreeCatchUp } from '../../src/entries/treeCatchUp.ts';
 
 /** A log of which every tenth position is that of an event in the tree, and a tree that has the first of them. */
 function logAndTree(end: Position) {

@@ -5,6 +5,19 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
+import { createPlant } from '../../../../src/plants/createPlant.ts';
+import { anyJson } from '../../../../test/support/anyJson.ts';
+import { storePool } from '../../../../test/support/storePool.ts';
+import {
+  appendMany,
+  named,
+  openIn,
+  openOver,
+  overFakeServer,
+  startFakeServer,
+} from '../../../../test/support/stores.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { verifyEvents as verify } from '../../../../test/support/verifyDir.ts';
 import {
   type EventLog,
   type EventStore,
@@ -13,14 +26,8 @@ import {
   StoreUnavailable,
 } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
-import { createPlant } from '../../../../src/plants/createPlant.ts';
 import { everything } from '../../../event-log/testing/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
-import { anyJson } from '../../../../test/support/anyJson.ts';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { appendMany, named, openIn, openOver, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
-import { verifyEvents as verify } from '../../../../test/support/verifyDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { entries, FakeLog, serve, VERIFIER_KEY } from './fakeLog.ts';
 
 const BIN = new URL('../../src/monitor/bin.ts', import.meta.url);

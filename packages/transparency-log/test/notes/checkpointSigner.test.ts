@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath } from '../../src/merkle/proofs.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -10,7 +11,6 @@ import {
   LogContradictsCheckpoint,
 } from '../../src/notes/checkpointSigner.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/notes/signCheckpoint.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {

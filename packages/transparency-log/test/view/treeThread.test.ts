@@ -1,7 +1,5 @@
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
-import { rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
 import { runCli, succeeded } from '../../../../test/support/cli.ts';
 import { stopClock } from '../../../../test/support/clock.ts';
 import { logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
@@ -10,6 +8,8 @@ import { startServiceWithTree } from '../../../../test/support/service.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { logIn, ready, rootOf, saved, startTree } from '../../../../test/support/treeThread.ts';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
+import { rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
 
 describe('the Merkle tree of a log', () => {
   test('has the root of the log, and tiles for it and for every smaller tree', async () => {

@@ -5,13 +5,13 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Follower } from '../../../event-log/src/views/follow.ts';
-import { MerkleTreeView, type SavedTree } from '../../src/view/treeView.ts';
-import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
-import { everything } from '../../../event-log/testing/contract.ts';
 import { appendTo, logWith } from '../../../../test/support/logs.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { logIn, rootOf, treeIn } from '../../../../test/support/treeThread.ts';
+import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
+import { Follower } from '../../../event-log/src/views/follow.ts';
+import { everything } from '../../../event-log/testing/contract.ts';
+import { MerkleTreeView, type SavedTree } from '../../src/view/treeView.ts';
 
 /** Three full tiles of level 0, and a partial one. */
 const EVENTS = 3 * 256 + 20;

@@ -1,0 +1,67 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, expect, test } from 'vitest';
+import { PACKAGES, readmeExample } from '../support/packages.ts';
+import { ROOT } from '../support/process.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+// Each package alone: packed, installed into an empty directory, on each version of Node that it supports.
+
+const run = (command: string, args: string[], cwd: string): string =>
+  execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+
+type Manifest = { engines: { node: string }; dependencies?: object; peerDependencies?: object };
+const manifestOf = (name: string): Manifest =>
+  JSON.parse(readFileSync(join(ROOT, 'packages', name, 'package.json'), 'utf8'));
+
+const NODES = [22, 24, 26];
+const cases = PACKAGES.flatMap((name) => {
+  const [lowest] = manifestOf(name).engines.node.match(/\d+/) ?? [];
+  return NODES.filter((node) => node >= Number(lowest)).map((node) => ({ name, node }));
+});
+
+let tarballs: Map<string, string>;
+
+beforeAll(() => {
+  run('npm', ['run', '-s', 'build'], ROOT);
+  tarballs = new Map(
+    PACKAGES.map((name) => {
+      const dir = tempDir();
+      run('npm', ['pack', '--silent', '--pack-destination', dir, join(ROOT, 'packages', name, 'dist')], ROOT);
+      return [name, join(dir, readdirSync(dir)[0] as string)];
+    }),
+  );
+});
+
+/** A package's tarball, and those of our packages that it requires. */
+function required(name: string): string[] {
+  const ours = Object.keys(manifestOf(name).dependencies ?? {}).filter((other) =>
+    other.startsWith('@event-sourced/'),
+  );
+  return [...ours.flatMap((other) => required(other.split('/')[1] as string)), tarballs.get(name) as string];
+}
+
+function install(name: string, node: number): string {
+  const dir = tempDir();
+  writeFileSync(join(dir, 'package.json'), '{"private": true}');
+  const runtime = `node-${process.platform}-${process.arch}@${node}`;
+  run('npm', ['install', '--silent', '--ignore-scripts', runtime, ...required(name)], dir);
+  return dir;
+}
+
+test.each(cases)('$name, installed alone, runs its example on Node $node', ({ name, node }) => {
+  const dir = install(name, node);
+  const { code, output } = readmeExample(name);
+  writeFileSync(join(dir, 'example.mjs'), code);
+  const binary = join(dir, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin/node');
+  expect(run(binary, ['--version'], dir)).toMatch(new RegExp(`^v${node}\\.`));
+  expect(run(binary, ['example.mjs'], dir)).toBe(output);
+});
+
+test('the types of each package are those of its entry points', () => {
+  for (const name of PACKAGES) {
+    const dist = join(ROOT, 'packages', name, 'dist');
+    expect(readdirSync(dist)).toEqual(expect.arrayContaining(['index.js', 'index.d.ts']));
+  }
+});
