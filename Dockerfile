@@ -4,6 +4,7 @@ ARG NODE_IMAGE=node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b08790
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY packages packages
 # The image's own Node runs the service.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 COPY projections projections
@@ -17,6 +18,7 @@ WORKDIR /app
 RUN install -d -m 700 -o node -g node /data /key
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/package.json ./
+COPY --from=build /app/packages packages
 COPY --from=build /app/projections projections
 COPY --from=build /app/src src
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
@@ -27,4 +29,4 @@ USER node
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
 # Without the flag, SIGUSR1 would open a debugger.
-CMD ["node", "--disable-sigusr1", "src/main.js"]
+CMD ["node", "--disable-sigusr1", "src/cli/main.js"]

@@ -28,11 +28,11 @@ const test = (name: string, patterns: string[], more = {}): TestProjectInlineCon
 const INTEGRATION = [
   'test/api/*.test.ts',
   'test/cli/{copy,monitor,replay}.test.ts',
-  'test/copy/copyLog.test.ts',
   'test/metrics/service.test.ts',
-  'test/eventStore/eventStoreDb/*.test.ts',
-  'test/tokens/identityProvider.test.ts',
+  'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
+  'packages/http/test/tokens/identityProvider.test.ts',
 ];
+const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';
 const OTHERS = ['browser', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
 /** One file after the other, after all others. */
@@ -51,8 +51,8 @@ export default defineConfig({
     projects: [
       // One project for unit, integration and e2e tests, since each project has workers of its own, which import
       // all modules again.
-      test('main', ['test/**/*.test.ts'], { exclude: OTHERS }),
-      test('unit', ['test/**/*.test.ts'], { exclude: [...INTEGRATION, E2E, ...OTHERS] }),
+      test('main', ALL, { exclude: OTHERS }),
+      test('unit', ALL, { exclude: [...INTEGRATION, E2E, ...OTHERS] }),
       test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),

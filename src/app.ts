@@ -17,12 +17,12 @@ import {
   traceparentOf,
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
-import type { CheckpointSigner } from '@event-sourced/transparency-log/notes';
 import {
   type CheckpointRefusal,
   Checkpoints,
   transparencyRoutes,
 } from '@event-sourced/transparency-log/routes';
+import type { CheckpointSigner } from '@event-sourced/transparency-log/signer';
 import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';

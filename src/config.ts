@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
-import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log/notes';
+import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';

@@ -3,8 +3,8 @@ import { BadFilter, NotAcceptable, UnknownUser } from '@event-sourced/event-log/
 import { ViewBehind, ViewDamaged } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
-import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/notes';
 import { NoSuchTile } from '@event-sourced/transparency-log/routes';
+import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/signer';
 import { PlantIdTaken } from './plants/createPlant.ts';
 import { UnknownPlant } from './plants/unknownPlant.ts';
 

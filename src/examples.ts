@@ -1,6 +1,6 @@
 import type { CloudEvent } from '@event-sourced/event-log/replay';
+import { formatInclusionProof } from '@event-sourced/transparency-log';
 import { leafOfCloudEvent } from '@event-sourced/transparency-log/entries';
-import { formatInclusionProof } from '@event-sourced/transparency-log/notes';
 
 // What the OpenAPI document shows: a log of one event, with its key, its checkpoint and its receipt.
 

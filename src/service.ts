@@ -4,14 +4,7 @@ import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir } from '@event-sourced/event-log/disk';
 import { moduleBeside } from '@event-sourced/event-log/threads';
 import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
-import {
-  PROVIDER_ALGORITHMS,
-  providerKeys,
-  tokenVerifier,
-  type VerifyToken,
-} from '@event-sourced/http/tokens';
-import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
-import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/notes';
+import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
 import { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
@@ -19,6 +12,7 @@ import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { InFlight } from './inFlight.ts';
 import { openStore } from './stores.ts';
+import { createVerifier } from './tokens.ts';
 
 /** The Merkle tree's thread opens the log by this module. */
 const STORES = moduleBeside(import.meta.url, './stores').href;
@@ -126,12 +120,6 @@ export async function startService(
     await resources.disposeAsync();
     throw error;
   }
-}
-
-function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
-  const key = jwksUrl ? providerKeys(jwksUrl) : loadOrCreateKey(keyFile).publicKey;
-  const algorithms = jwksUrl ? PROVIDER_ALGORITHMS : ['EdDSA'];
-  return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 
 /** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */

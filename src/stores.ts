@@ -1,7 +1,6 @@
-import type { EventLog, EventStore, StoreObserver } from '@event-sourced/event-log';
+import type { EventLog, EventStore, Logger, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
-import type { BaseLogger } from 'pino';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */
@@ -12,8 +11,6 @@ export type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; se
 
 /** Where a log is: in EventStoreDB, or else embedded, in a data directory. */
 export type LogLocation = Readonly<{ dataDir: string; eventStoreDb?: EventStoreDbLocation }>;
-
-export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
 
 type Context = {
   logger: Logger;

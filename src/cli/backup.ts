@@ -3,8 +3,8 @@ import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSyn
 import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath, logFile } from '@event-sourced/event-log/disk';
 import { copyLogFile, openLogReader } from '@event-sourced/event-log/sqlite';
+import { formatTreeHead } from '@event-sourced/transparency-log';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
-import { formatTreeHead } from '@event-sourced/transparency-log/merkle';
 import { type Context, useLog, write } from './context.ts';
 
 /**

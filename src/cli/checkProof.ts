@@ -1,6 +1,6 @@
 import { addAbortSignal } from 'node:stream';
+import { printable } from '@event-sourced/transparency-log';
 import { type CheckProofOptions, checkProof } from '@event-sourced/transparency-log/monitor';
-import { printable } from '@event-sourced/transparency-log/notes';
 import { type Context, write } from './context.ts';
 
 /** Reads a proof from standard input, and prints what it proves. @throws NotVerified */

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs';
-import { parseTreeHead, type TreeHead } from '@event-sourced/transparency-log/merkle';
-import { readCheckpointFile } from '@event-sourced/transparency-log/monitor';
 import {
-  loadExistingLogKey,
   openCheckpoint,
+  parseTreeHead,
   readUnverifiedCheckpoint,
-} from '@event-sourced/transparency-log/notes';
+  type TreeHead,
+} from '@event-sourced/transparency-log';
+import { readCheckpointFile } from '@event-sourced/transparency-log/monitor';
+import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { addMonitorCommands, once } from '@event-sourced/transparency-log/monitor';
 import { Command } from 'commander';
-import { PlantEventQuery } from '../plants/plantStreams.ts';
+import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
 
 type Runners = {

@@ -1,9 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
-import type { EventLog } from '@event-sourced/event-log';
+import type { EventLog, Logger } from '@event-sourced/event-log';
 import type { LogReaderOptions } from '@event-sourced/event-log/sqlite';
 import pino from 'pino';
 import type { Config } from '../config.ts';
-import { type Logger, openLog } from '../stores.ts';
+import { openLog } from '../stores.ts';
 
 /** What a command gets of its process. */
 export type Context = {

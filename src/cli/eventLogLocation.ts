@@ -1,8 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs';
-import type { EventStore } from '@event-sourced/event-log';
+import type { EventStore, Logger } from '@event-sourced/event-log';
 import { DataDirInUse, fileSize, lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
-import { type Logger, type LogLocation, openStore } from '../stores.ts';
+import { type LogLocation, openStore } from '../stores.ts';
 
 /** A mistyped connection string must not become a directory, with its password in the name and in messages. */
 const LOOKS_LIKE_URL = /:\/\/|^[^./].*@/s;

@@ -1,6 +1,6 @@
 import { EventFilter, type EventQuery } from '@event-sourced/event-log/replay';
 import { Compile } from 'typebox/compile';
-import { PLANT_STREAMS, PlantEventQuery } from '../plants/plantStreams.ts';
+import { PLANT_STREAMS, PlantEventQuery } from '../domain.ts';
 
 const isQuery = Compile(PlantEventQuery);
 

@@ -1,5 +1,6 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
-import { formatVerifierKey, loadLogKey } from '@event-sourced/transparency-log/notes';
+import { formatVerifierKey } from '@event-sourced/transparency-log';
+import { loadLogKey } from '@event-sourced/transparency-log/signer';
 import { type Context, write } from './context.ts';
 
 /** Prints the verifier key of the log, whose private key is created if it does not exist. */

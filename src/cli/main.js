@@ -3,6 +3,6 @@ import './requireNode.js';
 
 // What is compiled is kept, so that processes start in half the time; not where the directory cannot be written.
 // Threads inherit the variable.
-process.env.NODE_COMPILE_CACHE ||= `${import.meta.dirname}/../node_modules/.cache/compiled`;
+process.env.NODE_COMPILE_CACHE ||= `${import.meta.dirname}/../../node_modules/.cache/compiled`;
 
 import('node:module').then(({ enableCompileCache }) => enableCompileCache()).then(() => import('./main.ts'));

@@ -1,7 +1,7 @@
 import { parseRfc3339 } from '@event-sourced/event-log/time';
 import type { CheckEvent } from '@event-sourced/transparency-log/monitor';
 import { type MonitorOptions, monitorLog } from '@event-sourced/transparency-log/monitor';
-import { isKnownType, plantContentProblem } from '../plants/events.ts';
+import { isKnownType, plantContentProblem } from '../domain.ts';
 import { type Context, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 

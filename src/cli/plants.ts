@@ -9,9 +9,7 @@ import {
 import { occurredAt, UnknownUser } from '@event-sourced/event-log/replay';
 import { parseRfc3339 } from '@event-sourced/event-log/time';
 import { UnsavedRows } from '@event-sourced/event-log/views';
-import { foldPlants, PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
-import { parsePlantStream } from '../plants/stream.ts';
-import { isUser, USER_RULE } from '../plants/user.ts';
+import { foldPlants, isUser, PLANTS_BY_USER, type PlantRow, parsePlantStream, USER_RULE } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
 
 type Options = { user: string; at?: string };

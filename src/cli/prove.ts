@@ -1,7 +1,7 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { type Claim, proofFromLog } from '@event-sourced/transparency-log/entries';
-import { CheckpointSigner, loadExistingLogKey } from '@event-sourced/transparency-log/notes';
-import { plantStream } from '../plants/stream.ts';
+import { CheckpointSigner, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
+import { plantStream } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

@@ -4,7 +4,7 @@ import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import type { View } from '@event-sourced/event-log/views';
 import { rebuildView } from '@event-sourced/event-log/views';
 import { MerkleTreeView } from '@event-sourced/transparency-log/view';
-import { merkleTreeFile, VIEWS } from '../../projections/views.ts';
+import { merkleTreeFile, VIEWS } from '../domain.ts';
 import { openStore } from '../stores.ts';
 import { type Context, loggerTo, useLog } from './context.ts';
 import { commandProgress } from './progress.ts';

@@ -1,8 +1,8 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
 import type { EventQuery } from '@event-sourced/event-log/replay';
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { printable } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
-import { printable } from '@event-sourced/transparency-log/notes';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

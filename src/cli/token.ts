@@ -1,7 +1,6 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
-import { issueToken } from '@event-sourced/http/tokens';
-import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
-import { isUser, USER_RULE } from '../plants/user.ts';
+import { isUser, USER_RULE } from '../domain.ts';
+import { issueOwnToken } from '../tokens.ts';
 import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };
@@ -12,11 +11,8 @@ export async function tokenCommand(
   { expires, scope }: Options,
   { config, output }: Context,
 ): Promise<void> {
-  const { jwksUrl, issuer, audience, dataDir, keyFile } = config;
-  if (jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
+  if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
-  createDataDir(dataDir);
-  const { privateKey } = loadOrCreateKey(keyFile);
-  const token = await issueToken(privateKey, { subject: user, lifetime: expires, scope, issuer, audience });
-  await write(output, `${token}\n`);
+  createDataDir(config.dataDir);
+  await write(output, `${await issueOwnToken(user, { lifetime: expires, scope }, config)}\n`);
 }

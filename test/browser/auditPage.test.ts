@@ -4,12 +4,12 @@ import type { ElementHandle, Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { signCheckpoint } from '../../packages/transparency-log/src/notes/signCheckpoint.ts';
 import {
   formatVerifierKey,
   parseVerifierKey,
   verifierKey,
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { signCheckpoint } from '../../packages/transparency-log/src/signer/signCheckpoint.ts';
 import { accessibilityProblems } from '../support/axe.ts';
 import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
 import { runCli, succeeded } from '../support/cli.ts';

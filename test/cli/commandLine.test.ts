@@ -48,7 +48,7 @@ describe('--help', () => {
 
   test('lists only commands that are scripts of package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/main.js ${name}`);
+    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/cli/main.js ${name}`);
   });
 
   test('is printed despite other errors', async () => {

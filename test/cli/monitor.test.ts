@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
-import { verifierKeyOf } from '../../packages/transparency-log/src/notes/signCheckpoint.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { verifierKeyOf } from '../../packages/transparency-log/src/signer/signCheckpoint.ts';
 import {
   entries,
   entryOf,

@@ -26,7 +26,7 @@ describe('npm run bench', () => {
 
   test.each([
     [['--only', 'speed'], 'There is no part speed.'],
-    [['--against', '/'], 'It has no src/main.js.'],
+    [['--against', '/'], 'It has no src/cli/main.js.'],
     [['--rounds', '0'], 'It must be a whole number from 1.'],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await bench(...args);

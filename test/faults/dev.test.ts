@@ -20,7 +20,7 @@ test.runIf(hasTerminal)(
     await dev.printed(/INFO.*listening at/);
     const restarted = dev.printed(/Restarting/).then(() => true);
     // Node watches a file some time after it was loaded: it may not see the first change.
-    do appendFileSync(join(dir, 'src/api/app.ts'), '\n');
+    do appendFileSync(join(dir, 'src/app.ts'), '\n');
     while (!(await Promise.race([restarted, pause(2_000, false)])));
     await dev.printed(/Restarting.*INFO.*listening at/s);
     dev.stdin.write(CTRL_C);

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
-import { loadExistingLogKey } from '../../packages/transparency-log/src/notes/logKey.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { merkleTreeFile } from '../../projections/views.ts';
 import { expectRefused, runCli } from './cli.ts';
 import { untilAvailable } from './instances.ts';

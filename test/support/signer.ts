@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { CheckpointSigner } from '../../packages/transparency-log/src/notes/checkpointSigner.ts';
-import { loadLogKey } from '../../packages/transparency-log/src/notes/logKey.ts';
+import { CheckpointSigner } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
+import { loadLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { tempDir } from './tempDir.ts';
 
 /** A signer for the log named log.example, with a new key. */

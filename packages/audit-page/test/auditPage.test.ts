@@ -37,13 +37,14 @@ test('the page and its modules need no token, have the headers of pages, and no 
   const rooms = new Set([...modules].map((path) => path.split('/').slice(1, -1).join('/')));
   expect([...rooms].toSorted()).toEqual([
     '',
+    '@event-sourced/audit-page/src/page',
+    '@event-sourced/audit-page/src/page/node',
+    '@event-sourced/transparency-log/src',
+    '@event-sourced/transparency-log/src/merkle',
+    '@event-sourced/transparency-log/src/monitor',
+    '@event-sourced/transparency-log/src/notes',
     '@noble/hashes',
-    'plant-store/src/merkle',
-    'plant-store/src/monitor',
-    'plant-store/src/pages/audit',
-    'plant-store/src/pages/audit/node',
     'plant-store/src/plants',
-    'plant-store/src/transparency',
   ]);
 
   const etag = (await fetch(`${url}/audit`)).headers.get('etag') ?? '';

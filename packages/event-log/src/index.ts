@@ -17,5 +17,6 @@ export {
   StreamDeleted,
   WrongExpectedRevision,
 } from './eventStore.ts';
+export type { Logger } from './logger.ts';
 export { assertInLog, BadPosition, parsePosition } from './position.ts';
 export { assertReached, readToEnd } from './readEvents.ts';

@@ -1,6 +1,5 @@
-import type { TreeHead } from '@event-sourced/transparency-log/merkle';
-import { consistencyProofFromTiles, tilePath } from '@event-sourced/transparency-log/merkle';
 import {
+  consistencyProofFromTiles,
   isConsistent,
   isInclusionProof,
   MAX_NOTE_BYTES,
@@ -9,8 +8,10 @@ import {
   parseConsistencyProof,
   parseVerifierKey,
   type SignedCheckpoint,
+  type TreeHead,
+  tilePath,
   type VerifierKey,
-} from '@event-sourced/transparency-log/notes';
+} from '@event-sourced/transparency-log';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { longText, make, saveFile } from './dom.ts';
 import { rootOfEntries } from './rootOfEntries.ts';

@@ -1,12 +1,13 @@
 import {
   leafHash,
   MerkleTree,
+  NotVerified,
+  parseEntryBundle,
+  readAhead,
   TILE_WIDTH,
   tilePath,
   tileWidth,
-} from '@event-sourced/transparency-log/merkle';
-import { readAhead } from '@event-sourced/transparency-log/monitor';
-import { NotVerified, parseEntryBundle } from '@event-sourced/transparency-log/notes';
+} from '@event-sourced/transparency-log';
 import type { Api } from './api.ts';
 
 type Options = { signal: AbortSignal; onProgress: (entries: number) => void };

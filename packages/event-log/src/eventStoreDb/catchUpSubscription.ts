@@ -1,4 +1,3 @@
-import type { BaseLogger } from 'pino';
 import {
   type Batch,
   type EventLog,
@@ -9,6 +8,7 @@ import {
   START,
   type StoreObserver,
 } from '../eventStore.ts';
+import type { Logger } from '../logger.ts';
 import { backOff, unlessAborted } from '../time/sleep.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import {
@@ -17,8 +17,6 @@ import {
   MAX_RETRY_DELAY_MS,
   type RetryingClient,
 } from './retryingClient.ts';
-
-export type Logger = Pick<BaseLogger, 'info' | 'warn' | 'error'>;
 
 /** What a subscription needs to know of its log. */
 export type LogIdentity = Pick<EventLog, 'logId' | 'readEvent'>;

@@ -17,11 +17,12 @@ import {
   StreamDeleted,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import type { Logger } from '../logger.ts';
 import { isPosition } from '../position.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
 import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
-import { catchUpSubscription, type Logger } from './catchUpSubscription.ts';
+import { catchUpSubscription } from './catchUpSubscription.ts';
 import { CallFailed, type Connection } from './connection.ts';
 import { DeletedStreams } from './deletedStreams.ts';
 import { KnownEnd } from './knownEnd.ts';

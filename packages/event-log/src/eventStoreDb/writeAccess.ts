@@ -1,6 +1,6 @@
+import type { Logger } from '../logger.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
 import { lastDenial } from './accessCheck.ts';
-import type { Logger } from './catchUpSubscription.ts';
 import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
 import type { WorkerOptions } from './protocol.ts';
 import { AppendDenied, type RetryingClient } from './retryingClient.ts';

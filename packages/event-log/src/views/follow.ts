@@ -1,4 +1,3 @@
-import type { BaseLogger } from 'pino';
 import {
   type EventLog,
   InvalidEvent,
@@ -9,6 +8,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
+import type { Logger } from '../logger.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
 import type { View } from './view.ts';
 import { ViewDamaged } from './viewFile.ts';
@@ -26,7 +26,7 @@ type Options = {
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
   saveIntervalMs?: number;
-  logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
+  logger: Logger;
   onProgress?: (progress: Progress) => void;
   /** Called when the log was read further without an event for the view. */
   onReadTo?: (readTo: ReadTo) => void;

@@ -3,8 +3,8 @@ import { MemoryTree } from '../merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import type { CheckpointSigner } from '../notes/checkpointSigner.ts';
 import { type ProvenTree, proveConsistency, proveInclusion } from '../notes/prove.ts';
+import type { CheckpointSigner } from '../signer/checkpointSigner.ts';
 import { leafText } from './leaf.ts';
 
 /** The log does not have what is to be proven; the message names it. */

@@ -1,11 +1,11 @@
 import { describeEntry } from '../entries/entry.ts';
+import { readStateFile } from '../files/stateFile.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { isInclusionProof, openConsistencyProof, openInclusionProof } from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import { readStateFile } from '../notes/stateFile.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
 export type CheckProofOptions = { key: string; expect?: string };

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readStateFile, replaceFile, replacePath } from '../files/stateFile.ts';
 import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { readStateFile, replaceFile, replacePath } from '../notes/stateFile.ts';
 import type { Evidence } from './alarm.ts';
 
 /** A checkpoint as it was received, and when. */

@@ -1,6 +1,5 @@
-import type { EventLog } from '@event-sourced/event-log';
+import type { EventLog, Logger } from '@event-sourced/event-log';
 import { ViewBehind } from '@event-sourced/event-log/views';
-import type { BaseLogger } from 'pino';
 import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
@@ -8,7 +7,7 @@ import {
   CheckpointFileUnusable,
   type CheckpointSigner,
   LogContradictsCheckpoint,
-} from '../notes/checkpointSigner.ts';
+} from '../signer/checkpointSigner.ts';
 import type { TreeThread } from '../view/treeThread.ts';
 
 const CACHE_MS = 1_000;
@@ -26,7 +25,7 @@ type Dependencies = {
   tree: Pick<TreeThread, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
   signer: CheckpointSigner;
   log: EventLog;
-  logger: Pick<BaseLogger, 'info' | 'error'>;
+  logger: Pick<Logger, 'info' | 'error'>;
   now: () => Date;
   /** Called when checkpoints begin to be refused, for this reason, and, with undefined, when they are not any more. */
   onRefusal: (refusal: CheckpointRefusal | undefined) => void;

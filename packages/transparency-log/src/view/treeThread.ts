@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
+import type { Logger } from '@event-sourced/event-log';
 import { type Position, START } from '@event-sourced/event-log';
 import { hasSqliteCode, isSqliteError, SQLITE } from '@event-sourced/event-log/disk';
 import { moduleBeside, Thread } from '@event-sourced/event-log/threads';
 import { backOff, finishedWithin } from '@event-sourced/event-log/time';
 import type { Progress } from '@event-sourced/event-log/views';
 import { ViewBehind, Waiting } from '@event-sourced/event-log/views';
-import type { BaseLogger } from 'pino';
 import { type Tile, tileWidth } from '../merkle/tiles.ts';
 import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import {
@@ -29,7 +29,7 @@ import type {
 type Options = {
   file: string;
   log: LogOfTree;
-  logger: Pick<BaseLogger, 'info' | 'warn' | 'error' | 'fatal'>;
+  logger: Logger;
   onProgress: (progress: Progress) => void;
 };
 

@@ -1,7 +1,6 @@
-import type { EventLog, Position } from '@event-sourced/event-log';
+import type { EventLog, Logger, Position } from '@event-sourced/event-log';
 import { serve, threadData } from '@event-sourced/event-log/threads';
 import { Follower, type Progress } from '@event-sourced/event-log/views';
-import type { BaseLogger } from 'pino';
 import { MerkleTreeView, type SavedTree } from './treeView.ts';
 
 // The Merkle tree is computed and written on its own thread, which reads the log itself, so that it takes nothing
@@ -12,7 +11,7 @@ export type LogOfTree = { module: string; location: unknown };
 
 type OpenLog = (
   location: unknown,
-  options: { logger: Pick<BaseLogger, LogLevel>; raw: true; storeIsOpen: true },
+  options: { logger: Pick<Logger, LogLevel>; raw: true; storeIsOpen: true },
 ) => Promise<EventLog>;
 
 export type TreeWorkerData = { file: string; log: LogOfTree };

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
 import { NotVerified } from '../../src/notes/notVerified.ts';
-import { signCheckpoint, signNote, verifierKeyOf } from '../../src/notes/signCheckpoint.ts';
 import { parseVerifierKey } from '../../src/notes/signedNote.ts';
+import { signCheckpoint, signNote, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';
 import { SUMDB, WITNESSED } from './vectors.ts';
 

@@ -9,8 +9,8 @@ import {
   CheckpointFileUnusable,
   CheckpointSigner,
   LogContradictsCheckpoint,
-} from '../../src/notes/checkpointSigner.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/notes/signCheckpoint.ts';
+} from '../../src/signer/checkpointSigner.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
 import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {

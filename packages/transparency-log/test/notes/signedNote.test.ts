@@ -2,8 +2,8 @@ import { createPublicKey, hash, verify } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NotVerified } from '../../src/notes/notVerified.ts';
-import { signNote, verifierKeyOf } from '../../src/notes/signCheckpoint.ts';
 import { formatVerifierKey, openNote, parseVerifierKey } from '../../src/notes/signedNote.ts';
+import { signNote, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
 import { keyNamed, privateKeyOf } from './keys.ts';
 import { ENOCH, EXAMPLE, PETER, SUMDB, TEXT } from './vectors.ts';
 

@@ -1,13 +1,13 @@
 import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../files/fileLock.ts';
+import { readStateFile, replaceFile } from '../files/stateFile.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
-import { openCheckpoint } from './checkpoint.ts';
+import { openCheckpoint } from '../notes/checkpoint.ts';
+import { isConsistent } from '../notes/proof.ts';
+import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import type { LogKey } from './logKey.ts';
-import { isConsistent } from './proof.ts';
 import { signCheckpoint } from './signCheckpoint.ts';
-import { MAX_NOTE_BYTES, type VerifierKey } from './signedNote.ts';
-import { readStateFile, replaceFile } from './stateFile.ts';
 
 /**
  * The consistency proof between the first `from` events of the log and its first `to` events; empty for no

@@ -1,7 +1,7 @@
 import { createPublicKey, type KeyObject, sign } from 'node:crypto';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { encodeHash } from './encoding.ts';
-import { isKeyName, isNoteText, type VerifierKey, verifierKey } from './signedNote.ts';
+import { encodeHash } from '../notes/encoding.ts';
+import { isKeyName, isNoteText, type VerifierKey, verifierKey } from '../notes/signedNote.ts';
 
 // What only the holder of the private key can do; all else of notes and checkpoints also runs in a browser.
 

@@ -1,6 +1,6 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { decodeUtf8 } from './encoding.ts';
+import { decodeUtf8 } from '../notes/encoding.ts';
 
 /** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {

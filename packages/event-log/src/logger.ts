@@ -1,0 +1,7 @@
+interface Log {
+  (fields: object, message?: string): void;
+  (message: string): void;
+}
+
+/** What logs for operators, such as pino. */
+export type Logger = { info: Log; warn: Log; error: Log; fatal: Log };

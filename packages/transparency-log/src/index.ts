@@ -1,0 +1,26 @@
+// The core: it needs no database, no files and no event log, and runs in browsers, too.
+
+export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
+export { consistencyProofFromTiles, TILE_WIDTH, tilePath, tileWidth } from './merkle/tiles.ts';
+export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
+export { readAhead } from './monitor/readAhead.ts';
+export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
+export { encodeHash } from './notes/encoding.ts';
+export { parseEntryBundle } from './notes/entryBundle.ts';
+export { NotVerified } from './notes/notVerified.ts';
+export { printable } from './notes/printable.ts';
+export {
+  formatInclusionProof,
+  isConsistent,
+  isInclusionProof,
+  openInclusionProof,
+  parseConsistencyProof,
+} from './notes/proof.ts';
+export {
+  formatVerifierKey,
+  isKeyName,
+  KEY_NAME_RULE,
+  MAX_NOTE_BYTES,
+  parseVerifierKey,
+  type VerifierKey,
+} from './notes/signedNote.ts';

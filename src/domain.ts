@@ -1,0 +1,7 @@
+// What the commands tell the packages about plants.
+export { foldPlants, PLANTS_BY_USER, type PlantRow } from '../projections/plantsByUser.ts';
+export { merkleTreeFile, VIEWS } from '../projections/views.ts';
+export { isKnownType, plantContentProblem, plantEventProblem } from './plants/events.ts';
+export { PLANT_STREAMS, PlantEventQuery } from './plants/plantStreams.ts';
+export { parsePlantStream, plantStream } from './plants/stream.ts';
+export { isUser, USER_RULE } from './plants/user.ts';
