@@ -1,6 +1,3 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RecordedEvent } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { logFileProblems } from '@event-sourced/event-log/sqlite';
@@ -24,14 +21,13 @@ export async function verifyCommand(options: Options, context: Context): Promise
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   const leaves = new WeakMap<RecordedEvent, string>();
-  const views = viewsIn(dataDir, merkleTree, leaves);
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const [verification, fileProblems] = await Promise.all([
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views,
-      draftDir: views.length > 0 ? useDraftDir(dataDir, resources) : '',
+      views: viewsIn(dataDir, merkleTree, leaves),
+      draftDir: dataDir, // not /tmp, which may be in memory
       isKnown: isKnownType,
       problemOf: plantEventProblem,
       leaves,
@@ -67,7 +63,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
 type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: number };
 type Line = readonly [name: string, value: string];
 
-/** The views that have a file. Without MERKLE_TREE=on that of the tree may be of an earlier time. */
+/** The views to compare. Without MERKLE_TREE=on the file of the tree may be of an earlier time. */
 function viewsIn(
   dataDir: string,
   merkleTree: boolean,
@@ -76,22 +72,7 @@ function viewsIn(
   const views = Object.entries(VIEWS).map(([name, { file, open }]) => ({ name, file: file(dataDir), open }));
   const openTree = (file: string) => MerkleTreeView.open(file, (event) => leaves.get(event) as string);
   const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: openTree };
-  return [...views, ...(merkleTree ? [tree] : [])].filter(({ file }) => existsSync(file));
-}
-
-/**
- * A new directory, until `resources` are disposed of: in the data directory, since /tmp may be in memory, or in the
- * system's temporary directory if nothing can be written there.
- */
-function useDraftDir(dataDir: string, resources: AsyncDisposableStack): string {
-  let dir: string;
-  try {
-    dir = mkdtempSync(join(dataDir, 'verify-'));
-  } catch {
-    dir = mkdtempSync(join(tmpdir(), 'verify-'));
-  }
-  resources.defer(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
+  return merkleTree ? [...views, tree] : views;
 }
 
 function comparedText(view: ComparedView | undefined): string {

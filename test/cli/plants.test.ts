@@ -1,11 +1,9 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { appendTo, type EventToStore, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { appendTo, eventId, logWith, plantOf } from '../support/logs.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
-import { emptyLog, startFakeServer } from '../support/stores.ts';
+import { emptyLog } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const USERS = ['alice', 'bob'];
@@ -49,19 +47,6 @@ describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run plants of %
       expect(await plants(env, '--user', user, '--at', '0')).toEqual(printed('[]\n'));
     }
   });
-});
-
-test('npm run plants of EventStoreDB prints the same between two events as after the first, and writes nothing', async () => {
-  const server = await startFakeServer();
-  const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
-  const write = (...events: EventToStore[]) => writeTo(server, ...events).map(({ position }) => position);
-  write(created(1, 'alice'));
-  server.write('other-1');
-  const [second = 0n, third = 0n] = write(created(2, 'bob'), created(3, 'alice'));
-  const between = (second + third) / 2n;
-  expect(names(await plants(env, '--user', 'alice', '--at', `${between}`))).toEqual(['1']);
-  expect(existsSync(env.DATA_DIR)).toBe(false);
-  expect(server.log.all).toHaveLength(4);
 });
 
 describe('npm run plants -- --at a time', () => {
@@ -109,11 +94,6 @@ describe('npm run plants -- --at a time', () => {
   ] as const)('reads a time written %s', async ([, at]) => {
     const env = { DATA_DIR: dirWithTimes() };
     expect(names(await plants(env, '--user', 'alice', '--at', at))).toEqual(['2', '4']);
-  });
-
-  test('prints an empty list for a user without plants at that time', async () => {
-    const env = { DATA_DIR: dirWithTimes() };
-    expect(names(await plants(env, '--user', 'bob', '--at', '2025-01-01T00:00:00Z'))).toEqual([]);
   });
 });
 

@@ -4,7 +4,6 @@ import {
   existsSync,
   openSync,
   readFileSync,
-  rmSync,
   statSync,
   truncateSync,
   writeSync,
@@ -22,7 +21,6 @@ import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { created } from '../../packages/event-log/test/views/created.ts';
 import { MerkleTreeView } from '../../packages/transparency-log/src/view/treeView.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { runCli, succeeded } from '../support/cli.ts';
 import { damagePage } from '../support/damage.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { type Plant, startService } from '../support/service.ts';
@@ -230,19 +228,6 @@ describe('a service with a damaged view', () => {
     expect(log().filter(({ msg }) => msg === 'rebuilding view')).toMatchObject([
       { level: 40, view: 'plantsByUser', reason: expect.stringMatching(/checksums|malformed/) },
     ]);
-  });
-
-  test('is verified: the file is named, and size and root of the log are printed', async () => {
-    const dir = await damagedDir();
-    const verify = () => runCli(['verify'], { DATA_DIR: dir, MERKLE_TREE: 'off' });
-    const damaged = await verify();
-    expect(damaged.code).toBe(1);
-    expect(damaged.stdout).toContain(`the view ${join(dir, 'view.db')} is damaged: `);
-    rmSync(join(dir, 'view.db'));
-    const withoutView = succeeded(await verify());
-    const [sizeAndRoot] = withoutView.split('\nview ');
-    expect(sizeAndRoot).toMatch(/^size {6}600\n.*\nroot {6}[\da-f]{64}\n/);
-    expect(damaged.stdout).toContain(`${sizeAndRoot}\nview      not compared\n`);
   });
 });
 

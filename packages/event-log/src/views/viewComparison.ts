@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { openReadOnly, readHeader } from '../disk/sqlite.ts';
@@ -41,10 +40,9 @@ export class ViewComparison implements AsyncDisposable {
   readonly #db: DatabaseSync;
   readonly #skip: Set<string>;
 
-  /** Undefined if there is no file. @throws Error if it cannot be read */
-  static async open(options: Options): Promise<ViewComparison | undefined> {
-    const { file, open, draftFile, logId } = options;
-    if (!existsSync(file)) return undefined;
+  /** @throws Error if the file cannot be read */
+  static async open(options: Options): Promise<ViewComparison> {
+    const { open, draftFile, logId } = options;
     const draft = await ViewDraft.open(open, draftFile, logId);
     try {
       return new ViewComparison(options, draft);

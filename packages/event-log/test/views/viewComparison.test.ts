@@ -27,7 +27,7 @@ function inFile(file: string, sql: string): void {
 async function open(file: string, skip = NONE): Promise<ViewComparison> {
   const draftFile = join(tempDir(), 'draft.db');
   const options = { name: 'toDoLists', file, open: ToDoLists.open, logId: LOG_ID, skip, draftFile };
-  const comparison = (await ViewComparison.open(options)) as ViewComparison;
+  const comparison = await ViewComparison.open(options);
   onTestFinished(async () => {
     await comparison[Symbol.asyncDispose]();
     expect(existsSync(draftFile)).toBe(false);
@@ -175,14 +175,6 @@ describe('a file', () => {
       await (await ToDoLists.open(file)).close();
       inFile(file, sql);
     };
-
-  test('that is missing is no view', async () => {
-    const dir = tempDir();
-    const files = { file: join(dir, 'view.db'), draftFile: join(dir, 'draft.db') };
-    const options = { name: 'toDoLists', open: ToDoLists.open, logId: LOG_ID, skip: NONE, ...files };
-    expect(await ViewComparison.open(options)).toBeUndefined();
-    expect(existsSync(files.file)).toBe(false);
-  });
 
   test.for<[what: string, make: (file: string) => unknown, reason: RegExp]>([
     ['of garbage', (file) => writeFileSync(file, Buffer.alloc(10_000, 'garbage')), /not a database/],

@@ -1,3 +1,5 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type EventLog,
@@ -41,7 +43,10 @@ type Options = {
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   views?: readonly ViewToCompare[];
-  /** A directory for the drafts of the views, which are removed at the end. */
+  /**
+   * Where the drafts of the views are written, in a directory that is removed at the end; in the system's temporary
+   * directory if nothing can be written there.
+   */
   draftDir?: string;
   /** Whether events of this type are known. */
   isKnown: (type: string) => boolean;
@@ -131,19 +136,20 @@ export async function verifyLog(options: Options): Promise<Verification> {
 
 /** Opens what is compared, until `resources` are disposed of; a file that cannot be read is a problem. */
 async function openViews(
-  { log, views = [], draftDir = '.', skip }: Options,
+  { log, views = [], draftDir = tmpdir(), skip }: Options,
   found: Problems,
   resources: AsyncDisposableStack,
 ): Promise<Pick<Verification, 'views'> & { comparisons: Map<ComparedView, ViewComparison> }> {
   const opened: Verification['views'] = {};
   const comparisons = new Map<ComparedView, ViewComparison>();
+  const existing = views.filter(({ file }) => existsSync(file));
+  const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   const logId = await log.logId();
-  for (const { name, file, open } of views) {
+  for (const { name, file, open } of existing) {
     const view = { upTo: undefined };
     try {
-      const draftFile = join(draftDir, `${name}.db`);
+      const draftFile = join(dir, `${name}.db`);
       const comparison = await ViewComparison.open({ name, file, open, logId, skip, draftFile });
-      if (!comparison) continue;
       comparisons.set(view, resources.use(comparison));
     } catch (error) {
       found.add(`cannot read the view ${file}: ${(error as Error).message}`);
@@ -151,6 +157,20 @@ async function openViews(
     opened[name] = view;
   }
   return { views: opened, comparisons };
+}
+
+/** A new directory in this one, or else in the system's temporary one, until `resources` are disposed of. */
+function useDirectory(parent: string, resources: AsyncDisposableStack): string {
+  const make = (from: string): string => {
+    const dir = mkdtempSync(join(from, 'verify-'));
+    resources.defer(() => rmSync(dir, { recursive: true, force: true }));
+    return dir;
+  };
+  try {
+    return make(parent);
+  } catch {
+    return make(tmpdir());
+  }
 }
 
 class Problems {
