@@ -56,7 +56,7 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
       example: EVENT_EXAMPLE,
-      response: response as never,
+      response,
       errors: errorsOf([403, 406], {
         ...invalidQuery(
           'The query is invalid, since is later than until, or the log has no event of the user (40004); or after, before or Last-Event-ID is not the position of an event (40005).',

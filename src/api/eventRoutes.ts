@@ -43,7 +43,11 @@ type Dependencies = {
     schema: FastifySchema;
     example: CloudEvent;
     /** Adds to a response what all responses have. */
-    response(description: string, content: object, headers: Record<string, TSchema>): object;
+    response(
+      description: string,
+      content: Record<string, { schema: TSchema; example: string }>,
+      headers: Record<string, TSchema>,
+    ): object;
     errors: object;
   };
 };
