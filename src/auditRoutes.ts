@@ -57,7 +57,7 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
       example: EVENT_EXAMPLE,
-      response: response as never,
+      response,
       errors: errorsOf([
         {
           ...API_ERRORS.invalidQuery,

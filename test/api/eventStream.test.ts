@@ -275,18 +275,6 @@ describe('an idle stream', () => {
     expect(subjectsIn(messagesIn(connection.text()))).toEqual(['plant-alice/1']);
   });
 
-  test('ends its subscription at once when the client disconnects', async () => {
-    const { url, token, append, subscriptions } = await watchedApp();
-    await append('alice', 1);
-    const leaving = await reading(url, { token });
-    const staying = await reading(url, { token });
-    for (const { received } of [leaving, staying]) await received(/plant-alice\/1.*\n\n/);
-    leaving.leave();
-    await expect.poll(() => subscriptions.map(({ returned }) => returned)).toEqual([true, false]);
-    await append('alice', 2);
-    await staying.received(/plant-alice\/2.*\n\n/);
-  });
-
   test('is not started for a client that disconnects before its token is verified', async () => {
     const verifying = Promise.withResolvers<void>();
     const checked = Promise.withResolvers<Claims>();

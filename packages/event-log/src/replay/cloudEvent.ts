@@ -2,6 +2,8 @@ import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore.ts';
 import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
 
+const optionalText = (description: string) => Type.Optional(Type.String({ description }));
+
 /**
  * An event in the JSON format of CloudEvents 1.0
  * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md), with extension
@@ -19,26 +21,17 @@ export const CloudEvent = Type.Object(
     ),
     datacontenttype: Type.Optional(Type.String()),
     data: Type.Optional(Type.Unknown()),
-    data_base64: Type.Optional(Type.String({ description: 'Data that is not JSON.' })),
+    data_base64: optionalText('Data that is not JSON.'),
     position: Type.String({ description: 'The position in the log; positions increase, with gaps.' }),
     revision: Type.String({ description: 'The revision in the stream, from 0.' }),
-    correlationid: Type.Optional(
-      Type.String({ description: 'The Request-Id of the request that caused it.' }),
-    ),
+    correlationid: optionalText('The Request-Id of the request that caused it.'),
     schemaversion: Type.Optional(Type.Integer()),
-    traceparent: Type.Optional(
-      Type.String({
-        description:
-          'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
-      }),
+    traceparent: optionalText(
+      'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
     ),
-    metadata: Type.Optional(
-      Type.String({ description: 'All of its metadata: the canonical JSON (RFC 8785) that is hashed.' }),
-    ),
-    dataandmetadata: Type.Optional(
-      Type.String({
-        description: 'Instead of metadata, if the event has no canonical JSON: the text that is hashed.',
-      }),
+    metadata: optionalText('All of its metadata: the canonical JSON (RFC 8785) that is hashed.'),
+    dataandmetadata: optionalText(
+      'Instead of metadata, if the event has no canonical JSON: the text that is hashed.',
     ),
   },
   { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },

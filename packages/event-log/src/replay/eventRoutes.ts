@@ -43,7 +43,11 @@ type Dependencies = {
     schema: FastifySchema;
     example: CloudEvent;
     /** Adds to a response what all responses have. */
-    response(description: string, content: object, headers: Record<string, TSchema>): object;
+    response(
+      description: string,
+      content: Record<string, { schema: TSchema; example: string }>,
+      headers: Record<string, TSchema>,
+    ): object;
     errors: object;
   };
 };
@@ -185,13 +189,15 @@ function timeout(ms: number): { elapsed: Promise<undefined>; clear(): void } {
   return { elapsed: promise, clear: () => clearTimeout(timer) };
 }
 
+const text = (description: string) => Type.String({ description });
+
 /** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
 const Lines = Type.String({
   contentMediaType: NDJSON,
   contentSchema: CloudEvent,
   description: 'Each line is a CloudEvent.',
 });
-const Messages = Type.String({ description: 'The data of each message is a CloudEvent.' });
+const Messages = text('The data of each message is a CloudEvent.');
 
 function routeSchema(
   streams: StreamNames,
@@ -202,9 +208,7 @@ function routeSchema(
     ...schema,
     querystring: orderedEventQuery(eventQuery(streams)),
     headers: Type.Object({
-      'Last-Event-ID': Type.Optional(
-        Type.String({ description: 'For event streams, instead of after: the last event received.' }),
-      ),
+      'Last-Event-ID': Type.Optional(text('For event streams, instead of after: the last event received.')),
     }),
     response: {
       200: response(
@@ -214,20 +218,14 @@ function routeSchema(
           [EVENT_STREAM]: { schema: Messages, example: `id: ${example.position}\ndata: ${data}\n\n` },
         },
         {
-          'Log-Position': Type.String({
-            description: 'For NDJSON: the position of the last event of the log when it was read.',
-          }),
-          Checkpoint: Type.String({
-            description:
-              'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
-          }),
-          Link: Type.String({
-            description:
-              'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
-          }),
-          'X-Accel-Buffering': Type.String({
-            description: 'For event streams: no, so that proxies do not buffer them.',
-          }),
+          'Log-Position': text('For NDJSON: the position of the last event of the log when it was read.'),
+          Checkpoint: text(
+            'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
+          ),
+          Link: text(
+            'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
+          ),
+          'X-Accel-Buffering': text('For event streams: no, so that proxies do not buffer them.'),
         },
       ),
       ...errors,
