@@ -37,7 +37,7 @@ import { isUser } from './plants/user.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
 
 /** What the audit page knows of plants; browsers load the module, too. */
-const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('../plants/auditPageDomain.ts'));
+const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
 export type Dependencies = {
   store: EventStore;

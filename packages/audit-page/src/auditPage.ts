@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { browserModules } from './browserModules.ts';
 import type { Domain } from './domain.ts';
 
-const PAGE = join(import.meta.dirname, 'audit');
+const PAGE = join(import.meta.dirname, 'page');
 
 /** A file of the page; the path of its HTML is empty. */
 export type PageFile = { path: string; type: string; body: string };
