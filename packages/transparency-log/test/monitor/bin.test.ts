@@ -57,10 +57,11 @@ test('it loads nothing of the service, of a store or of a database', () => {
       'canonicalize',
       'commander',
       'lru-cache',
-      'src/audit',
+      'src/entries',
+      'src/files',
       'src/merkle',
       'src/monitor',
-      'src/transparency',
+      'src/notes',
     ],
   ]);
   expect(loaded).not.toContain('node:sqlite');
