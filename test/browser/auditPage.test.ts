@@ -9,7 +9,7 @@ import {
   parseVerifierKey,
   verifierKey,
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { signCheckpoint } from '../../packages/transparency-log/src/signer/signCheckpoint.ts';
+import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { accessibilityProblems } from '../support/axe.ts';
 import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
 import { runCli, succeeded } from '../support/cli.ts';

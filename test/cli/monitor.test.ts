@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { verifierKeyOf } from '../../packages/transparency-log/src/signer/signCheckpoint.ts';
+import { verifierKeyOf } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import {
   entries,
   entryOf,

@@ -1,7 +1,14 @@
 // The core: it needs no database, no files and no event log, and runs in browsers, too.
 
+export { MemoryTree } from './merkle/memoryTree.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
-export { consistencyProofFromTiles, TILE_WIDTH, tilePath, tileWidth } from './merkle/tiles.ts';
+export {
+  consistencyProofFromTiles,
+  inclusionProofFromTiles,
+  TILE_WIDTH,
+  tilePath,
+  tileWidth,
+} from './merkle/tiles.ts';
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { readAhead } from './monitor/readAhead.ts';
 export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
@@ -13,9 +20,11 @@ export {
   formatInclusionProof,
   isConsistent,
   isInclusionProof,
+  openConsistencyProof,
   openInclusionProof,
   parseConsistencyProof,
 } from './notes/proof.ts';
+export { type ProvenTree, proveConsistency, proveInclusion } from './notes/prove.ts';
 export {
   formatVerifierKey,
   isKeyName,

@@ -6,8 +6,8 @@ import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { isConsistent } from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
+import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
-import { signCheckpoint } from './signCheckpoint.ts';
 
 /**
  * The consistency proof between the first `from` events of the log and its first `to` events; empty for no

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { verifierKeyOf } from './signCheckpoint.ts';
+import { verifierKeyOf } from '../sign/signCheckpoint.ts';
 
 /** The private key that signs a log's checkpoints, under the name of its origin. */
 export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey };

@@ -14,8 +14,8 @@ import { describeEntry } from '../../src/entries/entry.ts';
 import { leafText } from '../../src/entries/leaf.ts';
 import { type Claim, NotProven, proofFromLog, rootOfLog } from '../../src/entries/proof.ts';
 import { openConsistencyProof, openInclusionProof } from '../../src/notes/proof.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import type { ProveConsistency } from '../../src/signer/checkpointSigner.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
 

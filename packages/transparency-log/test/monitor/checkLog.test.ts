@@ -11,7 +11,7 @@ import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monito
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
-import { signCheckpoint } from '../../src/signer/signCheckpoint.ts';
+import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 

@@ -7,7 +7,7 @@ import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts'
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 export const ORIGIN = 'plants.example/log';

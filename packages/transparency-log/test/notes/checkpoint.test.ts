@@ -3,7 +3,7 @@ import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { openCheckpoint, readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
 import { NotVerified } from '../../src/notes/notVerified.ts';
 import { parseVerifierKey } from '../../src/notes/signedNote.ts';
-import { signCheckpoint, signNote, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
+import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';
 import { SUMDB, WITNESSED } from './vectors.ts';
 

@@ -5,12 +5,12 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath } from '../../src/merkle/proofs.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import {
   CheckpointFileUnusable,
   CheckpointSigner,
   LogContradictsCheckpoint,
 } from '../../src/signer/checkpointSigner.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
 import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {

@@ -9,7 +9,7 @@ import {
   openConsistencyProof,
   openInclusionProof,
 } from '../../src/notes/proof.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
+import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';
 import { WITNESSED } from './vectors.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NotVerified } from '../../src/notes/notVerified.ts';
 import { formatVerifierKey, openNote, parseVerifierKey } from '../../src/notes/signedNote.ts';
-import { signNote, verifierKeyOf } from '../../src/signer/signCheckpoint.ts';
+import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed, privateKeyOf } from './keys.ts';
 import { ENOCH, EXAMPLE, PETER, SUMDB, TEXT } from './vectors.ts';
 

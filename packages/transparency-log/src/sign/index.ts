@@ -1,0 +1,1 @@
+export { signCheckpoint, signNote, verifierKeyOf } from './signCheckpoint.ts';
