@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { browserModules } from './browserModules.ts';
 import type { Domain } from './domain.ts';
 
 const PAGE = join(import.meta.dirname, 'page');
+/** Of modules: .ts, or .js once they are compiled. */
+const EXTENSION = extname(import.meta.filename);
 
 /** A file of the page; the path of its HTML is empty. */
 export type PageFile = { path: string; type: string; body: string };
@@ -16,8 +18,8 @@ export async function auditPageFiles(domain: Domain, domainModule: string): Prom
   const { title, noun } = domain;
   const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };
   const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
-  const modules = await browserModules(join(PAGE, 'main.ts'), {
-    'node:crypto': join(PAGE, 'node/crypto.ts'),
+  const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
+    'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),
     'audit-page:domain': domainModule,
   });
   return [
