@@ -13,7 +13,7 @@ import {
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import {
   type FakeEvent,
   FakeEventStoreDb,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { AUDIENCE, signingKey, startIdentityProvider } from '../support/identityProvider.ts';

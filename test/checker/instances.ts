@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { EventStore, Position } from '../../packages/event-log/src/eventStore.ts';
-import { everything } from '../../packages/event-log/testing/contract.ts';
+import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import type { Instance } from './client.ts';

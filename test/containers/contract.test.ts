@@ -1,5 +1,5 @@
 import { describe, inject } from 'vitest';
-import { eventStoreContract } from '../../packages/event-log/testing/contract.ts';
+import { eventStoreContract } from '../../packages/event-log/src/testing/contract.ts';
 import { openOn } from '../support/sharedServer.ts';
 
 const server = inject('eventStoreDb');

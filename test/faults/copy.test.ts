@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { PLANT_STREAM_PREFIX } from '../../src/plants/stream.ts';
 import { logWith, plantOf, rowsIn, writeTo } from '../support/logs.ts';
 import { MAIN, NODE, run, start } from '../support/process.ts';

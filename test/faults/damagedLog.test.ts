@@ -10,7 +10,7 @@ import {
 } from '../../packages/event-log/src/eventStore.ts';
 import { UnusableLog } from '../../packages/event-log/src/sqlite/file.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
-import { event, everything } from '../../packages/event-log/testing/contract.ts';
+import { event, everything } from '../../packages/event-log/src/testing/contract.ts';
 import { damagePage } from '../support/damage.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';

@@ -7,8 +7,8 @@ import {
   type Position,
   WrongExpectedRevision,
 } from '../../packages/event-log/src/eventStore.ts';
-import { event } from '../../packages/event-log/testing/contract.ts';
-import { FakeLog } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { event } from '../../packages/event-log/src/testing/contract.ts';
+import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { open, subscribed } from '../support/eventStoreDbStore.ts';
 import { ready } from '../support/instances.ts';

@@ -10,13 +10,13 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../../packages/event-log/src/eventStore.ts';
-import { event } from '../../packages/event-log/testing/contract.ts';
+import { event } from '../../packages/event-log/src/testing/contract.ts';
 import {
   type Drop,
   type FakeEvent,
   type FakeEventStoreDb,
   FakeLog,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';

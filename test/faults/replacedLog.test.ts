@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { FakeLog } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { untilSettled } from '../support/clock.ts';
 import { created, listed, positionIn, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, untilAvailable } from '../support/instances.ts';

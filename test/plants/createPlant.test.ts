@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import { everything } from '../../packages/event-log/testing/contract.ts';
+import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
 import { openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
-import { everything } from '../../packages/event-log/testing/contract.ts';
+import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import type { PlantCreated } from '../../src/plants/events.ts';
 import { type Instances, ready, untilAvailable } from './instances.ts';
 import { openOver } from './stores.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { serviceOver } from './eventStoreDbService.ts';
 import { ready, USERS, untilAvailable } from './instances.ts';
 import { type Ended, startServer } from './process.ts';

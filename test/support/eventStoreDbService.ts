@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { untilAvailable } from './instances.ts';
 import { type Plant, startService } from './service.ts';
 import { startFakeServer } from './stores.ts';

@@ -2,7 +2,7 @@ import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { type Position, START, type StoreObserver } from '../../packages/event-log/src/eventStore.ts';
 import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
-import type { FakeEventStoreDb } from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { STREAMS } from '../../src/stores.ts';
 import { startFakeServer } from './stores.ts';
 

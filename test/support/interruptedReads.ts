@@ -1,11 +1,16 @@
 import { status } from '@grpc/grpc-js';
 import { expect, onTestFinished } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import { event, type Interrupted, type Open } from '../../packages/event-log/testing/contract.ts';
+import {
+  event,
+  type Interrupted,
+  type Open,
+  STREAM_PREFIX,
+} from '../../packages/event-log/src/testing/contract.ts';
 import {
   FakeEventStoreDb,
   type FakeOptions,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { openOver } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();
@@ -16,7 +21,7 @@ export function openOnFake(options: FakeOptions): Open {
     const known = again && servers.get(again);
     const server = known ?? (await FakeEventStoreDb.start(options));
     if (!known) onTestFinished(() => server.stop());
-    const store = await openOver(server.url);
+    const store = await openOver(server.url, STREAM_PREFIX);
     servers.set(store, server);
     return store;
   };
@@ -54,7 +59,7 @@ const byAppend = (fail: (server: FakeEventStoreDb) => void): Interrupted =>
   interruptedBy(
     cancelledBy((server, store) => {
       fail(server);
-      store.append('plant-alice/1', event('again'), NO_STREAM).catch(() => {});
+      store.append(`${STREAM_PREFIX}alice/1`, event('again'), NO_STREAM).catch(() => {});
     }),
     { isIdentified: true },
   );
@@ -65,7 +70,7 @@ export const LEADER_CHANGES = {
   'a read finds that the leader has changed': interruptedBy(
     cancelledBy((server, store) => {
       server.notLeader(1);
-      store.readStream('plant-alice/1', 1).catch(() => {});
+      store.readStream(`${STREAM_PREFIX}alice/1`, 1).catch(() => {});
     }),
   ),
 };

@@ -4,7 +4,7 @@ import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
 import type {
   FakeEvent,
   FakeEventStoreDb,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { tempDir } from './tempDir.ts';
 
 const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-01-01T00:00:00.000Z' };

@@ -3,7 +3,7 @@ import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
 import {
   FakeEventStoreDb,
   type FakeOptions,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 
 type Pooled = { store: EventStore; server: FakeEventStoreDb };
 

@@ -12,11 +12,11 @@ import {
 } from '../../packages/event-log/src/eventStore.ts';
 import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
-import { everything } from '../../packages/event-log/testing/contract.ts';
+import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import {
   FakeEventStoreDb,
   type FakeOptions,
-} from '../../packages/event-log/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { openStore, STREAMS } from '../../src/stores.ts';
 import { inPortions } from './inPortions.ts';
 import { logWith } from './logs.ts';
@@ -32,10 +32,7 @@ async function closedWhenFinished(opening: Promise<EventStore>): Promise<EventSt
 
 /** The log of a data directory. */
 export function openLogOf(dir: string): Promise<EventStore> {
-  const onFatal = (error: Error): never => {
-    throw error;
-  };
-  return openSqliteStore({ file: join(dir, 'log.db'), now: () => new Date(), onFatal });
+  return openSqliteStore({ file: join(dir, 'log.db') });
 }
 
 /** The same, until the end of the test. */

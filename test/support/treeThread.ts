@@ -3,7 +3,7 @@ import pino from 'pino';
 import { expect, onTestFinished } from 'vitest';
 import type { EventLog, Position } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { everything } from '../../packages/event-log/testing/contract.ts';
+import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { TreeThread } from '../../packages/transparency-log/src/view/treeThread.ts';
 import { MTH } from '../../packages/transparency-log/test/merkle/rfc9162.ts';

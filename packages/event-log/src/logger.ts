@@ -5,3 +5,6 @@ interface Log {
 
 /** What logs for operators, such as pino. */
 export type Logger = { info: Log; warn: Log; error: Log; fatal: Log };
+
+const ignore = (): void => {};
+export const SILENT: Logger = { info: ignore, warn: ignore, error: ignore, fatal: ignore };

@@ -15,7 +15,7 @@ import {
   StoreUnavailable,
 } from '../src/eventStore.ts';
 import { IDLE_TIMEOUT_MS, readLive, readToEnd } from '../src/readEvents.ts';
-import { event } from '../testing/contract.ts';
+import { event } from '../src/testing/contract.ts';
 
 function recorded(position: Position): RecordedEvent {
   const stream = `plant-${position % 2n === 0n ? 'alice' : 'bob'}/${position}`;

@@ -16,9 +16,9 @@ import { follow, logOver, logQueries, type Queries, readBatch } from './read.ts'
 
 type Options = {
   file: string;
-  now: () => Date;
-  /** Called once if durability cannot be guaranteed any more; the process must end. */
-  onFatal: (error: Error) => void;
+  now?: () => Date;
+  /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
+  onFatal?: (error: Error) => void;
   /** Called before a log that was not closed is checked: it takes a second or more per million events. */
   onCheck?: () => void;
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
@@ -32,7 +32,7 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
-  const { file, now, onFatal, onCheck, onDamage, observer } = options;
+  const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
   if (wasNotClosed(file)) {
     onCheck?.();
     observer?.onUncleanStop();
@@ -104,6 +104,10 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
       return queue.append(stream, event, expectedRevision);
     },
   };
+}
+
+function fail(error: Error): never {
+  throw error;
 }
 
 /** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */

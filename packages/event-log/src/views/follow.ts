@@ -8,7 +8,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
-import type { Logger } from '../logger.ts';
+import { type Logger, SILENT } from '../logger.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
 import type { View } from './view.ts';
 import { ViewDamaged } from './viewFile.ts';
@@ -24,9 +24,9 @@ type Options = {
   store: EventLog;
   view: View;
   /** IDs of events to skip. */
-  skip: ReadonlySet<string>;
+  skip?: ReadonlySet<string>;
   saveIntervalMs?: number;
-  logger: Logger;
+  logger?: Logger;
   onProgress?: (progress: Progress) => void;
   /** Called when the log was read further without an event for the view. */
   onReadTo?: (readTo: ReadTo) => void;
@@ -58,7 +58,7 @@ export class Follower {
   resets = 0;
   /** How often the view has been rebuilt, since it was damaged or did not fit its log. */
   rebuilds = 0;
-  readonly #options: Options;
+  readonly #options: Options & { skip: ReadonlySet<string>; logger: Logger };
   readonly #saver: Saver;
   readonly #stopping = new AbortController();
   /** Aborts when the view is damaged: the subscription has to start from the beginning. */
@@ -72,9 +72,9 @@ export class Follower {
   readonly #running: Promise<void>;
 
   constructor(options: Options) {
-    this.#options = options;
+    this.#options = { skip: new Set(), logger: SILENT, ...options };
     this.view = options.view;
-    this.#saver = new Saver(options.view, options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
+    this.#saver = new Saver(options.view, this.#options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
     this.view.onDamage = () => {
       if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
       this.#damaged.abort();
@@ -282,7 +282,7 @@ export class Follower {
  */
 class Saver {
   readonly #view: View;
-  readonly #logger: Options['logger'];
+  readonly #logger: Logger;
   readonly #intervalMs: number;
   #timer: NodeJS.Timeout | undefined;
   #savedReadTo: ReadTo | undefined;
@@ -294,7 +294,7 @@ class Saver {
   #saving: Promise<void> | undefined;
   #isStopped = false;
 
-  constructor(view: View, logger: Options['logger'], intervalMs: number) {
+  constructor(view: View, logger: Logger, intervalMs: number) {
     this.#view = view;
     this.#savedReadTo = view.readTo;
     this.#logger = logger;

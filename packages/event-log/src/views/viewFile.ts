@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import type { ReadTo } from '../eventStore.ts';
+import { moduleBeside } from '../threads/thread.ts';
 import type { Table } from './table.ts';
 import { tableFormat } from './tableFormat.ts';
 import { TableReader } from './tableReader.ts';
@@ -51,7 +52,7 @@ export class ViewFile {
   private constructor(file: string, table: Table) {
     this.#file = file;
     this.#table = table;
-    const thread = new URL('./viewThread.ts', import.meta.url);
+    const thread = moduleBeside(import.meta.url, 'viewThread');
     this.#thread = new Worker(thread, { workerData: { file, table } satisfies ThreadData });
     this.#thread.on('message', (reply) => this.#handle(reply));
   }

@@ -22,7 +22,7 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import type { EventLog, EventStore } from '../../src/eventStore.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
-import { everything } from '../../testing/contract.ts';
+import { everything } from '../../src/testing/contract.ts';
 
 const pooled = storePool((url) => openAsCommand(url));
 

@@ -5,7 +5,7 @@ import { ready, untilAvailable } from '../../../../test/support/instances.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
 import { START } from '../../src/eventStore.ts';
-import type { EventToWrite } from '../../testing/fakeEventStoreDb/server.ts';
+import type { EventToWrite } from '../../src/testing/fakeEventStoreDb/server.ts';
 
 const END = 2n ** 63n;
 const INFO = 30;

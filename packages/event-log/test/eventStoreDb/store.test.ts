@@ -2,9 +2,9 @@ import { LEADER_CHANGES, openOnFake } from '../../../../test/support/interrupted
 import { openOn } from '../../../../test/support/sharedServer.ts';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { openOver } from '../../../../test/support/stores.ts';
-import { eventStoreContract, interruptedReadsContract } from '../../testing/contract.ts';
+import { eventStoreContract, interruptedReadsContract, STREAM_PREFIX } from '../../src/testing/contract.ts';
 
-const pooled = storePool((url) => openOver(url));
+const pooled = storePool((url) => openOver(url, STREAM_PREFIX));
 
 eventStoreContract('the event store over EventStoreDB', openOnFake({}), {
   borrow: async () => (await pooled()).store,

@@ -17,15 +17,14 @@ import {
 import { openLogFile, UnusableLog } from '../../src/sqlite/file.ts';
 import { MAX_INDEXED_EVENTS, openLogReader } from '../../src/sqlite/read.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
-import { event, eventStoreContract, everything } from '../../testing/contract.ts';
+import { event, eventStoreContract, everything } from '../../src/testing/contract.ts';
 
 const files = new WeakMap<EventStore, string>();
 
 /** A store that writes and reads with different connections. */
 async function openBoth(again?: EventStore): Promise<EventStore> {
   const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
-  const onFatal = (error: Error) => expect.unreachable(error.message);
-  const writing = await openSqliteStore({ file, now: () => new Date(), onFatal });
+  const writing = await openSqliteStore({ file });
   const reading = openLogReader(file, { raw: true });
   const store: EventStore = {
     ...reading,

@@ -14,13 +14,13 @@ import {
 } from '../../src/eventStore.ts';
 import { openLogFile } from '../../src/sqlite/file.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
-import { event, eventStoreContract, everything } from '../../testing/contract.ts';
+import { event, eventStoreContract, everything } from '../../src/testing/contract.ts';
 
 const files = new WeakMap<EventStore, string>();
 
 async function open(again?: EventStore): Promise<EventStore> {
   const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
-  const store = await openSqliteStore({ file, now: () => new Date(), onFatal: fail });
+  const store = await openSqliteStore({ file });
   onTestFinished(() => store.close());
   files.set(store, file);
   return store;
@@ -54,10 +54,6 @@ function recorder() {
     onSubscriptionDropped: () => expect.unreachable(),
   };
   return { observer, outcomes, commits, uncleanStops: () => uncleanStops };
-}
-
-function fail(error: Error): never {
-  throw error;
 }
 
 eventStoreContract('the embedded event store', open);
@@ -129,7 +125,7 @@ describe('the embedded log', () => {
     const dir = tempDir();
     const { observer, outcomes, commits, uncleanStops } = recorder();
     const file = join(dir, 'log.db');
-    const store = await openSqliteStore({ file, now: () => new Date(), onFatal: fail, observer });
+    const store = await openSqliteStore({ file, observer });
     const once = event('once');
     await store.append('plant-alice/1', once, NO_STREAM);
     expect([commits, outcomes]).toEqual([[1], { stored: 1, wrongRevision: 0, failed: 0 }]);
@@ -155,7 +151,7 @@ describe('the embedded log', () => {
       [file, 0],
       [copy, 1],
     ] as const) {
-      const again = await openSqliteStore({ file: opened, now: () => new Date(), onFatal: fail, observer });
+      const again = await openSqliteStore({ file: opened, observer });
       expect(uncleanStops()).toBe(stops);
       await again.close();
     }

@@ -10,7 +10,7 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import type { Json, RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
-import { everything } from '../../../event-log/testing/contract.ts';
+import { everything } from '../../../event-log/src/testing/contract.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
 import { rootOfLog } from '../../src/entries/proof.ts';
 

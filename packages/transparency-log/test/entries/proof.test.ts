@@ -8,8 +8,8 @@ import { openIn, openLogOf, openOver } from '../../../../test/support/stores.ts'
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
-import { event, everything } from '../../../event-log/testing/contract.ts';
-import type { FakeEventStoreDb } from '../../../event-log/testing/fakeEventStoreDb/server.ts';
+import { event, everything } from '../../../event-log/src/testing/contract.ts';
+import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';
 import { describeEntry } from '../../src/entries/entry.ts';
 import { leafText } from '../../src/entries/leaf.ts';
 import { type Claim, NotProven, proofFromLog, rootOfLog } from '../../src/entries/proof.ts';

@@ -26,7 +26,7 @@ import {
   StoreUnavailable,
 } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
-import { everything } from '../../../event-log/testing/contract.ts';
+import { everything } from '../../../event-log/src/testing/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 
 const NONE: ReadonlySet<string> = new Set();

@@ -10,7 +10,7 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import { logIn, rootOf, treeIn } from '../../../../test/support/treeThread.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { Follower } from '../../../event-log/src/views/follow.ts';
-import { everything } from '../../../event-log/testing/contract.ts';
+import { everything } from '../../../event-log/src/testing/contract.ts';
 import { MerkleTreeView, type SavedTree } from '../../src/view/treeView.ts';
 
 /** Three full tiles of level 0, and a partial one. */

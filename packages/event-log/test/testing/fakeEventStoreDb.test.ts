@@ -22,7 +22,7 @@ import {
 import { status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { startFakeServer } from '../../../../test/support/stores.ts';
-import type { Drop, FakeOptions } from './server.ts';
+import type { Drop, FakeOptions } from '../../src/testing/fakeEventStoreDb/server.ts';
 
 describe('appending', () => {
   test('at a wrong revision returns the stream, the expected and the current revision', async () => {

@@ -1,0 +1,1 @@
+export { type Drop, FakeEventStoreDb, FakeLog, type FakeOptions } from './server.ts';
