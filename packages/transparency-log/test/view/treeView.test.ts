@@ -9,8 +9,8 @@ import { appendTo, logWith } from '../../../../test/support/logs.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { logIn, rootOf, treeIn } from '../../../../test/support/treeThread.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
-import { Follower } from '../../../event-log/src/views/follow.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
+import { Follower } from '../../../event-log/src/views/follow.ts';
 import { MerkleTreeView, type SavedTree } from '../../src/view/treeView.ts';
 
 /** Three full tiles of level 0, and a partial one. */
