@@ -65,7 +65,7 @@ let expectedRoot: string;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  for (const name of ['package.json', 'node_modules', 'src', 'docs'])
+  for (const name of ['package.json', 'node_modules', 'src', 'packages', 'projections', 'docs'])
     symlinkSync(join(ROOT, name), join(dir, name));
   await createPlants(service, PLANTS);
   const { code, stdout } = await runCli(['verify'], inDir);
