@@ -302,6 +302,7 @@ class EventStoreDbStore implements EventStore {
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
+    await this.#readLogId(deadline - performance.now()); // so that later appends need no read
   }
 }
 
