@@ -13,8 +13,8 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
-import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import type { Drop, FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';
 import { overFakeServer } from '../support/stores.ts';
 import { logOf, startInstances } from './instances.ts';

@@ -43,6 +43,7 @@ async function accessError(connection: Connection, options: WorkerOptions): Prom
 }
 
 async function readFailure(connection: Connection): Promise<CallFailed | undefined> {
+  await connection.opened; // a busy machine may take longer than the timeout
   try {
     await connection.call('readEdge', 'first', FIRST_REPLY_TIMEOUT_MS);
     return undefined;

@@ -60,6 +60,8 @@ export class Connection {
   /** When the thread had started. */
   #readyAt: number | undefined;
   readonly #startTimer: NodeJS.Timeout;
+  #endKind: Failure['kind'] = 'unavailable';
+  readonly #opened = Promise.withResolvers<void>();
   readonly #pending = new Set<PendingCall>();
   /** When the last reply came, by operation, and of any operation. */
   #lastReplyAt = new Map<keyof Operations, number>();
@@ -91,6 +93,11 @@ export class Connection {
     this.#startTimer = setTimeout(() => this.#start(options), delayMs);
   }
 
+  /** Resolves when the thread has started, or the connection has ended. */
+  get opened(): Promise<void> {
+    return this.#opened.promise;
+  }
+
   /** Whether any call had a reply, also a failure. */
   get hasReplied(): boolean {
     return this.#lastAnyReplyAt !== undefined;
@@ -120,6 +127,7 @@ export class Connection {
         this.#readyAt = performance.now();
         if (invalid === undefined) this.#running.resolve(thread);
         else this.end(invalid, 'badConnectionString');
+        this.#opened.resolve();
       },
       () => {},
     );
@@ -136,7 +144,7 @@ export class Connection {
     timeoutMs = Number.POSITIVE_INFINITY,
   ): Result<O> {
     if (this.endReason !== undefined)
-      return Promise.reject(new CallFailed({ kind: 'unavailable', message: this.endReason }));
+      return Promise.reject(new CallFailed({ kind: this.#endKind, message: this.endReason }));
     const startedAt = performance.now();
     return new Promise((resolve, reject) => {
       const call = { operation, startedAt, deadline: startedAt + timeoutMs, reject };
@@ -160,6 +168,8 @@ export class Connection {
   end(reason: string, kind: Failure['kind'] = 'unavailable'): void {
     if (this.endReason !== undefined) return;
     this.endReason = reason;
+    this.#endKind = kind;
+    this.#opened.resolve();
     clearInterval(this.#deadlineCheck);
     clearTimeout(this.#startTimer);
     void this.#thread?.terminate();
