@@ -32,7 +32,7 @@ import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
 import { API, errorsOf, tooManyInFlight } from './openapi.ts';
 import { domain } from './plants/auditPageDomain.ts';
-import { PLANT_HEADERS, plantRoutes } from './plants/routes.ts';
+import { plantRoutes } from './plants/routes.ts';
 import { isUser } from './plants/user.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
 
@@ -113,13 +113,11 @@ export async function buildApp(deps: Dependencies) {
       listsInFlight,
       traceparentOf,
       turns,
-      errors: {
-        createPlant: errorsOf(
-          ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
-          PLANT_HEADERS,
+      errorsOf: (errors, headers) =>
+        errorsOf(
+          errors.map((name) => (name === 'tooManyInFlight' ? tooManyInFlight('lists') : name)),
+          headers,
         ),
-        listPlants: errorsOf(['invalidQuery', 'badPosition', tooManyInFlight('lists')], PLANT_HEADERS),
-      },
     });
     await secured.register(auditRoutes, { log, checkpoints, source: deps.source, now, eventStreams, turns });
     if (!transparency || !checkpoints) return;

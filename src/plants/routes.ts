@@ -82,13 +82,24 @@ type Dependencies = {
   /** Limits the lists of a user; `add` returns false if the client has disconnected. */
   listsInFlight: { add(user: string, response: FastifyReply['raw']): boolean };
   turns: Turns;
-  /** The error responses of each operation, by status. */
-  errors: Record<'createPlant' | 'listPlants', Record<number, object>>;
+  /** The responses to these errors, by status. */
+  errorsOf: (errors: readonly PlantError[], headers: typeof PLANT_HEADERS) => object;
 };
+/** By their names in the catalogue of the service. */
+type PlantError =
+  | 'invalidBody'
+  | 'notJson'
+  | 'plantIdTaken'
+  | 'bodyTooLarge'
+  | 'unsupportedMediaType'
+  | 'eventLost'
+  | 'invalidQuery'
+  | 'badPosition'
+  | 'tooManyInFlight';
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, plantsByUser, readYourWrites, now, newEventId, traceparentOf, turns, errors } = deps;
+  const { store, plantsByUser, readYourWrites, now, newEventId, traceparentOf, turns, errorsOf } = deps;
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
   app.post(
@@ -102,7 +113,10 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         body: NewPlant,
         response: {
           200: json('The plant.', { schema: Plant, example: FERN }, PLANT_HEADERS),
-          ...errors.createPlant,
+          ...errorsOf(
+            ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
+            PLANT_HEADERS,
+          ),
         },
       },
     },
@@ -132,7 +146,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             { schema: Type.Array(Plant), example: [FERN, { name: 'Moss' }] },
             { ...PLANT_HEADERS, Link },
           ),
-          ...errors.listPlants,
+          ...errorsOf(['invalidQuery', 'badPosition', 'tooManyInFlight'], PLANT_HEADERS),
         },
       },
     },
