@@ -74,7 +74,7 @@ export type ApiObserver = {
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
-  const { store, views, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
+  const { store, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
   const turns = new Turns();
   const log = store.raw ?? store;
@@ -109,7 +109,6 @@ export async function buildApp(deps: Dependencies) {
     if (rateLimit) limitRate(secured, rateLimit);
     await secured.register(plantRoutes, {
       ...deps,
-      plantsByUser: views.plantsByUser,
       listsInFlight,
       traceparentOf,
       turns,

@@ -73,7 +73,7 @@ type PlantsByUser = View & {
 
 type Dependencies = {
   store: EventStore;
-  plantsByUser: PlantsByUser;
+  views: { plantsByUser: PlantsByUser };
   readYourWrites: ReadYourWrites;
   now: () => Date;
   newEventId: (now: Date) => string;
@@ -99,7 +99,8 @@ type PlantError =
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, plantsByUser, readYourWrites, now, newEventId, traceparentOf, turns, errorsOf } = deps;
+  const { store, readYourWrites, now, newEventId, traceparentOf, turns, errorsOf } = deps;
+  const { plantsByUser } = deps.views;
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
   app.post(
