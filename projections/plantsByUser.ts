@@ -10,13 +10,13 @@ export type PlantRow = readonly [user: string, position: Position, plant: string
 export const PLANTS_BY_USER = {
   name: 'plantsByUser',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 4,
+  version: 4, // another one if the same log gives other rows
   columns: { user: 'TEXT', position: 'INTEGER', plant: 'TEXT' },
   keyColumns: 2,
   cacheKiB: 16_384, // the rows of one user are together, not those of one time
 } as const satisfies Table;
 
-/** @throws InvalidEvent */
+/** The rows after one more event: a new plant is a row of its user. @throws InvalidEvent */
 export function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
   const parsed = parsePlantEvent(event);
   switch (parsed?.type) {

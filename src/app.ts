@@ -7,6 +7,7 @@ import type { ClosedRequest } from '@event-sourced/http';
 import {
   apiReference,
   authenticate,
+  healthRoutes,
   httpServer,
   limitRate,
   type RateLimit,
@@ -28,7 +29,6 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
 import { auditRoutes } from './auditRoutes.ts';
 import { API_ERRORS } from './errors.ts';
-import { healthRoutes } from './health.ts';
 import { InFlight } from './inFlight.ts';
 import { API, errorsOf, tooManyInFlight } from './openapi.ts';
 import { domain } from './plants/auditPageDomain.ts';
@@ -98,7 +98,15 @@ export async function buildApp(deps: Dependencies) {
     onClosed: observer && ((request) => observer.onRequest(request)),
     onError: observer && ((error) => observeRejection(observer, error)),
   });
-  healthRoutes(app, { store, followers });
+  // Ready: every view can be read, and the log accepts appends.
+  healthRoutes(app, () => {
+    const { appendsRefused } = store;
+    const entry = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
+    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)].filter(
+      (it) => it !== undefined,
+    );
+    return reasons.length === 0 ? undefined : { entry, reasons };
+  });
   await serveOpenapi(app, API);
   if (deps.pages) {
     await apiReference(app, { title: 'Plant store' });

@@ -1,13 +1,13 @@
 import type { EventLog } from '@event-sourced/event-log';
 import { eventRoutes } from '@event-sourced/event-log/replay';
 import type { Turns } from '@event-sourced/event-log/time';
-import { response } from '@event-sourced/http';
+import { assertScope, response } from '@event-sourced/http';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
 import type { Checkpoints } from '@event-sourced/transparency-log/routes';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsync } from 'fastify';
-import { AUDIT_SCOPE, assertScope } from './auth.ts';
+import { AUDIT_SCOPE } from './auth.ts';
 import { API_ERRORS } from './errors.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';

@@ -1,7 +1,5 @@
 import { requireScope } from '@event-sourced/http';
 
-export { assertScope } from '@event-sourced/http';
-
 /** The scope of tokens that may read every user's events. */
 export const AUDIT_SCOPE = 'audit';
 

@@ -5,8 +5,7 @@ import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
 import { NoSuchTile } from '@event-sourced/transparency-log/routes';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/signer';
-import { PlantIdTaken } from './plants/createPlant.ts';
-import { UnknownPlant } from './plants/unknownPlant.ts';
+import { PlantIdTaken, UnknownPlant } from './plants/createPlant.ts';
 
 /** Every error of the API. */
 export const API_ERRORS = {

@@ -69,8 +69,7 @@ async function connect(
   options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined },
 ): Promise<EventStore> {
   // Not loaded by the threads and commands that do not need it.
-  const { AccessDenied } = await import('@event-sourced/event-log/eventStoreDb');
-  const { openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');
+  const { AccessDenied, openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');
   try {
     return await openEventStoreDb({ url, timeoutMs, ...STREAMS, ...options });
   } catch (error) {

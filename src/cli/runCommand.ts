@@ -1,6 +1,6 @@
+import { handleSignals } from '@event-sourced/event-log/process';
 import { type Config, readConfig } from '../config.ts';
 import type { Context } from './context.ts';
-import { handleSignals } from './signals.ts';
 
 const CLEANUP_TIMEOUT_MS = 5_000;
 

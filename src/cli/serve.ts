@@ -1,3 +1,4 @@
+import { handleSignals } from '@event-sourced/event-log/process';
 import pino, { type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { readConfig } from '../config.ts';
@@ -5,7 +6,6 @@ import { type Service, startService } from '../service.ts';
 import { firstSteps, tokenHint } from './firstSteps.ts';
 import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
-import { handleSignals } from './signals.ts';
 
 /** For requests in flight after a signal; then their connections are closed. */
 const DRAIN_TIMEOUT_MS = 5_000;

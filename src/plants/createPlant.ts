@@ -22,6 +22,11 @@ export class PlantIdTaken extends Error {
   }
 }
 
+/** The user has no plant with this ID. */
+export class UnknownPlant extends Error {
+  override readonly name = 'UnknownPlant';
+}
+
 /**
  * Creates a plant exactly once, and returns its position in the log. Appending with the expected revision
  * NO_STREAM is the whole uniqueness rule: nothing is looked up first, and the same command can be repeated.
@@ -38,7 +43,8 @@ export async function createPlant(
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
     const { position, revision } = await store.append(stream, event, NO_STREAM);
-    if (revision !== 0n) throw new StreamDeleted(stream); // EventStoreDB continues it, where views skip the event
+    // EventStoreDB continues a deleted stream at its next revision; views accept revision 0 only.
+    if (revision !== 0n) throw new StreamDeleted(stream);
     return position;
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;

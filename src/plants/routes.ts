@@ -197,7 +197,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   /** The position of the last of the first `limit` plants, if there are more. */
   async function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
-    return count === query.limit ? last : plantsByUser.nextPage(user, query, () => turns.next(user));
+    if (count === query.limit) return last;
+    const rest = { ...query, after: last, limit: query.limit - count };
+    return plantsByUser.nextPage(user, rest, () => turns.next(user));
   }
 
   /**

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { SAME_SIGNAL_WINDOW_MS } from '../../src/cli/signals.ts';
+import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
 import {
   CTRL_C,
   CUT,

@@ -1,6 +1,7 @@
 export { apiReference } from './apiReference.ts';
 export { assertScope, authenticate, requireScope, type TokenRejection, tokenRejection } from './auth.ts';
 export { type ErrorEntry, entry, HTTP_ERRORS, RETRY, tokenErrors } from './errors.ts';
+export { healthRoutes } from './health.ts';
 export { InFlight, TooManyInFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
 export { type ApiDescription, errorsOf, type Headers, response, serveOpenapi } from './openapi.ts';

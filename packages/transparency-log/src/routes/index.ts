@@ -1,2 +1,3 @@
 export { type CheckpointRefusal, Checkpoints } from './checkpoints.ts';
-export { IMMUTABLE, NoSuchTile, type TransparencyOptions, transparencyRoutes } from './transparencyRoutes.ts';
+export { NoSuchTile, type TransparencyOptions, transparencyRoutes } from './transparencyRoutes.ts';
+export { transparencySchemas } from './transparencySchemas.ts';

@@ -1,0 +1,1 @@
+export { handleSignals } from './signals.ts';
