@@ -63,7 +63,7 @@ describe('npm run monitor', () => {
     const refused = await monitor(second.url, state);
     const { root } = two.head(20);
     const alarm = `ALARM: fork: the log has signed 20:${one.head().root}, but the first 20 of its 21 events are 20:${root}`;
-    expectRefused(refused, RegExp(`^${alarm}; the evidence is in .*state\\.alarm; see docs/auditing\\.md`));
+    expectRefused(refused, RegExp(`^${alarm}; the evidence is in .*state\\.alarm; see docs/alarms\\.md`));
     const file = (name: string): string => readFileSync(join(`${state}.alarm`, name), 'utf8');
     expect(readdirSync(`${state}.alarm`).sort()).toEqual([
       'alarm.txt',
@@ -72,7 +72,7 @@ describe('npm run monitor', () => {
       'received.checkpoint',
     ]);
     expect(file('alarm.txt')).toMatch(
-      RegExp(`^\\d{4}-\\S+Z  ${alarm}\n\nVerify with the scripts of docs/auditing\\.md:\n`),
+      RegExp(`^\\d{4}-\\S+Z  ${alarm}\n\nVerify with the scripts of docs/tools:\n`),
     );
     expect(file('earlier.checkpoint')).toBe(`${await one.checkpoint()}`);
     expect(file('received.checkpoint')).toBe(`${await two.checkpoint()}`);

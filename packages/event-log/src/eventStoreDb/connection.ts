@@ -117,7 +117,9 @@ export class Connection {
       stdout: true,
       stderr: true,
       onEvent: ({ node }) => this.#onNode(node),
-      onEnd: ({ message }) => this.end(`the client failed: ${message}`),
+      // After the reason that the thread may have given: it ends by itself if the connection string is invalid.
+      onEnd: ({ message }) =>
+        void thread.started.catch(() => {}).then(() => this.end(`the client failed: ${message}`)),
     });
     thread.worker.stdout.resume();
     thread.worker.stderr.resume();

@@ -1,4 +1,4 @@
-/** What is wrong with the log; docs/auditing.md explains each. */
+/** What is wrong with the log; docs/alarms.md explains each. */
 export type AlarmKind = 'invalid checkpoint' | 'fork' | 'rollback' | 'mismatch' | 'withheld';
 
 /** A file that shows what the message of an alarm states. */
@@ -19,7 +19,7 @@ export class Alarm extends Error {
     this.provenFrom = provenFrom;
   }
 
-  /** The commands by which others verify the evidence that is signed, in its directory: docs/auditing.md. */
+  /** The commands by which others verify the evidence that is signed, in its directory: docs/alarms.md. */
   get commands(): string[] {
     if (this.kind === 'invalid checkpoint') return [];
     const checkpoints = this.evidence.map(({ name }) => name).filter((name) => name.endsWith('.checkpoint'));

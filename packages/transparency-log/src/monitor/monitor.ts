@@ -129,11 +129,11 @@ async function checkOnce(
 /** The line of an alarm, whose evidence is written to files. */
 async function alarmLine({ message, evidence, commands }: Alarm, files: StateFiles): Promise<string> {
   const line = `ALARM: ${message}`;
-  const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/auditing.md:', ...commands] : [];
+  const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];
   const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
   try {
     await files.writeAlarm(text, evidence);
-    return printable(`${line}; the evidence is in ${files.alarm}; see docs/auditing.md`);
+    return printable(`${line}; the evidence is in ${files.alarm}; see docs/alarms.md`);
   } catch (error) {
     const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
     const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);
