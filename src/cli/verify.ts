@@ -1,4 +1,3 @@
-import type { RecordedEvent } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { logFileProblems } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
@@ -20,17 +19,15 @@ export async function verifyCommand(options: Options, context: Context): Promise
     options.expect === undefined ? undefined : await parseExpectedRoot(options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
-  const leaves = new WeakMap<RecordedEvent, string>();
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const [verification, fileProblems] = await Promise.all([
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views: viewsIn(dataDir, merkleTree, leaves),
+      views: viewsIn(dataDir, merkleTree),
       draftDir: dataDir, // not /tmp, which may be in memory
       isKnown: isKnownType,
       problemOf: plantEventProblem,
-      leaves,
       skip,
       expect,
       signal,
@@ -64,14 +61,9 @@ type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: 
 type Line = readonly [name: string, value: string];
 
 /** The views to compare. Without MERKLE_TREE=on the file of the tree may be of an earlier time. */
-function viewsIn(
-  dataDir: string,
-  merkleTree: boolean,
-  leaves: WeakMap<RecordedEvent, string>,
-): ViewToCompare[] {
+function viewsIn(dataDir: string, merkleTree: boolean): ViewToCompare[] {
   const views = Object.entries(VIEWS).map(([name, { file, open }]) => ({ name, file: file(dataDir), open }));
-  const openTree = (file: string) => MerkleTreeView.open(file, (event) => leaves.get(event) as string);
-  const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: openTree };
+  const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open };
   return merkleTree ? [...views, tree] : views;
 }
 

@@ -7,7 +7,6 @@ export { UnsavedRows } from './unsavedRows.ts';
 export type { View, ViewCheckpoint } from './view.ts';
 export { type Problem, ViewComparison } from './viewComparison.ts';
 export { insertEach, isDamage, openViewReader, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
-export type { OpenView } from './viewDraft.ts';
 export { ViewDamaged, ViewFile } from './viewFile.ts';
 export { ViewLag } from './viewLag.ts';
 export { NO_CHECKPOINT, type Row, type WriteResult } from './viewProtocol.ts';

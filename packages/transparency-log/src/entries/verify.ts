@@ -9,10 +9,8 @@ import {
   START,
   StreamDeleted,
 } from '@event-sourced/event-log';
-import type { OpenView, Progress } from '@event-sourced/event-log/views';
-import { type Problem, ViewComparison } from '@event-sourced/event-log/views';
+import { type Problem, type Progress, type View, ViewComparison } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
-
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { BloomFilter } from './bloomFilter.ts';
@@ -35,8 +33,13 @@ export type Verification = TreeHead & {
 /** `upTo`: the position up to which the view was compared; undefined if its file cannot be read. */
 export type ComparedView = { upTo: Position | undefined };
 
-/** A view to compare with the log. */
-export type ViewToCompare = { name: string; file: string; open: OpenView };
+/** A view to compare with the log. `hashOf` is for one that needs the leaf of each event, which is computed anyway. */
+export type ViewToCompare = {
+  name: string;
+  file: string;
+  open: (file: string, hashOf: HashOf) => Promise<View>;
+};
+type HashOf = (event: RecordedEvent) => string;
 
 type Options = {
   log: EventLog;
@@ -52,8 +55,6 @@ type Options = {
   isKnown: (type: string) => boolean;
   /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
   problemOf: (event: RecordedEvent) => string | undefined;
-  /** Gets the hash of each event, for a view that needs it. */
-  leaves?: WeakMap<RecordedEvent, string>;
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
   signal: AbortSignal;
@@ -71,14 +72,16 @@ const LOWEST_POSITION = -(2n ** 63n);
  * @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
-  const { log, gapless, isKnown, problemOf, leaves, skip, expect, signal, onProgress } = options;
+  const { log, gapless, isKnown, problemOf, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
   const streams = new StreamCheck(log);
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
   await using resources = new AsyncDisposableStack();
-  const { views, comparisons } = await openViews(options, found, resources);
+  const leaves = new WeakMap<RecordedEvent, string>();
+  const hashOf: HashOf = (event) => leaves.get(event) as string;
+  const { views, comparisons } = await openViews(options, found, resources, hashOf);
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
@@ -92,7 +95,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     const { text, isCanonical } = leafText(event);
     const leaf = leafHash(text);
     tree.append(leaf);
-    leaves?.set(event, leaf);
+    leaves.set(event, leaf);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
@@ -139,13 +142,15 @@ async function openViews(
   { log, views = [], draftDir = tmpdir(), skip }: Options,
   found: Problems,
   resources: AsyncDisposableStack,
+  hashOf: HashOf,
 ): Promise<Pick<Verification, 'views'> & { comparisons: Map<ComparedView, ViewComparison> }> {
   const opened: Verification['views'] = {};
   const comparisons = new Map<ComparedView, ViewComparison>();
   const existing = views.filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   const logId = await log.logId();
-  for (const { name, file, open } of existing) {
+  for (const { name, file, open: openView } of existing) {
+    const open = (draft: string) => openView(draft, hashOf);
     const view = { upTo: undefined };
     try {
       const draftFile = join(dir, `${name}.db`);
