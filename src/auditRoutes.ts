@@ -1,7 +1,7 @@
 import type { EventLog } from '@event-sourced/event-log';
 import { eventRoutes } from '@event-sourced/event-log/replay';
 import type { Turns } from '@event-sourced/event-log/time';
-import { assertScope, response } from '@event-sourced/http';
+import { assertScope } from '@event-sourced/http';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
 import type { Checkpoints } from '@event-sourced/transparency-log/routes';
@@ -57,7 +57,6 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
         security: [{ bearer: [AUDIT_SCOPE] }],
       },
       example: EVENT_EXAMPLE,
-      response,
       errors: errorsOf([
         {
           ...API_ERRORS.invalidQuery,

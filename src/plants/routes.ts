@@ -64,8 +64,13 @@ const PAGE_SIZE = 500;
 /** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
 const FIRST_PAGES_LENGTH = 1024 * 1024;
 
-type PageQuery = { after: Position; upTo: Position; limit: number };
-type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
+/** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
+export type PageQuery = { after: Position; upTo: Position; limit: number };
+/**
+ * `plants`: JSON objects, separated by commas. `last`: the position of the last one; that of the query if there is
+ * none. `hasMore`: others follow up to `upTo`.
+ */
+export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
 type PlantsByUser = View & {
   plantsOf(user: string, query: PageQuery): PlantPage;
   nextPage(user: string, query: PageQuery, turn: () => Promise<void>): Promise<Position | undefined>;

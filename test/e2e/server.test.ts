@@ -2,11 +2,9 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
-  CTRL_C,
   CUT,
   expectCreated,
   expectRefused,
-  hasTerminal,
   keptAlive,
   NPM_START,
   ON_A_TERMINAL,
@@ -17,6 +15,7 @@ import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 const JWT = /eyJ[\w-]+\./;
 

@@ -5,11 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
 import {
-  CTRL_C,
   CUT,
   connected,
   expectRefused,
-  hasTerminal,
   ON_A_TERMINAL,
   SERVER,
   slowUpload,
@@ -21,6 +19,7 @@ import { logWith } from '../support/logs.ts';
 import { start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
   // The log is too long for the buffers of a connection.

@@ -2,20 +2,17 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { canRun, MAIN, NODE, start } from './process.ts';
+import { MAIN, NODE, start } from './process.ts';
+import { tokenOf } from './service.ts';
 import { tempDir } from './tempDir.ts';
+import { onTerminal } from './terminal.ts';
 
 export const NPM_START = ['npm', 'start'];
 export const SERVER = [NODE, MAIN];
-/** On its own terminal: what is written to stdin is typed there. */
-export const ON_A_TERMINAL = ['script', '-qec', 'exec npm start', '/dev/null'];
-export const CTRL_C = '\x03';
+/** On its own terminal. */
+export const ON_A_TERMINAL = onTerminal(NPM_START);
 /** The log line of a server that closed connections with requests in flight. */
 export const CUT = /"connections":(\d+),"msg":"closed connections of requests in flight"/;
-
-export const hasTerminal = canRun('Ctrl-C in a terminal', ['script', '-qec', 'true', '/dev/null']);
 
 /** The server as a process, after its first response. */
 export async function startProcess(command: readonly string[], dir = tempDir()) {
@@ -50,8 +47,7 @@ export async function keptAlive(url: string): Promise<void> {
 
 /** A POST of alice whose head and half of whose body the server has received. */
 export async function slowUpload({ url, dir }: Started, name: string) {
-  const { privateKey } = loadOrCreateKey(`${dir}/key.json`);
-  const token = await issueToken(privateKey, { subject: 'alice', lifetime: '1h' });
+  const token = await tokenOf(dir, 'alice');
   const body = JSON.stringify({ id: 7, name });
   const socket = await connected(url);
   let response = '';

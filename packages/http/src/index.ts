@@ -4,7 +4,7 @@ export { type ErrorEntry, entry, HTTP_ERRORS, RETRY, tokenErrors } from './error
 export { healthRoutes } from './health.ts';
 export { InFlight, TooManyInFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
-export { type ApiDescription, errorsOf, type Headers, response, serveOpenapi } from './openapi.ts';
+export { type ApiDescription, errorsOf, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate, type RateLimit } from './rateLimit.ts';
 export type { ClosedRequest } from './requestLog.ts';

@@ -21,16 +21,6 @@ const ERROR_HEADERS: Headers = {
 export type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/** A JSON response. */
-export function jsonResponse(description: string, media: Media, headers: Headers = {}): Response {
-  return response(description, { 'application/json': media }, headers);
-}
-
-/** A response in one of several media types. */
-export function response(description: string, content: Record<string, Media>, headers: Headers = {}) {
-  return { description, headers, content };
-}
-
 /** The responses of a route to these errors, by status; `headers` are sent to authenticated callers. */
 export type ErrorsOf<Name extends string = string> = (
   errors: readonly (Name | ErrorEntry)[],
@@ -64,11 +54,11 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
   const names = causes.flatMap((cause) => Object.keys(cause.headers));
   const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
   const example = { error: first.code, message: first.message };
-  return jsonResponse(
-    `${description[0]?.toUpperCase()}${description.slice(1)}.`,
-    { schema: ErrorBody, example },
-    { ...own, ...headers },
-  );
+  return {
+    description: `${description[0]?.toUpperCase()}${description.slice(1)}.`,
+    headers: { ...own, ...headers },
+    content: { 'application/json': { schema: ErrorBody, example } },
+  };
 }
 
 /** What the document has besides the routes. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyRequest, FastifySchema, onRequestAsyncHookHandler } from 'fastify';
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import type { Batch, EventLog, Position, RecordedEvent } from '../eventStore.ts';
 import { sleep } from '../time/sleep.ts';
 import type { Turn } from '../time/turns.ts';
@@ -42,12 +42,6 @@ type Dependencies = {
   documentation: {
     schema: FastifySchema;
     example: CloudEvent;
-    /** Adds to a response what all responses have. */
-    response(
-      description: string,
-      content: Record<string, { schema: TSchema; example: string }>,
-      headers: Record<string, TSchema>,
-    ): object;
     errors: object;
   };
 };
@@ -201,7 +195,7 @@ const Messages = text('The data of each message is a CloudEvent.');
 
 function routeSchema(
   streams: StreamNames,
-  { schema, example, response, errors }: Dependencies['documentation'],
+  { schema, example, errors }: Dependencies['documentation'],
 ): FastifySchema {
   const data = JSON.stringify(example);
   return {
@@ -211,13 +205,10 @@ function routeSchema(
       'Last-Event-ID': Type.Optional(text('For event streams, instead of after: the last event received.')),
     }),
     response: {
-      200: response(
-        'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
-        {
-          [NDJSON]: { schema: Lines, example: `${data}\n` },
-          [EVENT_STREAM]: { schema: Messages, example: `id: ${example.position}\ndata: ${data}\n\n` },
-        },
-        {
+      200: {
+        description:
+          'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
+        headers: {
           'Log-Position': text('For NDJSON: the position of the last event of the log when it was read.'),
           Checkpoint: text(
             'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
@@ -227,7 +218,11 @@ function routeSchema(
           ),
           'X-Accel-Buffering': text('For event streams: no, so that proxies do not buffer them.'),
         },
-      ),
+        content: {
+          [NDJSON]: { schema: Lines, example: `${data}\n` },
+          [EVENT_STREAM]: { schema: Messages, example: `id: ${example.position}\ndata: ${data}\n\n` },
+        },
+      },
       ...errors,
     },
   };

@@ -43,7 +43,8 @@ test('a connection whose first reply does not come ends, and names what to check
   expect(connection.endReason).toMatch(HINT);
 });
 
-test('a connection to a server that has responded to an earlier one does not suggest what to check', async () => {
+/** A client whose next connection gets no reply, of a server that has responded to the first one. */
+async function replaced() {
   const clock = slowClock();
   const server = await startFakeServer();
   const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
@@ -51,19 +52,18 @@ test('a connection to a server that has responded to an earlier one does not sug
   await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
   client.connection.end('the test replaces it');
   server.freeze();
+  return { clock, server, client };
+}
+
+test('a connection to a server that has responded to an earlier one does not suggest what to check', async () => {
+  const { clock, client } = await replaced();
   const failing = client.connection.call('readEdge', 'first', CALL_TIMEOUT_MS).catch((error) => error);
   clock.pass(CALL_TIMEOUT_MS);
   expect(await failing).toMatchObject({ message: expect.stringMatching(/^no response for \d+ ms$/) });
 });
 
 test('a connection to a server that has responded to an earlier one ends soon without a first reply, every third one later', async () => {
-  const clock = slowClock();
-  const server = await startFakeServer();
-  const client = new RetryingClient({ url: server.url, prefix: 'plant-' });
-  onTestFinished(() => client.close());
-  await client.call('readEdge', 'first', CALL_TIMEOUT_MS);
-  client.connection.end('the test replaces it');
-  server.freeze();
+  const { clock, server, client } = await replaced();
   /** The next connection, once it has reached the server. */
   const nextConnection = async () => {
     const { connections } = server;
