@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { tableFormat } from '../../packages/event-log/src/views/tableFormat.ts';
-import type { Row } from '../../packages/event-log/src/views/viewProtocol.ts';
+import type { SavedRow } from '../../packages/event-log/src/views/viewDatabase.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
 import { PLANTS_BY_USER } from '../../projections/plantsByUser.ts';
@@ -73,7 +73,7 @@ function inViewConsistently({ view }: Home, sql: string): void {
   const rows = db.prepare('SELECT user, position, plant FROM rows');
   rows.setReadBigInts(true);
   rows.setReturnArrays(true);
-  const plants = rows.all() as unknown as Row[];
+  const plants = rows.all() as unknown as SavedRow[];
   const format = tableFormat(PLANTS_BY_USER);
   db.exec(format.empty);
   format.insert(db)(plants);

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InvalidEvent, type RecordedEvent, START } from '../../packages/event-log/src/eventStore.ts';
-import { ViewDamaged } from '../../packages/event-log/src/views/viewFile.ts';
+import { ViewDamaged } from '../../packages/event-log/src/views/view.ts';
 import { created } from '../../packages/event-log/test/views/created.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { tempDir } from '../support/tempDir.ts';

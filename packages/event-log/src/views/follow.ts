@@ -10,8 +10,7 @@ import {
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
-import type { View } from './view.ts';
-import { ViewDamaged } from './viewFile.ts';
+import { type View, ViewDamaged } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
 /**

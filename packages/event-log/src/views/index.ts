@@ -4,11 +4,17 @@ export { rebuildView } from './rebuildView.ts';
 export type { Rows, Table } from './table.ts';
 export { TableView } from './tableView.ts';
 export { UnsavedRows } from './unsavedRows.ts';
-export type { View, ViewCheckpoint } from './view.ts';
+export { NO_CHECKPOINT, type View, type ViewCheckpoint, ViewDamaged } from './view.ts';
 export { type Problem, ViewComparison } from './viewComparison.ts';
-export { insertEach, isDamage, openViewReader, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
-export { ViewDamaged, ViewFile } from './viewFile.ts';
+export {
+  insertEach,
+  isDamage,
+  openViewReader,
+  readCheckpoint,
+  type SavedRow,
+  type ViewFormat,
+} from './viewDatabase.ts';
+export { ViewFile } from './viewFile.ts';
 export { ViewLag } from './viewLag.ts';
-export { NO_CHECKPOINT, type Row, type WriteResult } from './viewProtocol.ts';
 export { ViewWriter } from './viewWriter.ts';
 export { REACHED_TIMEOUT_MS, ViewBehind, Waiting } from './waiting.ts';

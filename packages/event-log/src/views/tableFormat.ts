@@ -1,8 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { checksumOf, compareKeys, type Key, linkOf, type Row, type Table } from './table.ts';
 import { type Link, TableReader } from './tableReader.ts';
-import type { ViewFormat } from './viewDatabase.ts';
-import type { Row as SavedRow } from './viewProtocol.ts';
+import type { SavedRow, ViewFormat } from './viewDatabase.ts';
 
 /** What deletes the row with a key, in place of a row. */
 export const deletionOf = (key: Key): SavedRow => [...key, null];

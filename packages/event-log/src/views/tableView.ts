@@ -3,8 +3,8 @@ import { compareKeys, type Fold, type Key, type Row, type Rows, type Table, type
 import { deletionOf } from './tableFormat.ts';
 import { UnsavedRows } from './unsavedRows.ts';
 import type { View, ViewCheckpoint } from './view.ts';
+import type { SavedRow } from './viewDatabase.ts';
 import type { ViewFile } from './viewFile.ts';
-import type { Row as SavedRow } from './viewProtocol.ts';
 
 /** A view: its table, what is folded into it, and how it is called in messages for clients. */
 export type ViewDefinition<R extends Row> = { table: Table; fold: Fold<R>; title: string };

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type RecordedEvent, START } from '../../src/eventStore.ts';
-import { ViewDamaged } from '../../src/views/viewFile.ts';
+import { ViewDamaged } from '../../src/views/view.ts';
 import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
 const EVENTS = [

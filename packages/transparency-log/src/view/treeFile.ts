@@ -2,7 +2,7 @@ import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Position, START } from '@event-sourced/event-log';
 import { fsyncPath } from '@event-sourced/event-log/disk';
-import type { Row, ViewCheckpoint } from '@event-sourced/event-log/views';
+import type { SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
 import {
   insertEach,
   isDamage,
@@ -35,7 +35,7 @@ export const MERKLE_TREE: ViewFormat = {
 };
 
 /** The values of the format's `insert`. */
-export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): Row => [
+export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedRow => [
   BigInt(level),
   BigInt(index),
   hashes,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import type { EventLog, Position, ReadTo, RecordedEvent } from '@event-sourced/event-log';
 import { fileIdentity } from '@event-sourced/event-log/disk';
 import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
-import { NO_CHECKPOINT, ViewDamaged, ViewWriter, type WriteResult } from '@event-sourced/event-log/views';
+import { NO_CHECKPOINT, ViewDamaged, ViewWriter } from '@event-sourced/event-log/views';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { TileWriter } from '../merkle/tileWriter.ts';
@@ -78,7 +78,7 @@ export class MerkleTreeView implements View {
     if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
     this.#assertInPlace();
     this.#writer.add(this.#tree.takeChanged().map(rowOf));
-    this.#done(this.#writer.handle({ save: this.applied, readTo }));
+    this.#assertUndamaged(this.#writer.save(this.applied, readTo));
     this.unsaved = 0;
     this.#savedReadTo = readTo;
     this.saved = this.#current;
@@ -87,7 +87,7 @@ export class MerkleTreeView implements View {
 
   async reset(logId: string): Promise<void> {
     this.onReset();
-    this.#done(this.#writer.handle({ reset: logId }));
+    this.#assertUndamaged(this.#writer.reset(logId));
     this.#identity = fileIdentity(this.#file);
     this.#clear();
     this.#logId = logId;
@@ -115,7 +115,7 @@ export class MerkleTreeView implements View {
 
   /** Removes the file, which turned out to be damaged. */
   discard(reason: string): void {
-    this.#writer.handle({ discard: true });
+    this.#writer.discard();
     this.#forget(reason);
   }
 
@@ -147,7 +147,7 @@ export class MerkleTreeView implements View {
         this.#writer.close();
         throw error;
       }
-      this.#writer.handle({ discard: true });
+      this.#writer.discard();
     }
     this.#identity = fileIdentity(this.#file);
     this.saved = this.#current;
@@ -156,14 +156,13 @@ export class MerkleTreeView implements View {
   /** @throws ViewDamaged if the file is not the one that was opened */
   #assertInPlace(): void {
     if (fileIdentity(this.#file) === this.#identity) return;
-    this.#writer.handle({ discard: true });
+    this.#writer.discard();
     throw this.#forget('its file was deleted or replaced while the service was running');
   }
 
-  /** @throws ViewDamaged, or why the file cannot be written */
-  #done({ damaged, failed }: WriteResult): void {
-    if (damaged !== undefined) throw this.#forget(damaged);
-    if (failed) throw failed;
+  /** @throws ViewDamaged */
+  #assertUndamaged(damage: string | undefined): void {
+    if (damage !== undefined) throw this.#forget(damage);
   }
 
   #forget(reason: string): ViewDamaged {
