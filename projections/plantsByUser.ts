@@ -35,6 +35,7 @@ const KEYS_PER_TURN = 10_000;
 
 /** The view: each user's plants in log order. */
 export class PlantsByUser extends TableView<PlantRow> {
+  static readonly definition = { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' };
   /** The last page of each user, with its query, until a row of the user changes. */
   readonly #cache = new LRUCache<string, { query: string; page: PlantPage }>({
     maxSize: CACHE_BYTES,
@@ -43,8 +44,7 @@ export class PlantsByUser extends TableView<PlantRow> {
 
   /** Opens the view in a file. @throws Error with a message for the operator */
   static async open(file: string): Promise<PlantsByUser> {
-    const opened = await ViewFile.open(file, PLANTS_BY_USER);
-    return new PlantsByUser(opened, { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' });
+    return new PlantsByUser(await ViewFile.open(file, PLANTS_BY_USER), PlantsByUser.definition);
   }
 
   /** A page of a user's plants, oldest first. @throws ViewDamaged */

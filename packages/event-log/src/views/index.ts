@@ -2,10 +2,11 @@ export { Follower, type Progress } from './follow.ts';
 export { ReadYourWrites } from './readYourWrites.ts';
 export { rebuildView } from './rebuildView.ts';
 export type { Rows, Table } from './table.ts';
-export { TableView } from './tableView.ts';
+export { comparedTable } from './tableDraft.ts';
+export { TableView, type ViewDefinition } from './tableView.ts';
 export { UnsavedRows } from './unsavedRows.ts';
 export { NO_CHECKPOINT, type View, type ViewCheckpoint, ViewDamaged } from './view.ts';
-export { type Problem, ViewComparison } from './viewComparison.ts';
+export { type ComparedFormat, type Problem, ViewComparison } from './viewComparison.ts';
 export {
   insertEach,
   isDamage,

@@ -8,22 +8,27 @@ export const deletionOf = (key: Key): SavedRow => [...key, null];
 
 const isDeletion = (change: SavedRow): boolean => change.at(-1) === null;
 
+/** The SQL of a table, whose rows may have other columns, too. */
+export function rowsSchema({ columns, keyColumns, lookup }: Table, others = ''): string {
+  const names = Object.keys(columns);
+  return `
+    CREATE TABLE rows (
+      ${names.map((name) => `${name} ${columns[name]} NOT NULL,`).join(' ')} ${others}
+      PRIMARY KEY (${names.slice(0, keyColumns)})
+    ) STRICT, WITHOUT ROWID;
+    ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}`;
+}
+
 /** The format of the file that has a table. */
 export function tableFormat(table: Table): ViewFormat {
-  const { applicationId, version, cacheKiB, columns, keyColumns, lookup } = table;
-  const names = Object.keys(columns);
+  const { applicationId, version, cacheKiB, keyColumns } = table;
   const empty = linkOf([], 0, undefined, keyColumns);
   return {
     applicationId,
     version,
     cacheKiB,
     schema: `
-      CREATE TABLE rows (
-        ${names.map((name) => `${name} ${columns[name]} NOT NULL,`).join(' ')}
-        checksum INTEGER NOT NULL, link INTEGER NOT NULL,
-        PRIMARY KEY (${names.slice(0, keyColumns)})
-      ) STRICT, WITHOUT ROWID;
-      ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}
+      ${rowsSchema(table, 'checksum INTEGER NOT NULL, link INTEGER NOT NULL,')}
       CREATE TABLE head (link INTEGER NOT NULL) STRICT;
       INSERT INTO head VALUES (${empty});`,
     empty: `DELETE FROM rows; UPDATE head SET link = ${empty}`,

@@ -38,9 +38,10 @@ function foldItems({ type, position, data }: RecordedEvent, items: Rows<Item>): 
 }
 
 export class ToDoLists extends TableView<Item> {
+  static readonly definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
+
   static async open(file: string): Promise<ToDoLists> {
-    const definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
-    return new ToDoLists(await ViewFile.open(file, TO_DO_LISTS), definition);
+    return new ToDoLists(await ViewFile.open(file, TO_DO_LISTS), ToDoLists.definition);
   }
 
   titlesOf(list: string, { after = 0n, limit = 1_000 } = {}): string[] {

@@ -1,8 +1,8 @@
 import { renameSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import { type Position, START } from '@event-sourced/event-log';
+import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
 import { fsyncPath } from '@event-sourced/event-log/disk';
-import type { SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
+import type { ComparedFormat, SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
 import {
   insertEach,
   isDamage,
@@ -33,6 +33,25 @@ export const MERKLE_TREE: ViewFormat = {
   ),
   empty: 'DELETE FROM tiles',
 };
+
+/** How the file of a tree is compared with the log whose leaves these are. */
+export const comparedTree = (leafOf: (event: RecordedEvent) => string): ComparedFormat => ({
+  ...MERKLE_TREE,
+  draft: (db) => {
+    db.exec(MERKLE_TREE.schema);
+    const insert = MERKLE_TREE.insert(db);
+    const tree = new TileWriter();
+    const end = (): void => insert(tree.takeChanged().map(rowOf));
+    return {
+      table: 'tiles',
+      apply: (event) => {
+        tree.append(leafOf(event), event.position);
+        if (tree.size % TILE_WIDTH === 0) end();
+      },
+      end,
+    };
+  },
+});
 
 /** The values of the format's `insert`. */
 export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedRow => [

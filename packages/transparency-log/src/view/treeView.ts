@@ -9,8 +9,6 @@ import { TileWriter } from '../merkle/tileWriter.ts';
 import { lastTileMismatch } from './lastTileMismatch.ts';
 import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
 
-const hashOfLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
-
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
 
@@ -35,7 +33,6 @@ export class MerkleTreeView implements View {
   unsaved = 0;
   replaced: string | undefined;
   readonly #file: string;
-  readonly #hashOf: typeof hashOfLeaf;
   readonly #writer: ViewWriter;
   /** Of the open file. */
   #identity: string | undefined;
@@ -45,15 +42,14 @@ export class MerkleTreeView implements View {
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string, hashOf = hashOfLeaf): Promise<MerkleTreeView> {
-    const view = new MerkleTreeView(file, hashOf);
+  static async open(file: string): Promise<MerkleTreeView> {
+    const view = new MerkleTreeView(file);
     await view.#load();
     return view;
   }
 
-  private constructor(file: string, hashOf: typeof hashOfLeaf) {
+  private constructor(file: string) {
     this.#file = file;
-    this.#hashOf = hashOf;
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     this.readTo = this.#savedReadTo = this.#writer.readTo;
@@ -67,7 +63,7 @@ export class MerkleTreeView implements View {
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tree.append(this.#hashOf(event), event.position);
+      this.#tree.append(leafHash(leafText(event).text), event.position);
       this.#eventId = event.id;
     }
     this.unsaved += events.length;

@@ -27,6 +27,7 @@ import {
 } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
+import { comparedTable } from '../../../event-log/src/views/tableDraft.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 
 const NONE: ReadonlySet<string> = new Set();
@@ -444,7 +445,7 @@ describe('a view', () => {
     await view.close();
     using db = new DatabaseSync(file);
     db.exec(sql);
-    const views = [{ name: 'plants', file, open: PlantsByUser.open }];
+    const views = [{ name: 'plants', file, format: comparedTable(PlantsByUser.definition, NONE) }];
     return { file, ...(await verify(logOf(events), { views, draftDir: tempDir() })) };
   }
 
