@@ -1,6 +1,6 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import type { Rows, Table } from '@event-sourced/event-log/views';
-import { TableView, ViewDamaged, ViewFile } from '@event-sourced/event-log/views';
+import { TableView, ViewDamaged } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 import type { PageQuery, PlantPage } from '../src/plants/routes.ts';
@@ -41,11 +41,6 @@ export class PlantsByUser extends TableView<PlantRow> {
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
-
-  /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string): Promise<PlantsByUser> {
-    return new PlantsByUser(await ViewFile.open(file, PLANTS_BY_USER), PlantsByUser.definition);
-  }
 
   /** A page of a user's plants, oldest first. @throws ViewDamaged */
   plantsOf(user: string, query: PageQuery): PlantPage {

@@ -18,7 +18,7 @@ export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkle
 
 /** The open views, by name. */
 export type Views = {
-  readonly [Name in keyof typeof VIEWS]: Awaited<ReturnType<(typeof VIEWS)[Name]['view']['open']>>;
+  readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
 };
 
 /** Opens the views in a data directory, until `resources` are disposed of. */

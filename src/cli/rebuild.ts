@@ -21,7 +21,7 @@ export async function rebuildCommand(context: Context): Promise<void> {
   const store = await openStore(config, { logger: loggerTo(print), now: () => new Date(), onFatal });
   resources.defer(() => store.close());
   for (const [name, { file, view }] of Object.entries(VIEWS))
-    await rebuild({ name, file: file(dataDir), open: view.open }, store, context);
+    await rebuild({ name, file: file(dataDir), open: (draft) => view.open(draft) }, store, context);
   if (!config.merkleTree) return;
   const log = await useLog(resources, context, { raw: true, storeIsOpen: true }); // as it is hashed
   await rebuild(

@@ -1,8 +1,9 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Row, Rows, Table } from './table.ts';
 import { rowsSchema, tableFormat } from './tableFormat.ts';
 import type { ViewDefinition } from './tableView.ts';
 import type { ComparedFormat } from './viewComparison.ts';
+import { prepareArrays } from './viewDatabase.ts';
 
 /** How the file of a view is compared with its log: in a draft whose rows need no checksums. */
 export function comparedTable<R extends Row>(
@@ -28,12 +29,7 @@ function createRows<R extends Row>(db: DatabaseSync, table: Table): Rows<R> {
   const names = Object.keys(table.columns);
   const isEach = (columns: readonly string[]): string => columns.map((name) => `${name} = ?`).join(' AND ');
   const hasKey = isEach(names.slice(0, table.keyColumns));
-  const select = (condition: string): StatementSync => {
-    const statement = db.prepare(`SELECT ${names} FROM rows WHERE ${condition}`);
-    statement.setReadBigInts(true);
-    statement.setReturnArrays(true);
-    return statement;
-  };
+  const select = (where: string) => prepareArrays(db, `SELECT ${names} FROM rows WHERE ${where}`);
   const get = select(hasKey);
   const find = table.lookup && select(isEach(table.lookup));
   const put = db.prepare(`INSERT OR REPLACE INTO rows VALUES (${names.map(() => '?')})`);

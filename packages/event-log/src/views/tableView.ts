@@ -4,14 +4,14 @@ import { deletionOf } from './tableFormat.ts';
 import { UnsavedRows } from './unsavedRows.ts';
 import type { View, ViewCheckpoint } from './view.ts';
 import type { SavedRow } from './viewDatabase.ts';
-import type { ViewFile } from './viewFile.ts';
+import { ViewFile } from './viewFile.ts';
 
 /** A view: its table, what is folded into it, and how it is called in messages for clients. */
 export type ViewDefinition<R extends Row> = { table: Table; fold: Fold<R>; title: string };
 
 /**
  * A view that is a table in a file. Changed rows stay in memory, where queries see them, until they are saved
- * together with the checkpoint. A subclass has the queries.
+ * together with the checkpoint. A subclass has its definition, as a static member, and the queries.
  */
 export abstract class TableView<R extends Row> implements View {
   readonly name: string;
@@ -32,7 +32,17 @@ export abstract class TableView<R extends Row> implements View {
   #lastSave = Promise.resolve();
   #closed: Promise<void> | undefined;
 
-  protected constructor(file: ViewFile, { table, fold, title }: ViewDefinition<R>) {
+  /** Opens the view in a file. @throws Error with a message for the operator */
+  static async open<R extends Row, V>(
+    this: { definition: ViewDefinition<R>; new (file: ViewFile, definition: ViewDefinition<R>): V },
+    file: string,
+  ): Promise<V> {
+    // biome-ignore lint/complexity/noThisInStatic: it is the subclass, which has the definition
+    const { definition } = this;
+    return new this(await ViewFile.open(file, definition.table), definition);
+  }
+
+  constructor(file: ViewFile, { table, fold, title }: ViewDefinition<R>) {
     this.name = table.name;
     this.title = title;
     this.#table = table;

@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
 import type { ViewCheckpoint } from './view.ts';
-import { isDamage, openForReading, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
+import { isDamage, openForReading, prepareArrays, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
@@ -119,16 +119,14 @@ function* differences(db: DatabaseSync, table: string): Generator<Problem> {
   const isSameKey = found
     .flatMap(({ name, pk }) => (pk === 0 ? [] : [`log.${name} = view.${name}`]))
     .join(' AND ');
-  const statement = db.prepare(`
+  const sql = `
     SELECT ${of('log')}, ${of('view')} FROM draft.${table} AS log LEFT JOIN main.${table} AS view ON ${isSameKey}
     WHERE (${of('log')}) IS NOT (${of('view')})
     UNION ALL
     SELECT ${columns.map(() => 'NULL')}, ${of('view')} FROM main.${table} AS view
-    WHERE NOT EXISTS (SELECT 1 FROM draft.${table} AS log WHERE ${isSameKey})`);
-  statement.setReadBigInts(true);
-  statement.setReturnArrays(true);
+    WHERE NOT EXISTS (SELECT 1 FROM draft.${table} AS log WHERE ${isSameKey})`;
   const at = columns.indexOf('position');
-  for (const both of statement.iterate() as Iterable<unknown> as Iterable<Values>) {
+  for (const both of prepareArrays(db, sql).iterate() as Iterable<unknown> as Iterable<Values>) {
     const [ofLog, ofView] = [both.slice(0, columns.length), both.slice(columns.length)];
     const position = ofView[at] ?? ofLog[at];
     const problem = difference(columns, ofLog, ofView);

@@ -70,23 +70,11 @@ export function isDamage(error: unknown): boolean {
   );
 }
 
-/** Inserts each row with this SQL. */
-export function insertEach(sql: string): ViewFormat['insert'] {
-  return (db) => {
-    const statement = db.prepare(sql);
-    return (rows) => {
-      for (const row of rows) statement.run(...row);
-    };
-  };
-}
-
 /** The saved checkpoint. @throws DamagedView */
 export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
-  const statement = db.prepare('SELECT log_id AS logId, position, event_id AS eventId FROM checkpoint');
-  statement.setReadBigInts(true);
-  const rows = statement.all();
+  const rows = prepareArrays(db, 'SELECT log_id, position, event_id FROM checkpoint').all();
   if (rows.length !== 1) throw new DamagedView(`it has ${rows.length} checkpoints`);
-  const { logId, position, eventId } = rows[0] as Record<string, unknown>;
+  const [logId, position, eventId] = rows[0] as unknown as unknown[];
   if (typeof logId !== 'string' || typeof position !== 'bigint' || typeof eventId !== 'string')
     throw new DamagedView('its checkpoint is not one');
   return { logId, position, eventId };
@@ -110,18 +98,12 @@ export function openForReading(file: string, format: ViewFormat): DatabaseSync {
   return db;
 }
 
-/** The same, with prepared statements that read integers as bigint. The caller closes `db`. */
-export function openViewReader<S extends Record<string, StatementSync>>(
-  file: string,
-  format: ViewFormat,
-  prepare: (db: DatabaseSync) => S,
-): { db: DatabaseSync; statements: S } {
-  using opening = new DisposableStack();
-  const db = opening.use(openForReading(file, format));
-  const statements = prepare(db);
-  for (const statement of Object.values(statements)) statement.setReadBigInts(true);
-  opening.move();
-  return { db, statements };
+/** Prepares a statement that reads rows as arrays, and integers as bigint. */
+export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true); // half the cost of objects
+  return statement;
 }
 
 /** Creates the tables of a view in an empty file. */

@@ -14,7 +14,7 @@ type Progress = Parameters<NonNullable<Options['onProgress']>>[0];
 const rebuild = (log: EventLog, file: string, options: Options = {}) =>
   rebuildView({
     log,
-    open: ToDoLists.open,
+    open: (draft) => ToDoLists.open(draft),
     file,
     skip: NONE,
     signal: new AbortController().signal,

@@ -1,15 +1,9 @@
 import { renameSync, rmSync } from 'node:fs';
-import type { DatabaseSync } from 'node:sqlite';
+import type { StatementSync } from 'node:sqlite';
 import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
 import { fsyncPath } from '@event-sourced/event-log/disk';
 import type { ComparedFormat, SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
-import {
-  insertEach,
-  isDamage,
-  openViewReader,
-  readCheckpoint,
-  type ViewFormat,
-} from '@event-sourced/event-log/views';
+import { isDamage, openForReading, readCheckpoint, type ViewFormat } from '@event-sourced/event-log/views';
 import { HASH_BYTES, TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
@@ -28,9 +22,14 @@ export const MERKLE_TREE: ViewFormat = {
       PRIMARY KEY (level, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tiles_by_position ON tiles (starts_after) WHERE level = 0;`,
-  insert: insertEach(
-    'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
-  ),
+  insert: (db) => {
+    const insert = db.prepare(
+      'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
+    );
+    return (rows) => {
+      for (const row of rows) insert.run(...row);
+    };
+  },
   empty: 'DELETE FROM tiles',
 };
 
@@ -187,21 +186,27 @@ function assertFits(fits: boolean, problem: string): asserts fits {
 
 /** Opens the file of a tree for reading, also beside its writer. The caller closes `db`. */
 export function openTree(file: string) {
-  return openViewReader(file, MERKLE_TREE, (db: DatabaseSync) => ({
-    tile: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? AND number = ?',
-    ),
-    lastOfLevel: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number DESC LIMIT 1',
-    ),
-    levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
-    indexed: db.prepare(
+  using opening = new DisposableStack();
+  const db = opening.use(openForReading(file, MERKLE_TREE));
+  const prepare = (sql: string): StatementSync => {
+    const statement = db.prepare(sql);
+    statement.setReadBigInts(true);
+    return statement;
+  };
+  const columns = 'SELECT number, hashes, starts_after AS startsAfter FROM tiles';
+  const statements = {
+    tile: prepare(`${columns} WHERE level = ? AND number = ?`),
+    lastOfLevel: prepare(`${columns} WHERE level = ? ORDER BY number DESC LIMIT 1`),
+    levels: prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
+    indexed: prepare(
       'SELECT number FROM tiles INDEXED BY tiles_by_position WHERE level = 0 AND starts_after = ?',
     ),
-    before: db.prepare(`
+    before: prepare(`
       SELECT number, starts_after AS startsAfter FROM tiles INDEXED BY tiles_by_position
       WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1`),
-  }));
+  };
+  opening.move();
+  return { db, statements };
 }
 
 export type TreeStatements = ReturnType<typeof openTree>['statements'];
