@@ -1,4 +1,4 @@
-import type { Position, ReadTo, RecordedEvent } from '../eventStore.ts';
+import type { ReadTo, RecordedEvent } from '../eventStore.ts';
 import { compareKeys, type Fold, type Key, type Row, type Rows, type Table, type Value } from './table.ts';
 import { deletionOf } from './tableFormat.ts';
 import { UnsavedRows } from './unsavedRows.ts';
@@ -24,9 +24,7 @@ export abstract class TableView<R extends Row> implements View {
   readonly #file: ViewFile;
   readonly #unsavedRows: UnsavedRows<R>;
   readonly #rows: Rows<R>;
-  /** The last event applied. */
-  #position: Position;
-  #eventId: string;
+  applied: ViewCheckpoint;
   #unsaved = 0;
   #unsavedCharacters = 0;
   #lastSave = Promise.resolve();
@@ -63,17 +61,12 @@ export abstract class TableView<R extends Row> implements View {
         this.#changed(deletionOf(storable(key)));
       },
     };
-    ({ position: this.#position, eventId: this.#eventId } = file.checkpoint);
+    this.applied = file.checkpoint;
     this.readTo = this.#savedReadTo = file.readTo;
     file.onDamage = () => {
       this.#clear();
       this.onDamage();
     };
-  }
-
-  get applied(): ViewCheckpoint {
-    const { logId } = this.#file.checkpoint;
-    return { logId, position: this.#position, eventId: this.#eventId };
   }
 
   get unsaved(): number {
@@ -91,8 +84,7 @@ export abstract class TableView<R extends Row> implements View {
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     for (const event of events) {
       if (!skip.has(event.id)) this.#fold(event, this.#rows);
-      this.#position = event.position;
-      this.#eventId = event.id;
+      this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
       this.#unsaved++;
     }
   }
@@ -107,6 +99,7 @@ export abstract class TableView<R extends Row> implements View {
     const reset = this.#file.reset(logId);
     this.#clear();
     await reset;
+    this.applied = this.#file.checkpoint;
   }
 
   close(): Promise<void> {
@@ -181,7 +174,7 @@ export abstract class TableView<R extends Row> implements View {
   }
 
   #clear(): void {
-    ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
+    this.applied = this.#file.checkpoint;
     this.#unsavedRows.clear();
     this.#unsaved = 0;
     this.#unsavedCharacters = 0;

@@ -1,13 +1,22 @@
 import { existsSync } from 'node:fs';
-import type { EventLog, Position, ReadTo, RecordedEvent } from '@event-sourced/event-log';
+import {
+  assertReached,
+  type EventLog,
+  type Position,
+  type ReadTo,
+  type RecordedEvent,
+} from '@event-sourced/event-log';
 import { fileIdentity } from '@event-sourced/event-log/disk';
-import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
+import type { View } from '@event-sourced/event-log/views';
 import { NO_CHECKPOINT, ViewDamaged, ViewWriter } from '@event-sourced/event-log/views';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
+import { HASH_BYTES } from '../merkle/tiles.ts';
 import { TileWriter } from '../merkle/tileWriter.ts';
-import { lastTileMismatch } from './lastTileMismatch.ts';
 import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
+
+const PAGE_SIZE = 500;
+const leafOf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
@@ -21,6 +30,7 @@ export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
   readonly title = 'Merkle tree';
   onDamage = () => {};
+  applied = NO_CHECKPOINT;
   readTo: ReadTo | undefined;
   #savedReadTo: ReadTo | undefined;
   /** Called when the tree has been saved. */
@@ -37,8 +47,6 @@ export class MerkleTreeView implements View {
   /** Of the open file. */
   #identity: string | undefined;
   #tree = new TileWriter();
-  #logId = NO_CHECKPOINT.logId;
-  #eventId = NO_CHECKPOINT.eventId;
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
@@ -56,15 +64,11 @@ export class MerkleTreeView implements View {
     this.saved = this.#current;
   }
 
-  get applied(): ViewCheckpoint {
-    return { logId: this.#logId, position: this.#tree.position, eventId: this.#eventId };
-  }
-
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tree.append(leafHash(leafText(event).text), event.position);
-      this.#eventId = event.id;
+      this.#tree.append(leafOf(event), event.position);
+      this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
     }
     this.unsaved += events.length;
   }
@@ -86,7 +90,7 @@ export class MerkleTreeView implements View {
     this.#assertUndamaged(this.#writer.reset(logId));
     this.#identity = fileIdentity(this.#file);
     this.#clear();
-    this.#logId = logId;
+    this.applied = { ...NO_CHECKPOINT, logId };
     this.saved = this.#current;
     this.onSaved();
   }
@@ -105,14 +109,25 @@ export class MerkleTreeView implements View {
     }
   }
 
-  mismatch(log: EventLog): Promise<string | undefined> {
-    return lastTileMismatch(this.#tree, log);
+  /** Compares the last tile of level 0 with the events of the log. */
+  async mismatch(log: EventLog): Promise<string | undefined> {
+    const { position, lastTile } = this.#tree;
+    const leaves: string[] = [];
+    for (let after = lastTile.startsAfter; after < position; ) {
+      const page = await log.readAll({ after, limit: PAGE_SIZE });
+      for (const event of page.events) if (event.position <= position) leaves.push(leafOf(event));
+      after = page.position;
+      if (page.isEnd) assertReached(position, after);
+    }
+    return leaves.join('') === lastTile.hashes.toString('hex')
+      ? undefined
+      : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
   }
 
   /** Removes the file, which turned out to be damaged. */
-  discard(reason: string): void {
+  discard(reason: string): ViewDamaged {
     this.#writer.discard();
-    this.#forget(reason);
+    return this.#forget(reason);
   }
 
   async close(): Promise<void> {
@@ -133,10 +148,7 @@ export class MerkleTreeView implements View {
   /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
   async #load(): Promise<void> {
     try {
-      const { tree, checkpoint } = await loadTree(this.#file);
-      this.#tree = tree;
-      this.#logId = checkpoint.logId;
-      this.#eventId = checkpoint.eventId;
+      ({ tree: this.#tree, checkpoint: this.applied } = await loadTree(this.#file));
     } catch (error) {
       this.replaced = damageOf(error);
       if (this.replaced === undefined) {
@@ -151,9 +163,8 @@ export class MerkleTreeView implements View {
 
   /** @throws ViewDamaged if the file is not the one that was opened */
   #assertInPlace(): void {
-    if (fileIdentity(this.#file) === this.#identity) return;
-    this.#writer.discard();
-    throw this.#forget('its file was deleted or replaced while the service was running');
+    if (fileIdentity(this.#file) !== this.#identity)
+      throw this.discard('its file was deleted or replaced while the service was running');
   }
 
   /** @throws ViewDamaged */
@@ -172,8 +183,7 @@ export class MerkleTreeView implements View {
 
   #clear(): void {
     this.#tree = new TileWriter();
-    this.#logId = NO_CHECKPOINT.logId;
-    this.#eventId = NO_CHECKPOINT.eventId;
+    this.applied = NO_CHECKPOINT;
     this.readTo = undefined;
     this.unsaved = 0;
   }
