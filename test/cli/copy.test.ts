@@ -93,14 +93,6 @@ describe('a copy is rejected', () => {
     expect(await refusal(args)).toBe(`requires one --from and one --to: ${USAGE}`);
   });
 
-  test.each([
-    ['with an unknown option', ['--form', './data', '--to', UNAVAILABLE]],
-    ['with an option without its value', ['--from', '--to', UNAVAILABLE]],
-    ['with locations without options', ['./data', UNAVAILABLE]],
-  ])('%s', async (_, args) => {
-    expect(await refusal(args)).toBe(`usage: ${USAGE}`);
-  });
-
   test('with an empty location', async () => {
     const refused = await refusal(['--from', './data', '--to', '']);
     expect(refused).toBe('--to must be a connection string or a directory');

@@ -1,10 +1,10 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { rowsIn } from '../support/logs.ts';
 import { type Cut, Disk, randomFrom, writeFiles } from '../support/powerCut.ts';
 import { startServer } from '../support/process.ts';
@@ -198,14 +198,4 @@ async function startProcess(dir: string) {
       expect((await server.ended).code).toBe(0);
     },
   };
-}
-
-/** Repeats a request while the view is catching up. */
-async function untilAvailable(send: () => Promise<Response>): Promise<Response> {
-  for (let attempt = 1; ; attempt++) {
-    const response = await send();
-    if (response.status !== 503 || attempt === 100) return response;
-    await response.text();
-    await pause(100);
-  }
 }
