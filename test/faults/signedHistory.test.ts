@@ -2,14 +2,13 @@ import { copyFileSync, cpSync, existsSync, readFileSync, rmSync, writeFileSync }
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
-import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { merkleTreeFile } from '../../projections/views.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { alterLog, appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
@@ -82,12 +81,8 @@ const openEmbeddedLog = async (): Promise<Log> => {
   return {
     dir: DATA_DIR,
     async rewrite(names) {
-      using db = openLogFile(join(DATA_DIR, 'log.db'));
-      const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all();
-      for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
-      db.exec('DELETE FROM events');
-      for (const { sql } of triggers) db.exec(`${sql}`);
-      db.close();
+      appendTo(DATA_DIR); // creates the log
+      alterLog(DATA_DIR, 'DELETE FROM events');
       appendTo(DATA_DIR, ...plants(names));
       return { DATA_DIR };
     },
@@ -180,10 +175,7 @@ describe('a service', () => {
     const note = await signed({ DATA_DIR: dir });
     const forged = tempDir();
     copyFileSync(join(dir, 'log.db'), join(forged, 'log.db'));
-    inFile(
-      join(forged, 'log.db'),
-      "DROP TRIGGER events_are_never_updated; UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2",
-    );
+    alterLog(forged, "UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2");
     expect((await runCli(['rebuild'], { DATA_DIR: forged })).code).toBe(0);
     cpSync(merkleTreeFile(forged), merkleTreeFile(dir));
     const service = await startServiceWithTree({ DATA_DIR: dir });
@@ -255,8 +247,3 @@ describe('while the tree cannot be saved', () => {
     await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
   });
 });
-
-function inFile(file: string, sql: string): void {
-  using db = new DatabaseSync(file);
-  db.exec(sql);
-}
