@@ -9,7 +9,6 @@ import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.
 import { ROOT } from '../support/process.ts';
 import { exchange } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
-import { openEmbeddedLog, signed } from '../support/signedHistory.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -219,14 +218,6 @@ describe('the port of the metrics', () => {
     const starting = start({ METRICS_PORT: `${port}` });
     await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
   });
-});
-
-test('a scrape names a log that contradicts what it has signed', async () => {
-  const { rewrite } = await openEmbeddedLog();
-  await signed(await rewrite(['Fern', 'Moss']));
-  const { metricsUrl } = await start({ MERKLE_TREE: 'on', ...(await rewrite(['Fern', 'Elm'])) });
-  const refused = async () => samplesOf(await scrape(metricsUrl), 'plant_store_checkpoints_refused');
-  await expect.poll(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
 });
 
 test('docs/alarms.md lists exactly the alerts', () => {

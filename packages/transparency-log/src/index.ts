@@ -2,6 +2,7 @@
 
 export { MemoryTree } from './merkle/memoryTree.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
+export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
@@ -18,7 +19,6 @@ export { NotVerified } from './notes/notVerified.ts';
 export { printable } from './notes/printable.ts';
 export {
   formatInclusionProof,
-  isConsistent,
   isInclusionProof,
   openConsistencyProof,
   openInclusionProof,

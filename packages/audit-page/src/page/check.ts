@@ -1,6 +1,5 @@
 import {
   consistencyProofFromTiles,
-  isConsistent,
   isInclusionProof,
   MAX_NOTE_BYTES,
   openCheckpoint,
@@ -11,6 +10,7 @@ import {
   type TreeHead,
   tilePath,
   type VerifierKey,
+  verifyConsistency,
 } from '@event-sourced/transparency-log';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { longText, make, saveFile } from './dom.ts';
@@ -165,7 +165,7 @@ export class Check extends View {
     if (later.size < earlier.size) {
       const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
       show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
-    } else if (isConsistent(earlier, later, await this.#proof(earlier, later))) {
+    } else if (verifyConsistency(earlier, later, await this.#proof(earlier, later))) {
       const size = counted(later.size, 'event');
       show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
     } else {

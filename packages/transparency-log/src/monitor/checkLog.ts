@@ -1,6 +1,6 @@
-import { consistencyProofFromTiles, rootFromTiles, tilePath } from '../merkle/tiles.ts';
+import { consistencyProofFromTiles, rootFromTiles, TileMismatch, tilePath } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';

@@ -105,12 +105,7 @@ export async function openConsistencyProof(
   const checkpoint = await openCheckpoint(note, key);
   if (from !== earlier.size)
     throw new NotVerified(`the proof is from ${from} events, and the earlier checkpoint has ${earlier.size}`);
-  if (!isConsistent(earlier, checkpoint, path))
+  if (!verifyConsistency(earlier, checkpoint, path))
     throw new NotVerified('the proof is invalid: the earlier log is not the beginning of the later one');
   return checkpoint;
-}
-
-/** Whether a path proves that the earlier log is the beginning of the later one; the empty log always is. */
-export function isConsistent(earlier: TreeHead, later: TreeHead, path: readonly string[]): boolean {
-  return earlier.size === 0 ? path.length === 0 : verifyConsistency(earlier, later, path);
 }

@@ -2,9 +2,9 @@ import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../files/fileLock.ts';
 import { readStateFile, replaceFile } from '../files/stateFile.ts';
+import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
-import { isConsistent } from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
@@ -145,7 +145,7 @@ async function assertConsistent(
 async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsistency): Promise<boolean> {
   if (earlier.size === later.size) return earlier.root === later.root;
   const path = await prove(earlier.size, later.size);
-  return path !== undefined && isConsistent(earlier, later, path);
+  return path !== undefined && verifyConsistency(earlier, later, path);
 }
 
 const isSame = (one: TreeHead, other: TreeHead): boolean =>

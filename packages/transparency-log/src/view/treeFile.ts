@@ -4,9 +4,9 @@ import { type Position, type RecordedEvent, START } from '@event-sourced/event-l
 import { fsyncPath } from '@event-sourced/event-log/disk';
 import type { ComparedFormat, SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
 import { isDamage, openForReading, readCheckpoint, type ViewFormat } from '@event-sourced/event-log/views';
-import { HASH_BYTES, TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, TileMismatch } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
-import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
 export const MERKLE_TREE: ViewFormat = {
