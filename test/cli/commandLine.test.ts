@@ -24,6 +24,7 @@ const NAMES = Object.keys(COMMANDS);
 
 /** The arguments that each command requires. */
 const NEEDED: Record<string, string[]> = {
+  copy: ['--from', 'DIR', '--to', 'DIR'],
   plants: ['--user', 'alice'],
   prove: ['--user', 'alice', '--id', '1'],
   'check-proof': ['--key', 'VKEY'],
@@ -61,14 +62,12 @@ describe('--help', () => {
 });
 
 describe('the command line reports in one line, and does nothing, for', () => {
-  const others = NAMES.filter((name) => name !== 'copy');
-
-  test.for(others)('an unknown option of %s', async (name) => {
+  test.for(NAMES)('an unknown option of %s', async (name) => {
     expectRefused(await runCli([...complete(name), '--nosuch']), /--nosuch/);
     expectRefused(await runCli([...complete(name), '-x']), /-x/);
   });
 
-  test.for(others)('an unexpected argument of %s', async (name) => {
+  test.for(NAMES)('an unexpected argument of %s', async (name) => {
     expectRefused(await runCli([...complete(name), 'more']), /too many/);
   });
 
@@ -103,6 +102,7 @@ describe('the command line reports in one line, and does nothing, for', () => {
     ['behind a mistyped option', ['copy', '--form', URL, '--to', './data']],
     ['joined to a mistyped option', ['copy', `--form=${URL}`, '--to', './data']],
     ['joined to an option without a value', ['copy', `--help=${URL}`]],
+    ['with quotes, joined to a mistyped option', ['copy', `-x'=esdb://admin:'${SECRET}'@host`]],
     ['behind two dashes', ['copy', '--', '--from', URL]],
     ['with a mistyped scheme', ['copy', `--from=esbd://admin:${SECRET}@host`, '--to', './data']],
     ['joined to an option before the command', [`--from=${URL}`, '--to=./data', 'copy']],
