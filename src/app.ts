@@ -3,7 +3,6 @@ import { auditPageFiles } from '@event-sourced/audit-page';
 import type { EventStore } from '@event-sourced/event-log';
 import { Turns } from '@event-sourced/event-log/time';
 import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';
-import type { ClosedRequest } from '@event-sourced/http';
 import {
   apiReference,
   authenticate,
@@ -11,10 +10,9 @@ import {
   httpServer,
   limitRate,
   type RateLimit,
+  type ServerObserver,
   serveOpenapi,
   servePage,
-  type TokenRejection,
-  tokenRejection,
   traceparentOf,
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
@@ -65,9 +63,7 @@ export type Dependencies = {
 };
 
 /** Gets what happens in the API. It must not throw. */
-export type ApiObserver = {
-  onRequest(request: ClosedRequest): void;
-  onTokenRejected(reason: TokenRejection): void;
+export type ApiObserver = ServerObserver & {
   /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
   onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
@@ -95,8 +91,7 @@ export async function buildApp(deps: Dependencies) {
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
     },
     errors: API_ERRORS,
-    onClosed: observer && ((request) => observer.onRequest(request)),
-    onError: observer && ((error) => observeRejection(observer, error)),
+    observer,
   });
   // Ready: every view can be read, and the log accepts appends.
   healthRoutes(app, () => {
@@ -134,9 +129,4 @@ export async function buildApp(deps: Dependencies) {
     await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey, ...options });
   });
   return app;
-}
-
-function observeRejection(observer: ApiObserver, error: unknown): void {
-  const reason = tokenRejection(error);
-  if (reason !== undefined) observer.onTokenRejected(reason);
 }

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { InFlight, MAX_IN_FLIGHT, TooManyInFlight } from '../../src/inFlight.ts';
+import { TooManyInFlight } from '../../packages/http/src/inFlight.ts';
+import { InFlight, MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 
 const open = () => Object.assign(new EventEmitter(), { closed: false });
 
