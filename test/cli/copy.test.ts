@@ -87,7 +87,11 @@ describe('a copy is rejected', () => {
     ['without --to', ['--from', './data'], /option '--to <url\|dir>' not specified$/],
     ['without --from', ['--to', './data'], /option '--from <url\|dir>' not specified$/],
     ['with two sources', ['--from', './data', '--from', UNAVAILABLE], /^--from must be given once\.$/],
-    ['with an option without its value', ['--from', '--to', UNAVAILABLE], /option '--to <url\|dir>' not specified$/],
+    [
+      'with an option without its value',
+      ['--from', '--to', UNAVAILABLE],
+      /option '--to <url\|dir>' not specified$/,
+    ],
   ])('%s', async (_, args, reason) => {
     expect(await refusal(args)).toMatch(reason);
   });
