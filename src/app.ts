@@ -9,7 +9,6 @@ import {
   healthRoutes,
   httpServer,
   limitRate,
-  type RateLimit,
   type ServerObserver,
   serveOpenapi,
   servePage,
@@ -26,6 +25,7 @@ import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
 import { auditRoutes } from './auditRoutes.ts';
+import type { Config } from './config.ts';
 import { API_ERRORS } from './errors.ts';
 import { InFlight } from './inFlight.ts';
 import { API, errorsOf, tooManyInFlight } from './openapi.ts';
@@ -37,7 +37,7 @@ import { transparencyOptions } from './transparencyOptions.ts';
 /** What the audit page knows of plants; browsers load the module, too. */
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
-export type Dependencies = {
+export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> & {
   store: EventStore;
   views: Views;
   readYourWrites: ReadYourWrites;
@@ -46,13 +46,6 @@ export type Dependencies = {
   /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
   transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
   verifyToken: VerifyToken;
-  corsOrigins: readonly string[];
-  /** Whether there are pages for browsers. */
-  pages: boolean;
-  /** How many requests a user may send; without it, any number. */
-  rateLimit?: RateLimit | undefined;
-  /** The URI of this store, `source` of its CloudEvents. */
-  source: string;
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;

@@ -19,7 +19,6 @@ import { createVerifier } from './tokens.ts';
 const STORES = moduleBeside(import.meta.url, './stores').href;
 
 export type Service = {
-  /** Where it listens. */
   url: string;
   /** Where Prometheus reads metrics, if they are on. */
   metricsUrl: string | undefined;

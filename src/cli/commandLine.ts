@@ -4,9 +4,7 @@ import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
 
 type Runners = {
-  /** Runs the server. */
   serve(): Promise<void>;
-  /** Runs a command. */
   run(command: (context: Context) => Promise<void>): Promise<void>;
 };
 

@@ -59,6 +59,7 @@ export async function appOver(
     verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
     pages: false,
+    rateLimit: undefined,
     source: 'urn:example:store',
     logger: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(0),

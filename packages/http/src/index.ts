@@ -7,6 +7,6 @@ export { serveMetrics } from './metricsServer.ts';
 export type { ServerObserver } from './observer.ts';
 export { type ApiDescription, errorsOf, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
-export { limitRate, type RateLimit } from './rateLimit.ts';
+export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';
 export { traceparentOf } from './traceparent.ts';
