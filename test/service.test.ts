@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { listen } from './support/rawHttp.ts';
 import { startService, startServiceWithTree } from './support/service.ts';
 import { tempDir } from './support/tempDir.ts';
 
@@ -20,10 +19,7 @@ test('a service is new while its log has no plant', async () => {
 
 describe('a start fails with one line', () => {
   test('with the port if it is in use', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const { port } = await listen(() => {});
     await expect(startService({ PORT: `${port}` })).rejects.toThrow(RegExp(`^.*in use.*\\b${port}$`));
   });
 

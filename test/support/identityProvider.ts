@@ -1,9 +1,7 @@
-import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Adapter, Provider } from 'oidc-provider';
-import { onTestFinished } from 'vitest';
+import { listen } from './rawHttp.ts';
 
 export const AUDIENCE = 'https://plants.example';
 
@@ -13,21 +11,6 @@ export async function signingKey(alg: 'RS256' | 'ES256') {
   return { ...(await exportJWK(privateKey)), alg, use: 'sig' };
 }
 type SigningKey = Awaited<ReturnType<typeof signingKey>>;
-
-/** An HTTP server on the loopback interface, closed at the end of the test. */
-export async function listen(handler: RequestListener, port = 0) {
-  const server = createServer(handler).listen(port, '127.0.0.1');
-  server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
-  await once(server, 'listening');
-  const close = async (): Promise<void> => {
-    if (!server.listening) return;
-    server.close();
-    server.closeAllConnections();
-    await once(server, 'close');
-  };
-  onTestFinished(close);
-  return { port: (server.address() as AddressInfo).port, close };
-}
 
 /**
  * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749

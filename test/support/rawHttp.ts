@@ -1,10 +1,26 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { createServer, type RequestListener } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /** The time without data after which `idle` is called, in milliseconds. */
 const QUIET_MS = 50;
 type Idle = () => Promise<unknown>;
+
+/** An HTTP server on the loopback interface, closed at the end of the test. */
+export async function listen(handler: RequestListener, port = 0) {
+  const server = createServer(handler).listen(port, '127.0.0.1');
+  server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
+  await once(server, 'listening');
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  };
+  onTestFinished(close);
+  return { port: (server.address() as AddressInfo).port, close };
+}
 
 /** A connection whose end is not the end of what it sends. */
 function open(url: string): Socket {

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { connection } from '../../../test/support/rawHttp.ts';
 import { type Handle, handleInOrder } from '../src/pipelining.ts';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
@@ -29,9 +30,7 @@ async function serve(handle: Handle) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const sockets: Socket[] = [];
   onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
     server.closeAllConnections();
     server.close();
     await once(server, 'close');
@@ -41,11 +40,7 @@ async function serve(handle: Handle) {
     parsed: () => parsed,
     closed: () => closed,
     connections: promisify(server.getConnections.bind(server)),
-    open: (): Socket => {
-      const socket = connect({ host: '127.0.0.1', port }).on('error', () => {});
-      sockets.push(socket);
-      return socket;
-    },
+    open: () => connection(`http://127.0.0.1:${port}`),
   };
 }
 

@@ -5,12 +5,8 @@ import { errors } from 'jose';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { appOver } from '../../../../test/support/appOver.ts';
 import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
-import {
-  AUDIENCE,
-  listen,
-  signingKey,
-  startIdentityProvider,
-} from '../../../../test/support/identityProvider.ts';
+import { AUDIENCE, signingKey, startIdentityProvider } from '../../../../test/support/identityProvider.ts';
+import { listen } from '../../../../test/support/rawHttp.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startService } from '../../../../test/support/service.ts';
 import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
