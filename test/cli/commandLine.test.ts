@@ -90,7 +90,6 @@ describe('the command line reports in one line, and does nothing, for', () => {
     expectRefused(await runCli(['paint'], { DATA_DIR }), /paint.* replay/);
     expectRefused(await runCli(['Replay'], { DATA_DIR }), /Replay/);
     expectRefused(await runCli(['--nosuch'], { DATA_DIR }), /--nosuch/);
-    expectRefused(await runCli(['replay', '--nosuch'], { DATA_DIR }), /--nosuch/);
     expect(existsSync(DATA_DIR)).toBe(false);
   });
 
@@ -118,22 +117,14 @@ describe('the command line reports in one line, and does nothing, for', () => {
 
 describe('an invalid configuration', () => {
   const BAD = { PORT: 'x', HOST: 'a b', EVENT_SOURCE: 'no uri' };
-  const expected = {
-    code: 1,
-    stdout: '',
-    stderr: expect.stringMatching(
-      /^invalid configuration:\n {2}HOST [^\n]+\n {2}PORT [^\n]+\n {2}EVENT_SOURCE [^\n]+\n$/,
-    ),
-  };
+  const PROBLEMS = /^invalid configuration:\n {2}HOST .+\n {2}PORT .+\n {2}EVENT_SOURCE .+\n$/;
 
-  test.for(['token', 'replay'])(
-    'is reported with all its problems by %s, which creates no data directory',
-    async (name) => {
-      const DATA_DIR = join(tempDir(), 'data');
-      expect(await runCli(complete(name), { DATA_DIR, ...BAD })).toEqual(expected);
-      expect(existsSync(DATA_DIR)).toBe(false);
-    },
-  );
+  test('is reported with all its problems by a command, which creates no data directory', async () => {
+    const DATA_DIR = join(tempDir(), 'data');
+    const refused = await runCli(['token', 'alice'], { DATA_DIR, ...BAD });
+    expect(refused).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(PROBLEMS) });
+    expect(existsSync(DATA_DIR)).toBe(false);
+  });
 
   test('is ignored by check-proof', async () => {
     expectRefused(await runCli(['check-proof', '--key', EXAMPLE.vkey], BAD), /not an inclusion proof/);
