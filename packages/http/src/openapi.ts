@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import { ErrorBody, type ErrorEntry } from './errors.ts';
+import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 // How routes describe their responses in the OpenAPI document.
 
@@ -52,7 +52,7 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
   const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
   const example = { error: first.code, message: first.message };
   return {
-    description: `${description[0]?.toUpperCase()}${description.slice(1)}.`,
+    description: sentence(description),
     headers: { ...own, ...headers },
     content: { 'application/json': { schema: ErrorBody, example } },
   };
