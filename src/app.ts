@@ -90,10 +90,8 @@ export async function buildApp(deps: Dependencies) {
   healthRoutes(app, () => {
     const { appendsRefused } = store;
     const entry = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
-    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)].filter(
-      (it) => it !== undefined,
-    );
-    return reasons.length === 0 ? undefined : { entry, reasons };
+    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)];
+    return { entry, reasons: reasons.filter((reason) => reason !== undefined) };
   });
   await serveOpenapi(app, API);
   if (deps.pages) {
