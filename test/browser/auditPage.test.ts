@@ -330,6 +330,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       ['longer', signed(302), /^✗ .* it has signed 302 events, and now signs 301/],
       ['forged', signed(200).replace('\n200\n', '\n201\n'), /^✗ forged: the signature of .* is invalid/],
       ['other', '\xff', /^✗ other: the text is not a signed note/],
+      ['binary', Buffer.of(0xff), /^✗ binary: the text is not UTF-8/],
     ] as const) {
       writeFileSync(join(dir, file), text);
       const input = await page.waitForSelector('[type="file"]');

@@ -13,7 +13,7 @@ export {
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { readAhead } from './monitor/readAhead.ts';
 export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
-export { encodeHash } from './notes/encoding.ts';
+export { decodeUtf8, encodeHash } from './notes/encoding.ts';
 export { parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';
 export { printable } from './notes/printable.ts';
