@@ -21,12 +21,9 @@ export function rowsSchema({ columns, keyColumns, lookup }: Table, others = ''):
 
 /** The format of the file that has a table. */
 export function tableFormat(table: Table): ViewFormat {
-  const { applicationId, version, cacheKiB, keyColumns } = table;
-  const empty = linkOf([], 0, undefined, keyColumns);
+  const empty = linkOf([], 0, undefined, table.keyColumns);
   return {
-    applicationId,
-    version,
-    cacheKiB,
+    ...table,
     schema: `
       ${rowsSchema(table, 'checksum INTEGER NOT NULL, link INTEGER NOT NULL,')}
       CREATE TABLE head (link INTEGER NOT NULL) STRICT;

@@ -11,6 +11,7 @@ import {
   SQLITE,
 } from '../disk/sqlite.ts';
 import type { ReadTo } from '../eventStore.ts';
+import type { Table } from './table.ts';
 import type { ViewCheckpoint } from './view.ts';
 
 // The SQLite file of a view: what every view needs, whatever its tables are.
@@ -19,13 +20,7 @@ import type { ViewCheckpoint } from './view.ts';
 export type SavedRow = readonly (string | bigint | Uint8Array | null)[];
 
 /** What distinguishes the file of one view from others, and how to create, fill and empty it. */
-export type ViewFormat = {
-  /** The application ID in the file's header. */
-  applicationId: number;
-  /** A file of another version is replaced, and the view rebuilt. */
-  version: number;
-  /** How much of the file its writer keeps in memory: more, the more its rows are scattered. */
-  cacheKiB: number;
+export type ViewFormat = Pick<Table, 'applicationId' | 'version' | 'cacheKiB'> & {
   /** Creates the view's tables. */
   schema: string;
   /** Prepares what saves rows, in the order in which they were added. @throws DamagedView */
