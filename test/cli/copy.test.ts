@@ -45,12 +45,9 @@ describe('npm run copy', () => {
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
   });
 
-  test.each([
-    ['a space', `replace(data, ':', ': ')`],
-    ['a duplicate member', `replace(data, '{', '{"id":"9",')`],
-  ])('rejects an event of the source in whose JSON someone has inserted %s', async (_, data) => {
+  test('rejects an event of the source in whose JSON someone has inserted a member', async () => {
     const [from, to] = [logWith({ events: 3 }), join(tempDir(), 'to')];
-    alterSecond(from, data);
+    alterSecond(from, `replace(data, '{', '{"id":"9",')`);
     expectRefused(await copy(from, to), /the event at position 2 of the source cannot be copied: its data /);
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(1);
   });

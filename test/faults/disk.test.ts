@@ -3,7 +3,7 @@ import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, readdirSync, re
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { canMount, expectStartFailure, isRoot, smallDisk, storeFern } from '../support/disk.ts';
+import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run, startServer } from '../support/process.ts';
@@ -77,7 +77,10 @@ describe.skipIf(!canMount)('a full disk', () => {
 
   test('makes a later start fail, and the log is not changed', async () => {
     const { dir, visiblePath, command, fill, free } = await smallDisk();
-    await storeFern({ command, env: { DATA_DIR: dir } }, visiblePath);
+    const server = await startServer({ command, env: { DATA_DIR: dir } });
+    await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
+    process.kill(server.pid, 'SIGTERM');
+    expect((await server.ended).code).toBe(0);
     const before = readFileSync(join(visiblePath, 'log.db'));
     fill();
     await expectStartFailure({ command, env: { DATA_DIR: dir } }, dir);

@@ -1,8 +1,7 @@
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { canRun, MAIN, NODE, run, start, startServer } from './process.ts';
-import { client } from './service.ts';
+import { canRun, MAIN, NODE, run, start } from './process.ts';
 import { tempDir } from './tempDir.ts';
 
 export const isRoot = process.getuid?.() === 0;
@@ -52,12 +51,4 @@ export async function expectStartFailure(options: Parameters<typeof run>[0], wha
   expect(stderr).toContain(what);
   expect(stderr).not.toMatch(/^\s+at /m);
   return stderr;
-}
-
-/** Starts the server, stores alice's Fern, and stops it. */
-export async function storeFern(options: Parameters<typeof startServer>[0], visiblePath: string) {
-  const server = await startServer(options);
-  await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
-  process.kill(server.pid, 'SIGTERM');
-  expect((await server.ended).code).toBe(0);
 }
