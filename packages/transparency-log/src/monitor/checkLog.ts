@@ -223,10 +223,10 @@ async function checkEvents(
     for (const [i, entry] of entries.entries()) report(events.problem(entry), first + i);
     onProgress?.(first - 1 + entries.length, checkpoint.size);
   }
-  if (events.mayHaveDuplicates)
+  if (events.duplicates.hasCandidates)
     for await (const { first, entries } of readEntriesAfter(from, tiles, client))
       for (const [i, entry] of entries.entries()) report(events.duplicate(entry, first + i), first + i);
-  if (events.missesDuplicates) onProblem('more events may occur twice than could be compared');
+  if (events.duplicates.isIncomplete) onProblem('more events may occur twice than could be compared');
   return {
     checkpoint,
     state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: events.latestTime },

@@ -30,7 +30,7 @@ function logOf(text: string) {
     head: (size = text.length) => ({ size, root: rootOf(0, size) }),
     async prove(from: number, to: number): Promise<string[] | undefined> {
       if (to > text.length) return undefined;
-      return from === 0 ? [] : consistencyPath(from, to).map(({ start, end }) => rootOf(start, end));
+      return consistencyPath(from, to).map(({ start, end }) => rootOf(start, end));
     },
   };
 }
