@@ -56,27 +56,16 @@ describe('the document', () => {
   });
 
   test('has all operations, without health checks and itself', () => {
-    expect(
-      Object.entries(document.paths).map(([path, of]) => [path, Object.keys(of as object).toSorted()]),
-    ).toEqual([
-      ['/plants', ['get', 'post']],
-      ['/events', ['get']],
-      ['/log-key', ['get']],
-      ['/checkpoint', ['get']],
-      ['/tile/{tile}', ['get']],
-      ['/tile/entries/{tile}', ['get']],
-      ['/proofs/plants', ['get']],
-    ]);
-    expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual([
-      'createPlant',
-      'getCheckpoint',
-      'getEntries',
-      'getLogKey',
-      'getTile',
-      'listPlants',
-      'provePlant',
-      'replayEvents',
-    ]);
+    const operation = (operationId: string) => expect.objectContaining({ operationId });
+    expect(document.paths).toEqual({
+      '/plants': { get: operation('listPlants'), post: operation('createPlant') },
+      '/events': { get: operation('replayEvents') },
+      '/log-key': { get: operation('getLogKey') },
+      '/checkpoint': { get: operation('getCheckpoint') },
+      '/tile/{tile}': { get: operation('getTile') },
+      '/tile/entries/{tile}': { get: operation('getEntries') },
+      '/proofs/plants': { get: operation('provePlant') },
+    });
     for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
   });
 
