@@ -11,7 +11,7 @@ import { openInclusionProof } from '../../packages/transparency-log/src/notes/pr
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { refusalIn } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const published = await fetch(`${url}/openapi.json`);

@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { untilAvailable } from '../support/instances.ts';
 import { launch, NODE, type Process, ROOT } from '../support/process.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 // Prism refuses requests and responses that the OpenAPI document does not describe.
 

@@ -15,8 +15,7 @@ import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
-import { startService } from '../support/service.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile, startService } from '../support/service.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');

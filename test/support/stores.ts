@@ -18,49 +18,52 @@ import {
   type FakeOptions,
 } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { openStore, STREAMS } from '../../src/stores.ts';
-import { inPortions } from './inPortions.ts';
 import { logWith } from './logs.ts';
-import { tempDir } from './tempDir.ts';
+import { type AtEnd, tempDir } from './tempDir.ts';
 
 const SILENT = pino({ level: 'silent' });
 
-async function closedWhenFinished(opening: Promise<EventStore>): Promise<EventStore> {
+async function closedAtEnd(opening: Promise<EventStore>, atEnd: AtEnd = onTestFinished): Promise<EventStore> {
   const store = await opening;
-  onTestFinished(() => store.close());
+  atEnd(() => store.close());
   return store;
 }
 
-/** The log of a data directory. */
-export function openLogOf(dir: string): Promise<EventStore> {
-  return openSqliteStore({ file: join(dir, 'log.db') });
-}
-
-/** The same, until the end of the test. */
-export const openIn = (dir: string): Promise<EventStore> => closedWhenFinished(openLogOf(dir));
+/** The log of a data directory, until the end of the test; with `afterAll`, of the file. */
+export const openIn = (dir: string, atEnd?: AtEnd): Promise<EventStore> =>
+  closedAtEnd(openSqliteStore({ file: join(dir, 'log.db') }), atEnd);
 
 /** The log of a connection string. */
 export const openOver = (url: string, prefix = STREAMS.prefix): Promise<EventStore> =>
   openEventStoreDb({ url, timeoutMs: 60_000, ...STREAMS, prefix, logger: SILENT });
 
 /** The log of a connection string, until the end of the test. */
-export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));
+export const overFakeServer = (url: string) => closedAtEnd(openOver(url));
 
 /** A data directory with this number of events of unknown type in its log, those of appendMany. */
 export const dirWith = (events: number): string =>
   logWith({ events, after: -1, type: 'Written', user: "'u' || (id % 7)" });
 
-export function appendMany(log: EventStore, events: number): Promise<void> {
-  return inPortions(events, (i) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM));
+/** A slow machine can do this number of appends within the timeout of one call. */
+const PORTION = 100;
+
+export async function appendMany(log: EventStore, events: number): Promise<void> {
+  const append = (i: number) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM);
+  for (let first = 0; first < events; first += PORTION)
+    await Promise.all(Array.from({ length: Math.min(PORTION, events - first) }, (_, i) => append(first + i)));
 }
 
 export function named(name: string): NewEvent {
   return { id: randomUUID(), type: 'Written', data: { name }, metadata: {} };
 }
 
-/** A fake server until the end of the test. */
-export async function startFakeServer(options?: FakeOptions): Promise<FakeEventStoreDb> {
+/** A fake server until the end of the test; with `afterAll`, of the file. */
+export async function startFakeServer(
+  options: FakeOptions = {},
+  atEnd: AtEnd = onTestFinished,
+): Promise<FakeEventStoreDb> {
   const server = await FakeEventStoreDb.start(options);
-  onTestFinished(() => server.stop());
+  atEnd(() => server.stop());
   return server;
 }
 
@@ -71,7 +74,7 @@ export function openAsCommand(url: string): Promise<EventStore> {
 }
 
 /** The same, until the end of the test. */
-export const openedUntilFinished = (url: string) => closedWhenFinished(openAsCommand(url));
+export const openedUntilFinished = (url: string) => closedAtEnd(openAsCommand(url));
 
 /** The events without their positions, which differ between logs. */
 export async function contents(store: EventLog) {

@@ -2,7 +2,7 @@ import { cpSync } from 'node:fs';
 import { beforeAll } from 'vitest';
 import { treeSaved } from './merkleTreeFile.ts';
 import { createPlants, type PlantOfUser } from './plants.ts';
-import { serviceOfFile } from './serviceOfFile.ts';
+import { serviceOfFile } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 /**
