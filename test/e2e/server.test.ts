@@ -3,17 +3,18 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   CUT,
+  DEFAULTS,
   expectCreated,
   expectRefused,
   keptAlive,
   NPM_START,
   ON_A_TERMINAL,
   slowUpload,
-  startProcess,
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
-import { client, startService } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
@@ -24,14 +25,14 @@ const JWT = /eyJ[\w-]+\./;
 
 test('npm start prints a POST and a GET that work when pasted; SIGTERM completes requests in flight and event streams, and the server exits with 0', async () => {
   const DATA_DIR = join(tempDir(), `Ann's $HOME \`id\` "$(id)" \\`);
-  const started = await startProcess(NPM_START, DATA_DIR);
-  const { server, url } = started;
+  const server = await startServer({ command: NPM_START, env: { DATA_DIR, ...DEFAULTS } });
+  const { url } = server;
   await server.printed(/(^curl.*\n){2}/m);
   const [post, get, ...others] = curls(server.stdout());
   expect(others).toEqual([]);
   expect(await paste(post as string)).toEqual({ name: 'Fern', tag: 'indoor' });
   expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
-  expect(await client(url, DATA_DIR)('bob').list()).toEqual([]);
+  expect(await server.as('bob').list()).toEqual([]);
 
   expect([DATA_DIR, join(DATA_DIR, 'log.db')].map((path) => statSync(path).mode & 0o777)).toEqual([
     0o700, 0o600,
@@ -43,7 +44,7 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   const stream = await openEvents(url, { token: await auditorToken(DATA_DIR), query: '' });
   stream.read();
   await stream.received(/\n\n/);
-  const upload = await slowUpload(started, 'Moss');
+  const upload = await slowUpload(server, 'Moss');
   process.kill(server.pid, 'SIGTERM');
   await server.printed(/"closing"/);
   upload.finish();
@@ -63,10 +64,9 @@ test.skipIf(!hasTerminal)(
     const first = await startService({ DATA_DIR });
     await first.as('alice').create(1, { name: 'Fern' });
     await first.close();
-    const started = await startProcess(ON_A_TERMINAL, DATA_DIR);
-    const { server, url } = started;
-    expect(await client(url, DATA_DIR)('alice').list()).toEqual([{ name: 'Fern' }]);
-    const upload = await slowUpload(started, 'Moss');
+    const server = await startServer({ command: ON_A_TERMINAL, env: { DATA_DIR, ...DEFAULTS } });
+    expect(await server.as('alice').list()).toEqual([{ name: 'Fern' }]);
+    const upload = await slowUpload(server, 'Moss');
     server.stdin.write(CTRL_C); // npm forwards the signal: it arrives twice
     await server.printed(/closing/);
     upload.finish();
@@ -75,6 +75,6 @@ test.skipIf(!hasTerminal)(
     expect(server.stdout()).toMatch(/INFO.*: closed/);
     expect(server.stdout()).not.toMatch(/^\{/m);
     expect(curls(server.stdout())).toEqual([]);
-    await expectRefused(url);
+    await expectRefused(server.url);
   },
 );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { expectGracefulEnd, killUnderLoad, processOver } from '../support/eventStoreDbProcess.ts';
+import { expectGracefulEnd, processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 
@@ -11,9 +11,6 @@ test.each<[string, Parameters<typeof expectGracefulEnd>[0]]>([
   ['a server that stopped seconds ago', { fail: (server) => server.stop(), later: 3_000 }],
   ['a server that froze seconds ago', { fail: (server) => server.freeze(), later: 3_000 }],
 ])('SIGTERM stops the service gracefully during a POST to %s', (_, ending) => expectGracefulEnd(ending));
-
-test('a service killed repeatedly loses no acknowledged plant, with or without its data directory', () =>
-  killUnderLoad([1, 200, 500]));
 
 test('the password of a server with TLS is never printed at any log level, also when subscriptions drop and the server stops', async () => {
   const { server, cert, at } = await secured();

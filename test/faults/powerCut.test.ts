@@ -7,9 +7,9 @@ import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
 import { rowsIn } from '../support/logs.ts';
 import { type Cut, Disk, randomFrom, writeFiles } from '../support/powerCut.ts';
-import { startServer } from '../support/process.ts';
 import { type ProcessName, type Recording, recordService, USERS } from '../support/recordedService.ts';
-import { client, startService } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { type client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
@@ -190,14 +190,8 @@ async function problemOf(
 
 /** The service as a process. */
 async function startProcess(dir: string) {
-  const server = await startServer({ env: { DATA_DIR: dir } });
-  return {
-    as: client(server.url, dir),
-    async close() {
-      process.kill(server.pid, 'SIGTERM');
-      expect((await server.ended).code).toBe(0);
-    },
-  };
+  const { as, terminate } = await startServer({ env: { DATA_DIR: dir } });
+  return { as, close: async () => expect((await terminate()).code).toBe(0) };
 }
 
 /** Repeats a request while the view is catching up. */

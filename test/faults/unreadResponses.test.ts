@@ -1,14 +1,11 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { runCli } from '../support/cli.ts';
 import { logWith } from '../support/logs.ts';
-import { startServer } from '../support/process.ts';
-import { client } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { tokenOf } from '../support/service.ts';
 
 const EVENTS = 20_000;
 /** A list of all plants, or a replay, is more than the buffers of a connection hold. */
@@ -43,14 +40,9 @@ test.skipIf(!hasProc)(
     const dir = logWith({ events: EVENTS, name: `'${NAME}' || id` });
     // Not in the server: it would take memory of its own.
     expect(await runCli(['rebuild'], { DATA_DIR: dir, MERKLE_TREE: 'off' })).toMatchObject({ code: 0 });
-    const { url, pid } = await startServer({ env: { DATA_DIR: dir } });
-    const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-    const grant = { lifetime: '1h', scope: 'audit' };
-    const tokens = {
-      alice: await issueToken(privateKey, { subject: 'alice', ...grant }),
-      carol: await issueToken(privateKey, { subject: 'carol', ...grant }),
-    };
-    const dave = client(url, dir)('dave');
+    const { url, pid, as } = await startServer({ env: { DATA_DIR: dir } });
+    const tokens = { alice: await tokenOf(dir, 'alice'), carol: await tokenOf(dir, 'carol', 'audit') };
+    const dave = as('dave');
     let plants = 0;
     const forms = [
       ['carol', '/events', 'application/x-ndjson'],

@@ -2,28 +2,17 @@ import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { MAIN, NODE, start } from './process.ts';
 import { tokenOf } from './service.ts';
-import { tempDir } from './tempDir.ts';
 import { onTerminal } from './terminal.ts';
 
 export const NPM_START = ['npm', 'start'];
-export const SERVER = [NODE, MAIN];
 /** On its own terminal. */
 export const ON_A_TERMINAL = onTerminal(NPM_START);
 /** The log line of a server that closed connections with requests in flight. */
 export const CUT = /"connections":(\d+),"msg":"closed connections of requests in flight"/;
 
-/** The server as a process, after its first response. */
-export async function startProcess(command: readonly string[], dir = tempDir()) {
-  // MERKLE_TREE and DOCS as by default
-  const server = start({ command, env: { DATA_DIR: dir, MERKLE_TREE: 'on', DOCS: 'on' } });
-  const url = await server.listening();
-  await fetch(`${url}/health/live`, { headers: { connection: 'close' } });
-  return { server, url, dir };
-}
-
-type Started = Awaited<ReturnType<typeof startProcess>>;
+/** What tests of processes leave out, and the service has by default. */
+export const DEFAULTS = { MERKLE_TREE: 'on', DOCS: 'on' };
 
 export async function connected(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
@@ -46,7 +35,7 @@ export async function keptAlive(url: string): Promise<void> {
 }
 
 /** A POST of alice whose head and half of whose body the server has received. */
-export async function slowUpload({ url, dir }: Started, name: string) {
+export async function slowUpload({ url, dir }: { url: string; dir: string }, name: string) {
   const token = await tokenOf(dir, 'alice');
   const body = JSON.stringify({ id: 7, name });
   const socket = await connected(url);

@@ -1,7 +1,8 @@
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { canRun, MAIN, NODE, run, start, startServer } from './process.ts';
+import { canRun, MAIN, NODE, run, start } from './process.ts';
+import { startServer } from './server.ts';
 import { client } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
@@ -58,6 +59,5 @@ export async function expectStartFailure(options: Parameters<typeof run>[0], wha
 export async function storeFern(options: Parameters<typeof startServer>[0], visiblePath: string) {
   const server = await startServer(options);
   await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
-  process.kill(server.pid, 'SIGTERM');
-  expect((await server.ended).code).toBe(0);
+  expect((await server.terminate()).code).toBe(0);
 }

@@ -10,7 +10,7 @@ export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.u
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 
-type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
+export type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
   /** The environment, except PATH and HOME; without MERKLE_TREE and DOCS there is neither a Merkle tree nor a page. */
   env?: Record<string, string>;
   /** The command; the service by default. */
@@ -66,6 +66,11 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     printed,
     /** The URL of the service. */
     listening: async () => (await printed(/listening at (http:\/\/[^\s"]+)/))[1] as string,
+    /** Sends SIGTERM, and resolves at its end. */
+    terminate(): Promise<Ended> {
+      process.kill(child.pid as number, 'SIGTERM');
+      return ended;
+    },
     /** Sends SIGKILL to its process group. */
     async kill(): Promise<void> {
       if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
@@ -92,16 +97,10 @@ export function start(options: Options): Process {
   return started;
 }
 
-/** The service as a process on a free port, listening. */
-export async function startServer(options: Options): Promise<Process & { url: string }> {
+/** Runs a command with this input to its end; it is killed at the end of the test. */
+export async function run(options: Options, input = ''): Promise<Ended & { stdout: string; stderr: string }> {
   const started = start(options);
-  return { ...started, url: await started.listening() };
-}
-
-/** Runs a command to its end; it is killed at the end of the test. */
-export async function run(options: Options): Promise<Ended & { stdout: string; stderr: string }> {
-  const started = start(options);
-  started.stdin.end();
+  started.stdin.end(input);
   const ended = await started.ended;
   return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
 }

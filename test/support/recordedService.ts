@@ -7,7 +7,8 @@ import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFi
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
 import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';
-import { MAIN, NODE, run, startServer } from './process.ts';
+import { MAIN, NODE, run } from './process.ts';
+import { startServer } from './server.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
