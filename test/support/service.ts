@@ -38,13 +38,14 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
     return closed;
   };
   atEnd(close);
-  /** The directory of its key. */
   const keys = dirname(config.keyFile);
   return {
     url: service.url,
     metricsUrl: service.metricsUrl,
     isNew: service.isNew,
     dir,
+    /** The directory of its key. */
+    keys,
     close,
     log: () => lines.map((line) => JSON.parse(line)),
     as: client(service.url, keys),
