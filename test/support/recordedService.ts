@@ -125,7 +125,7 @@ function isWritten(step: Step): boolean {
 
 /** Expects that the steps give the files that are there, so that no change has escaped the recording. */
 function expectCompleteRecording(root: string, steps: readonly Step[]): void {
-  const everything = { line: Number.POSITIVE_INFINITY, sectorBytes: 4096, random: () => 0 };
+  const everything = { line: Number.POSITIVE_INFINITY, sectorBytes: 4096, random: { next: () => 0 } };
   const disk = new Disk(root, steps, { ...everything, writeBack: { content: 0, entries: 0 } });
   const files = [...disk.cached()].filter(([path]) => !isShared(path));
   const names = readdirSync(join(root, 'data')).filter((name) => !isShared(name));
