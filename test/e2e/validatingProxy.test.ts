@@ -1,24 +1,21 @@
 import { join } from 'node:path';
 import { Compile } from 'typebox/compile';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { untilAvailable } from '../support/instances.ts';
-import { launch, NODE, type Process, ROOT } from '../support/process.ts';
+import { NODE, ROOT, start } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 // Prism refuses requests and responses that the OpenAPI document does not describe.
 
 const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
-let prism: Process;
-let proxy: string;
-
-beforeAll(async () => {
-  await as('alice').create(1, { name: 'Fern' });
-  await as('alice').create(2, { name: 'Moss', tag: 'indoor' });
-  const options = ['--errors', '--host', '127.0.0.1', '--port', '0', `${url}/openapi.json`, url];
-  prism = launch({ command: [NODE, join(ROOT, 'node_modules/.bin/prism'), 'proxy', ...options] });
-  [, proxy = ''] = await prism.printed(/Prism is listening on (http:\S+)/);
-});
-afterAll(() => prism.kill());
+await as('alice').create(1, { name: 'Fern' });
+await as('alice').create(2, { name: 'Moss', tag: 'indoor' });
+const options = ['--errors', '--host', '127.0.0.1', '--port', '0', `${url}/openapi.json`, url];
+const prism = start(
+  { command: [NODE, join(ROOT, 'node_modules/.bin/prism'), 'proxy', ...options] },
+  afterAll,
+);
+const [, proxy] = await prism.printed(/Prism is listening on (http:\S+)/);
 
 /** A request through the proxy, by a user with this scope. */
 async function request(scope: string, path: string, init: RequestInit = {}): Promise<Response> {

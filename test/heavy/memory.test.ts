@@ -1,6 +1,6 @@
 import { constantMemory } from '../support/constantMemory.ts';
 
-constantMemory({
+await constantMemory({
   plants: 1_000_000,
   species: 'a fern with a name that is long enough for the whole list to weigh something, number',
   room: 64,

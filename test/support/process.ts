@@ -2,6 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:chi
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import type { AtEnd } from './tempDir.ts';
 
 /** The project directory. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -17,8 +18,11 @@ export type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
   command?: readonly string[];
 };
 
-/** A process in its own group, with its output. The caller must `kill` it. */
-export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) {
+/** A process in its own group, with its output, which is killed at the end of the test; with `afterAll`, of the file. */
+export function start(
+  { env = {}, command = [NODE, MAIN], uid, gid }: Options,
+  atEnd: AtEnd = onTestFinished,
+) {
   const [file = '', ...args] = command;
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child: ChildProcess = spawn(file, args, {
@@ -57,6 +61,13 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     }
   }
 
+  /** Sends SIGKILL to its process group. */
+  async function kill(): Promise<void> {
+    if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
+    await ended.catch(() => {});
+  }
+  atEnd(kill);
+
   return {
     pid: child.pid as number,
     stdin: child.stdin as NonNullable<typeof child.stdin>,
@@ -71,15 +82,11 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
       process.kill(child.pid as number, 'SIGTERM');
       return ended;
     },
-    /** Sends SIGKILL to its process group. */
-    async kill(): Promise<void> {
-      if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
-      await ended.catch(() => {});
-    },
+    kill,
   };
 }
 
-export type Process = ReturnType<typeof launch>;
+export type Process = ReturnType<typeof start>;
 
 /** Signals a process and all its running descendants. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
@@ -90,14 +97,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A process that is killed after the test. */
-export function start(options: Options): Process {
-  const started = launch(options);
-  onTestFinished(() => started.kill());
-  return started;
-}
-
-/** Runs a command with this input to its end; it is killed at the end of the test. */
+/** Runs a command with this input to its end. */
 export async function run(options: Options, input = ''): Promise<Ended & { stdout: string; stderr: string }> {
   const started = start(options);
   started.stdin.end(input);
