@@ -30,8 +30,7 @@ type Options = {
 
 const ROOT = join(import.meta.dirname, '..');
 /** The entry of a checkout. */
-const mainOf = (root: string): string =>
-  ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
+const MAIN = 'src/cli/main.js';
 const REFERENCE = 'reference';
 
 const options = readOptions();
@@ -73,11 +72,10 @@ async function reference(part: Part): Promise<Subject['measure']> {
 
 async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
   const { root } = checkout;
-  if (part === 'post')
-    return loadOn(part, root, mainOf(root), { ...env, DATA_DIR: mkdtempSync(join(dir, 'data-')) });
+  if (part === 'post') return loadOn(part, root, MAIN, { ...env, DATA_DIR: mkdtempSync(join(dir, 'data-')) });
   const onFullLog = { ...env, DATA_DIR: await fullLog(checkout) };
-  if (part === 'get') return loadOn(part, root, mainOf(root), onFullLog);
-  return () => measureCommand(root, [mainOf(root), part], options.events, onFullLog);
+  if (part === 'get') return loadOn(part, root, MAIN, onFullLog);
+  return () => measureCommand(root, [MAIN, part], options.events, onFullLog);
 }
 
 async function loadOn(
@@ -100,7 +98,7 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events);
-  await measureCommand(root, [mainOf(root), 'rebuild'], options.events, { ...env, DATA_DIR: data });
+  await measureCommand(root, [MAIN, 'rebuild'], options.events, { ...env, DATA_DIR: data });
   fullLogs.set(name, data);
   return data;
 }
@@ -162,7 +160,7 @@ function toNumber(text: string): number {
 }
 
 function toCheckout(path: string): string {
-  for (const needed of [mainOf(path), 'node_modules'])
+  for (const needed of [MAIN, 'node_modules'])
     if (!existsSync(join(path, needed))) throw new InvalidArgumentError(`It has no ${needed}.`);
   return resolve(path);
 }
