@@ -29,6 +29,7 @@ describe('creating a plant', () => {
     expect(others).toEqual([]);
     expect(event).toEqual({
       position: expect.any(Number),
+      id: expect.stringMatching(UUID),
       stream: 'plant-carol/of-events/-42',
       revision: 0,
       type: 'PlantCreated',

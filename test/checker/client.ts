@@ -13,7 +13,7 @@ export type Instance = {
   request(user: string, path: string, init?: RequestInit & { scope?: string }): Promise<Response>;
 };
 
-export type Options = {
+type Options = {
   instances: readonly Instance[];
   history: History;
   /** The verifier key of the log. */

@@ -5,8 +5,8 @@ import {
   appendMany,
   contents,
   named,
-  openedUntilFinished,
   openIn,
+  overFakeServer,
   restarting,
   startFakeServer,
 } from '../support/stores.ts';
@@ -15,7 +15,7 @@ import { tempDir } from '../support/tempDir.ts';
 describe('a copy', () => {
   test('continues after a restart of the source server, as does its comparison', async () => {
     const fake = await startFakeServer();
-    const [from, to] = [await openedUntilFinished(fake.url), await openIn(tempDir())];
+    const [from, to] = [await overFakeServer(fake.url), await openIn(tempDir())];
     // More than a subscription buffers.
     for (let i = 0; i < 520; i++) fake.write(`plant-alice/${i}`, named(`plant ${i}`));
     const onProgress = restarting(fake);
@@ -25,7 +25,7 @@ describe('a copy', () => {
 
   test('and its comparison continue after a restart of the target server', async () => {
     const fake = await startFakeServer();
-    const [from, to] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
+    const [from, to] = [await openIn(tempDir()), await overFakeServer(fake.url)];
     await appendMany(from, 100);
     const onProgress = restarting(fake);
     expect(await copyLog({ from, to, onProgress })).toEqual({ events: 100, copied: 100 });
@@ -35,7 +35,7 @@ describe('a copy', () => {
 
   test('continues after dropped, rejected and timed-out appends', async () => {
     const fake = await startFakeServer();
-    const [from, to] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
+    const [from, to] = [await openIn(tempDir()), await overFakeServer(fake.url)];
     await appendMany(from, 80);
     const failures = [() => fake.breakAfterStoring(2), () => fake.busy(2), () => fake.timeOut(1)];
     const onProgress = ({ step, events }: CopyProgress) => {

@@ -110,7 +110,7 @@ function set<V>(map: Map<string, V>, name: string, value: V | undefined): void {
 }
 
 /** The content of a directory: the bytes of each file by its path. */
-export type Files = Map<string, Buffer>;
+type Files = Map<string, Buffer>;
 
 /** The disk below a directory that is empty and durable at first. */
 export class Disk {

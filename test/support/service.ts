@@ -1,23 +1,14 @@
 import { dirname, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { afterAll, onTestFinished } from 'vitest';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { readConfig } from '../../src/config.ts';
 import { startService as start } from '../../src/service.ts';
+import { rowsIn } from './logs.ts';
 import { type AtEnd, tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
-
-type StoredEvent = {
-  position: number;
-  stream: string;
-  revision: number;
-  type: string;
-  data: { id: string; user: string; name: string; tag?: string };
-  metadata: Record<string, unknown>;
-};
 
 /**
  * The whole service in this process, on a free port, until the end of the test, by default without the Merkle tree. Its
@@ -53,17 +44,10 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
     bearer: async (user: string, scope?: string) => `Bearer ${await tokenOf(keys, user, scope)}`,
     /** The events of the log, read from its file. */
     events: (user?: string) =>
-      eventsIn(join(dir, 'log.db')).filter(({ data }) => [data.user, undefined].includes(user)),
+      rowsIn(join(dir, 'log.db'))
+        .map((row) => ({ ...row, data: JSON.parse(row.data), metadata: JSON.parse(row.metadata) }))
+        .filter(({ data }) => [data.user, undefined].includes(user)),
   };
-}
-
-function eventsIn(file: string): StoredEvent[] {
-  using db = new DatabaseSync(file, { readOnly: true });
-  const columns = 'position, stream, revision, type, data, metadata';
-  const rows = db.prepare(`SELECT ${columns} FROM events ORDER BY position`).all();
-  return rows.map(({ data, metadata, ...rest }) => {
-    return { ...rest, data: JSON.parse(`${data}`), metadata: JSON.parse(`${metadata}`) } as StoredEvent;
-  });
 }
 
 /** One service for all tests of a file. */

@@ -17,7 +17,7 @@ import {
   FakeEventStoreDb,
   type FakeOptions,
 } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { openStore, STREAMS } from '../../src/stores.ts';
+import { STREAMS } from '../../src/stores.ts';
 import { logWith } from './logs.ts';
 import { type AtEnd, tempDir } from './tempDir.ts';
 
@@ -66,15 +66,6 @@ export async function startFakeServer(
   atEnd(() => server.stop());
   return server;
 }
-
-/** Opens it like the command, with its timeouts. */
-export function openAsCommand(url: string): Promise<EventStore> {
-  const location = { dataDir: '', eventStoreDb: { url, timeoutMs: 30_000, setting: 'the test' } };
-  return openStore(location, { logger: SILENT, now: () => new Date(), onFatal: () => {} });
-}
-
-/** The same, until the end of the test. */
-export const openedUntilFinished = (url: string) => closedAtEnd(openAsCommand(url));
 
 /** The events without their positions, which differ between logs. */
 export async function contents(store: EventLog) {

@@ -4,7 +4,7 @@ import { MTH, rootOfPath } from '../../packages/transparency-log/test/merkle/rfc
 // A verifier of https://c2sp.org/signed-note, tlog-checkpoint, tlog-tiles and tlog-proof that has nothing of the
 // service's own code, and is as naive as the specifications allow.
 
-export type Checkpoint = { origin: string; size: number; root: string };
+type Checkpoint = { origin: string; size: number; root: string };
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 const hex = (base64: string): string => Buffer.from(base64, 'base64').toString('hex');
