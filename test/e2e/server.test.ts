@@ -6,7 +6,6 @@ import {
   DEFAULTS,
   expectCreated,
   expectRefused,
-  keptAlive,
   NPM_START,
   ON_A_TERMINAL,
   slowUpload,
@@ -40,7 +39,7 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   const inUse = `the data directory ${DATA_DIR} is in use by another server`;
   await expect(startService({ DATA_DIR })).rejects.toThrow(inUse);
 
-  await keptAlive(url);
+  await (await fetch(`${url}/health/live`)).text(); // its connection is kept alive
   const stream = await openEvents(url, { token: await auditorToken(DATA_DIR), query: '' });
   stream.read();
   await stream.received(/\n\n/);
@@ -48,7 +47,7 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   process.kill(server.pid, 'SIGTERM');
   await server.printed(/"closing"/);
   upload.finish();
-  await expectCreated(upload.closed, 'Moss');
+  await expectCreated(await upload.response, 'Moss');
   expect(await stream.ended).toBe(true);
   expect((await server.ended).code).toBe(0);
   expect(server.stdout()).toContain('"closed"');
@@ -70,7 +69,7 @@ test.skipIf(!hasTerminal)(
     server.stdin.write(CTRL_C); // npm forwards the signal: it arrives twice
     await server.printed(/closing/);
     upload.finish();
-    await expectCreated(upload.closed, 'Moss');
+    await expectCreated(await upload.response, 'Moss');
     expect((await server.ended).code).toBe(0);
     expect(server.stdout()).toMatch(/INFO.*: closed/);
     expect(server.stdout()).not.toMatch(/^\{/m);
