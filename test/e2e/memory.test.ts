@@ -6,5 +6,4 @@ await constantMemory({
   plants: 5_000,
   species: 'a fern with a name of eight thousand characters'.padEnd(8_100, '-'),
   room: 32,
-  serverHeap: 48,
 });

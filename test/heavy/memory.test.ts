@@ -5,5 +5,4 @@ await constantMemory({
   species: 'a fern with a name that is long enough for the whole list to weigh something, number',
   room: 64,
   heap: 128,
-  serverHeap: 48,
 });

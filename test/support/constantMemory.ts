@@ -16,6 +16,8 @@ import { tempDir } from './tempDir.ts';
 const MEBIBYTE = 1024 * 1024;
 /** Memory with a fixed maximum: page cache of the view, its rows in one comparison, the filter of streams. */
 const BOUNDED_CACHES = 128 * MEBIBYTE;
+/** In mebibytes: the server needs half of it, and garbage fills the rest. */
+const SERVER_HEAP = 48;
 const SUBSCRIPTION_IDLE_EXCEEDED_MS = 2_500;
 const HAS_PROC = existsSync('/proc/self/status');
 if (!HAS_PROC) console.info('skipped: memory cannot be measured here, since there is no /proc');
@@ -31,12 +33,10 @@ type Size = {
    * Without it, commands and the list with a Link are not tested, which take most of the time.
    */
   heap?: number;
-  /** The heap of the server: it needs half of it, and garbage fills the rest. */
-  serverHeap: number;
 };
 
 /** Tests that lists, replays and verification of this number of plants use constant memory. */
-export async function constantMemory({ plants, species, room, heap, serverHeap }: Size): Promise<void> {
+export async function constantMemory({ plants, species, room, heap }: Size): Promise<void> {
   const roomBytes = room * MEBIBYTE;
   const size = plants * JSON.stringify({ name: species }).length;
   expect(size).toBeGreaterThan(1.2 * roomBytes);
@@ -53,7 +53,7 @@ export async function constantMemory({ plants, species, room, heap, serverHeap }
   // Not in the server: that would grow its heap, and hide the memory of a list.
   const MERKLE_TREE = heap ? 'on' : 'off'; // only commands read it
   expect(await runCli(['rebuild'], { DATA_DIR: dir, MERKLE_TREE })).toMatchObject({ code: 0 });
-  const server = await startServer({ env: { DATA_DIR: dir, ...limitedHeap(serverHeap) } }, afterAll);
+  const server = await startServer({ env: { DATA_DIR: dir, ...limitedHeap(SERVER_HEAP) } }, afterAll);
   await ready(server);
   const { as } = server;
   const watchServer = () => watchMemory(server.pid, 'VmRSS');
