@@ -30,9 +30,7 @@ type Options = {
 
 const ROOT = join(import.meta.dirname, '..');
 /** The entry of a checkout. */
-const mainOf = (root: string): string =>
-  ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
-const REFERENCE = 'reference';
+const MAIN = 'src/cli/main.js';
 
 const options = readOptions();
 await using resources = new AsyncDisposableStack();
@@ -46,11 +44,11 @@ const checkouts = other ? [own, other] : [own];
 const fullLogs = new Map<string, string>();
 
 const subjects: Subject[] = [];
-for (const part of options.only) {
-  subjects.push({ part, name: REFERENCE, measure: await reference(part), samples: [] });
-  for (const checkout of checkouts)
-    subjects.push({ part, name: checkout.name, measure: await measurementOf(part, checkout), samples: [] });
-}
+for (const part of options.only)
+  for (const checkout of [undefined, ...checkouts]) {
+    const name = checkout?.name ?? 'reference';
+    subjects.push({ part, name, measure: await measurementOf(part, checkout), samples: [] });
+  }
 for (let round = 0; round <= options.rounds; round++) {
   console.log(round === 0 ? 'warming up' : `round ${round} of ${options.rounds}`);
   for (const { measure, samples } of round % 2 === 0 ? subjects : subjects.toReversed()) {
@@ -63,30 +61,17 @@ console.log(
 );
 console.table(subjects.map(row));
 
-async function reference(part: Part): Promise<Subject['measure']> {
-  if (part === 'post' || part === 'get')
-    return loadOn(part, ROOT, join(import.meta.dirname, 'bareServer.ts'), {});
-  const log = join(await fullLog(own), 'log.db');
-  const loop = [join(import.meta.dirname, 'bareLoop.ts'), log];
-  return () => measureCommand(ROOT, loop, options.events, {});
-}
-
-async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
-  const { root } = checkout;
-  if (part === 'post')
-    return loadOn(part, root, mainOf(root), { ...env, DATA_DIR: mkdtempSync(join(dir, 'data-')) });
-  const onFullLog = { ...env, DATA_DIR: await fullLog(checkout) };
-  if (part === 'get') return loadOn(part, root, mainOf(root), onFullLog);
-  return () => measureCommand(root, [mainOf(root), part], options.events, onFullLog);
-}
-
-async function loadOn(
-  part: 'post' | 'get',
-  root: string,
-  entry: string,
-  serverEnv: Record<string, string>,
-): Promise<Subject['measure']> {
-  const server = await startServer(root, entry, serverEnv);
+/** How a part of a checkout is measured, or without one its reference. */
+async function measurementOf(part: Part, checkout?: Checkout): Promise<Subject['measure']> {
+  const { root } = checkout ?? own;
+  const DATA_DIR = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout ?? own);
+  const onData = { ...env, DATA_DIR };
+  if (part === 'replay' || part === 'verify') {
+    const loop = [join(import.meta.dirname, 'bareLoop.ts'), join(DATA_DIR, 'log.db')];
+    return () => measureCommand(root, checkout ? [MAIN, part] : loop, options.events, onData);
+  }
+  const entry = checkout ? MAIN : join(import.meta.dirname, 'bareServer.ts');
+  const server = await startServer(root, entry, onData);
   resources.defer(server.stop);
   const { seconds, connections } = options;
   const load =
@@ -100,7 +85,7 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events);
-  await measureCommand(root, [mainOf(root), 'rebuild'], options.events, { ...env, DATA_DIR: data });
+  await measureCommand(root, [MAIN, 'rebuild'], options.events, { ...env, DATA_DIR: data });
   fullLogs.set(name, data);
   return data;
 }
@@ -162,7 +147,7 @@ function toNumber(text: string): number {
 }
 
 function toCheckout(path: string): string {
-  for (const needed of [mainOf(path), 'node_modules'])
+  for (const needed of [MAIN, 'node_modules'])
     if (!existsSync(join(path, needed))) throw new InvalidArgumentError(`It has no ${needed}.`);
   return resolve(path);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { refusalIn } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const APP = 'https://app.example';
 const OTHER_APP = 'http://localhost:8080';

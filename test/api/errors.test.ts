@@ -6,7 +6,7 @@ import type { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { appOver } from '../support/appOver.ts';
 import { connection, exchange, responsesIn, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { url, bearer, events } = await serviceOfFile();
 

@@ -1,7 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
@@ -13,7 +11,6 @@ import {
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
@@ -22,8 +19,8 @@ import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { appendTo, eventId } from '../support/logs.ts';
 import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
-import { client, startService } from '../support/service.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile, startService } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NDJSON = 'application/x-ndjson';
@@ -44,8 +41,7 @@ async function linesIn(response: Response): Promise<Line[]> {
   });
 }
 
-const fake = await FakeEventStoreDb.start();
-afterAll(() => fake.stop());
+const fake = await startFakeServer({}, afterAll);
 fake.write('garden-alice/1', { type: 'PlantCreated' }); // written by another service
 
 test.each<[string, Record<string, string>]>([
@@ -104,14 +100,13 @@ test.each<[string, Record<string, string>]>([
 /** A service over events of alice, bob and another program. */
 const noon = { occurredAt: '2026-03-01T12:00:00Z' };
 const dir = appendTo(
-  mkdtempSync(join(tmpdir(), 'plant-store-')),
+  tempDir(afterAll),
   { stream: 'plant-alice/1', id: eventId(1), data: {}, metadata: noon },
   { stream: 'plant-bob/1', id: eventId(2), data: {}, metadata: noon },
   { stream: 'plant-alice/1', revision: 1, id: eventId(3), type: 'PlantMoved', data: '7', metadata: '"none"' },
 );
-afterAll(() => rmSync(dir, { recursive: true }));
-const { url } = await serviceOfFile({ DATA_DIR: dir });
-const carol = client(url, dir)('carol', 'audit');
+const { as } = await serviceOfFile({ DATA_DIR: dir });
+const carol = as('carol', 'audit');
 const getEvents = (query = '', headers: Record<string, string> = {}, method = 'GET') =>
   carol.request(`/events${query}`, { headers, method });
 

@@ -1,9 +1,6 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
@@ -12,7 +9,7 @@ import { auditorToken, linesOf, listen, messagesIn, openEvents } from '../suppor
 import { logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
-import { openIn, openLogOf } from '../support/stores.ts';
+import { openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const SSE = 'text/event-stream';
@@ -279,20 +276,12 @@ describe('an idle stream', () => {
   });
 });
 
-describe('a client', () => {
+describe('a client', async () => {
   /** Enough events to fill every buffer several times. */
   const MANY = 6_000;
   const NAME = 'a fern with a name that is long enough for all of them to weigh something '.repeat(28);
-  let log: EventStore;
-
-  beforeAll(async () => {
-    const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-    log = await openLogOf(logWith({ events: MANY, dir, user: "'alice'", name: `'${NAME}'` }));
-    return async () => {
-      await log.close();
-      rmSync(dir, { recursive: true });
-    };
-  });
+  const dir = logWith({ events: MANY, dir: tempDir(afterAll), user: "'alice'", name: `'${NAME}'` });
+  const log = await openIn(dir, afterAll);
 
   test('that pauses reading holds no subscription, and misses no event later', async () => {
     const { url, token, append, open, delivered, subscriptions } = await watchedApp({ log });

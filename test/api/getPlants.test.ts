@@ -4,7 +4,7 @@ import { appOver } from '../support/appOver.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { responseTo } from '../support/rawHttp.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer, events } = await serviceOfFile();
 const alice = as('alice');

@@ -1,36 +1,28 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import {
-  type FakeEvent,
-  FakeEventStoreDb,
-} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { FakeEvent } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { AUDIENCE, signingKey, startIdentityProvider } from '../support/identityProvider.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
 import { plantOf, writeTo } from '../support/logs.ts';
 import { refusedWith } from '../support/refusal.ts';
-import { client, type Plant, startService } from '../support/service.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { type Plant, serviceOfFile, startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 // Two instances for the tests of this file, over one log; each is connected to its own node.
-const keys = mkdtempSync(join(tmpdir(), 'plant-store-'));
-afterAll(() => rmSync(keys, { recursive: true, force: true }));
-const node = await FakeEventStoreDb.start();
-const otherNode = await FakeEventStoreDb.start({ log: node.log });
-afterAll(() => Promise.all([node.stop(), otherNode.stop()]));
+const keys = tempDir(afterAll);
+const node = await startFakeServer({}, afterAll);
+const otherNode = await startFakeServer({ log: node.log }, afterAll);
 const here = await startInstance(node.url);
 const there = await startInstance(otherNode.url);
 const { log } = node;
 
 async function startInstance(EVENTSTOREDB_URL: string) {
-  const { url } = await serviceOfFile({ EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') });
-  await ready({ url });
-  return { url, as: client(url, keys) };
+  const service = await serviceOfFile({ EVENTSTOREDB_URL, KEY_FILE: join(keys, 'key.json') });
+  await ready(service);
+  return service;
 }
 
 let userCount = 0;

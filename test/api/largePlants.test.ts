@@ -1,8 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { created } from '../../packages/event-log/test/views/created.ts';
@@ -13,19 +10,16 @@ import { appOver } from '../support/appOver.ts';
 import { connection, getWith } from '../support/rawHttp.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 import { refusedWith } from '../support/refusal.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 /** More than the buffers of a connection hold. */
 const PLANTS = 600;
 const NAMES = Array.from({ length: PLANTS }, (_, i) => `${i} ${'x'.repeat(30_000)}`);
 
 // A view with alice's large plants, and a plant of bob, for all tests of this file.
-const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
 const resources = new AsyncDisposableStack();
-afterAll(async () => {
-  await resources.disposeAsync();
-  rmSync(dir, { recursive: true, force: true });
-});
-const { plantsByUser } = await openViews(dir, resources);
+afterAll(() => resources.disposeAsync());
+const { plantsByUser } = await openViews(tempDir(afterAll), resources);
 await plantsByUser.reset('m');
 const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
 plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());

@@ -4,7 +4,7 @@ import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { refusedWith, UUID } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { as, dir, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };
@@ -29,6 +29,7 @@ describe('creating a plant', () => {
     expect(others).toEqual([]);
     expect(event).toEqual({
       position: expect.any(Number),
+      id: expect.stringMatching(UUID),
       stream: 'plant-carol/of-events/-42',
       revision: 0,
       type: 'PlantCreated',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { anyJson } from '../support/anyJson.ts';
 import { refusalIn } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { as, events } = await serviceOfFile();
 

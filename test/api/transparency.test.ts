@@ -1,8 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
@@ -11,7 +9,6 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
-import { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
@@ -22,10 +19,10 @@ import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { alterLog, appendTo, logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
-import { client, startServiceWithTree } from '../support/service.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
 import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */
@@ -33,14 +30,8 @@ const EVENTS = 300;
 /** The index of an event of the embedded log that is larger than an entry. */
 const LARGE = 100;
 
-function dirOfFile(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 async function overEmbedded() {
-  const dir = dirOfFile();
+  const dir = tempDir(afterAll);
   const user = "'u' || (id % 7)";
   logWith({ dir, events: LARGE, user });
   const data = { name: 'x'.repeat(70_000) };
@@ -56,9 +47,7 @@ async function overEmbedded() {
 
 /** Its positions have gaps, and other services write to it. */
 async function overEventStoreDb() {
-  const DATA_DIR = dirOfFile();
-  const fake = await FakeEventStoreDb.start();
-  afterAll(() => fake.stop());
+  const fake = await startFakeServer({}, afterAll);
   fake.write('garden-alice/1', { type: 'PlantCreated' });
   for (let i = 0; i < EVENTS / 2; i++) fake.write(`plant-u${i % 7}/${i}`, { data: { name: `plant ${i}` } });
   for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
@@ -70,14 +59,13 @@ async function overEventStoreDb() {
     if (i % 50 === 0) fake.write('garden-alice/1', { type: 'PlantWatered' });
   }
   for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
-  const { url } = await serviceOfFile({
+  const { url, dir } = await serviceOfFile({
     MERKLE_TREE: 'on',
-    DATA_DIR,
     EVENTSTOREDB_URL: fake.url,
     LOG_ORIGIN: 'log.example',
     CORS_ORIGINS: 'https://app.example',
   });
-  return { url, dir: DATA_DIR, origin: 'log.example', fake };
+  return { url, dir, origin: 'log.example', fake };
 }
 
 const embedded = await overEmbedded();

@@ -1,10 +1,10 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Batch, EventLog, EventStore } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { logWith } from '../support/logs.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
-import { openLogOf } from '../support/stores.ts';
+import { openIn } from '../support/stores.ts';
 
 const USERS = ['carol', 'dave', 'erin'];
 const EVENTS = 5_000;
@@ -13,8 +13,7 @@ const SSE = 'text/event-stream';
 
 /** The HTTP API over a log, and a count of what is read of it. */
 async function serve() {
-  const log = await openLogOf(logWith({ events: EVENTS }));
-  onTestFinished(() => log.close());
+  const log = await openIn(logWith({ events: EVENTS }));
   const reads = new ReadsPerTurn();
   const counted = <Range, Result>(read: (range: Range) => Promise<Result>) => {
     return async (range: Range) => {

@@ -2,7 +2,7 @@ import type { Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { accessibilityProblems } from '../support/axe.ts';
 import { HAS_BROWSER, openPage } from '../support/browser.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer } = await serviceOfFile();
 

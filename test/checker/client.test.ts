@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { Random } from '../support/random.ts';
 import { RandomClient } from './client.ts';
 import { History, type Request } from './history.ts';
-import { Random } from './random.ts';
 
 /** What a client records of a response. */
 const recorded = (request: Request, response: () => Promise<Response>) => {

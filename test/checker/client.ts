@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
+import type { Random } from '../support/random.ts';
 import { verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 import type { History, Request, Response as Result, TreeHead } from './history.ts';
-import type { Random } from './random.ts';
 
 /** An instance of the service, which the nemesis may start again elsewhere. */
 export type Instance = {
@@ -13,7 +13,7 @@ export type Instance = {
   request(user: string, path: string, init?: RequestInit & { scope?: string }): Promise<Response>;
 };
 
-export type Options = {
+type Options = {
   instances: readonly Instance[];
   history: History;
   /** The verifier key of the log. */

@@ -3,9 +3,9 @@ import { status } from '@grpc/grpc-js';
 import type { Drop, FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';
+import type { Random } from '../support/random.ts';
 import { overFakeServer } from '../support/stores.ts';
 import { logOf, startInstances } from './instances.ts';
-import type { Random } from './random.ts';
 import type { System } from './run.ts';
 
 const DROPS: Drop[] = ['end', 'slow', 'cancelled', 'unavailable', 'reset', 'internal', 'notLeader'];

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { EventStore, Position } from '../../packages/event-log/src/eventStore.ts';
 import { everything } from '../../packages/event-log/src/testing/contract.ts';
-import { client, startService } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import type { Instance } from './client.ts';
 
@@ -33,7 +33,7 @@ export async function startInstances(count: number, env: Record<string, string>)
         return runs;
       },
       request: (user: string, path: string, { scope, ...init }: RequestInit & { scope?: string } = {}) =>
-        client(service.url, keys)(user, scope).request(path, init),
+        service.as(user, scope).request(path, init),
       async restart(): Promise<void> {
         await service.close();
         service = await start(dir);

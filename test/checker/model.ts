@@ -1,7 +1,7 @@
 import type { Operation, Request, Response, TreeHead } from './history.ts';
 
 /** A plant in the log, and the place in the history of the first request to create it; 0 if it was there before. */
-export type LoggedPlant = {
+type LoggedPlant = {
   position: bigint;
   user: string;
   plant: number;

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { openedUntilFinished } from '../support/stores.ts';
+import { overFakeServer } from '../support/stores.ts';
 import { logOf, startInstances } from './instances.ts';
 import type { System } from './run.ts';
 
@@ -24,6 +24,6 @@ export async function realCluster(): Promise<System | undefined> {
       'an instance restarts': async (random) => random.pick(service.instances).restart(),
     },
     heal: service.upToDate,
-    ...logOf(await openedUntilFinished(EVENTSTOREDB_TEST_URL)),
+    ...logOf(await overFakeServer(EVENTSTOREDB_TEST_URL)),
   };
 }

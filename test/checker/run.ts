@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { Random } from '../support/random.ts';
 import { type Instance, RandomClient } from './client.ts';
 import { formatHistory, History, type Operation } from './history.ts';
 import { type Log, shortest, type Violation, violationIn } from './model.ts';
-import { Random } from './random.ts';
 
 /** The service and its event store, and what can happen to them. */
 export type System = {
@@ -29,77 +29,66 @@ const REQUESTS_PER_CLIENT = 30;
 /** The nemesis waits this long between two faults at most, in milliseconds. */
 const MAX_PAUSE_MS = 200;
 
-/** What the clients of a history have in common. */
-type Session = {
-  random: Random;
-  history: History;
-  /** The users, of which the last never creates a plant. */
-  users: readonly [string, string, string];
-  /** Another client, with random numbers of its own. */
-  newClient(): RandomClient;
-};
-
 /**
- * Lets random clients and a nemesis loose on a system, both by a seed, and judges the history of all requests.
- * Returns a report of the shortest history that violates what the log allows; undefined if there is none.
+ * Lets random clients and a nemesis loose on a system, both by a seed, and judges the history of all requests, and of reads
+ * after it is healed. Returns a report of the shortest history that violates what the log allows; undefined if there is none.
  */
-export const check = (system: System, seed: number): Promise<string | undefined> =>
-  judged(system, seed, async ({ random, history, newClient }) => {
-    const over = new AbortController();
-    const nemesis = async (own: Random): Promise<void> => {
-      while (!over.signal.aborted) {
-        const [what, inject] = own.pick(Object.entries(system.faults));
-        history.fault(what);
-        await inject(own);
-        history.fault(`${what} is over`);
-        await pause(own.below(MAX_PAUSE_MS));
-      }
-    };
-    const clients = Array.from({ length: CLIENTS }, newClient);
-    const sent = Promise.all(clients.map((client) => client.send(REQUESTS_PER_CLIENT)));
-    const all = [sent.finally(() => over.abort()), newClient().list(over.signal), nemesis(random.fork())];
-    try {
-      await Promise.all(all);
-    } finally {
-      over.abort();
-      await Promise.allSettled(all);
-    }
-  }).catch((error: Error) => {
-    throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
-  });
-
-/**
- * Judges the history of what is sent to a system, and of reads after it is healed. Returns a report as `check` does.
- */
-export async function judged(
-  system: System,
-  seed: number,
-  send: (session: Session) => Promise<void>,
-): Promise<string | undefined> {
+export async function check(system: System, seed: number): Promise<string | undefined> {
   const random = new Random(seed);
   const history = new History();
-  const users = [`alice-${seed}`, `bob-${seed}`, `reader-${seed}`] as const;
+  const users = [`alice-${seed}`, `bob-${seed}`, `reader-${seed}`];
   const before = await system.events();
   const after = before.at(-1)?.position ?? 0n;
   const { instances, vkey } = system;
   const newClient = () => new RandomClient({ instances, history, vkey, users, after, random: random.fork() });
 
-  await send({ random, history, users, newClient });
-  await system.heal();
+  try {
+    await sendRandomly(system, history, newClient, random);
+    await system.heal();
+    history.isFinal = true;
+    const events = await system.events();
+    const position = events.at(-1)?.position ?? 0n;
+    await newClient().sendAll({ position, text: await system.logPosition(position) });
 
-  history.isFinal = true;
-  const events = await system.events();
-  const position = events.at(-1)?.position ?? 0n;
-  await newClient().sendAll({ position, text: await system.logPosition(position) });
-
-  const log = {
-    ...logOf(events, before.length, history.operations),
-    mayBeStale: system.readsMayBeStale ?? false,
-  };
-  const violation = violationIn(history.operations, log);
-  if (violation) return reportOf(seed, history, log, violation);
+    const log = {
+      ...logOf(events, before.length, history.operations),
+      mayBeStale: system.readsMayBeStale ?? false,
+    };
+    const violation = violationIn(history.operations, log);
+    if (violation) return reportOf(seed, history, log, violation);
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error });
+  }
   const [line] = system.unexpectedLines();
   return line && `seed ${seed}: unexpected log line: ${line}`;
+}
+
+/** Sends random requests, while the nemesis injects one fault after the other. */
+async function sendRandomly(
+  { faults }: System,
+  history: History,
+  newClient: () => RandomClient,
+  random: Random,
+) {
+  const over = new AbortController();
+  const nemesis = async (own: Random): Promise<void> => {
+    while (!over.signal.aborted) {
+      const [what, inject] = own.pick(Object.entries(faults));
+      history.fault(what);
+      await inject(own);
+      history.fault(`${what} is over`);
+      await pause(own.below(MAX_PAUSE_MS));
+    }
+  };
+  const clients = Array.from({ length: CLIENTS }, newClient);
+  const sent = Promise.all(clients.map((client) => client.send(REQUESTS_PER_CLIENT)));
+  const all = [sent.finally(() => over.abort()), newClient().list(over.signal), nemesis(random.fork())];
+  try {
+    await Promise.all(all);
+  } finally {
+    over.abort();
+    await Promise.allSettled(all);
+  }
 }
 
 function reportOf(seed: number, history: History, log: Log, violation: Violation): string {

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
+import { Load } from '../support/load.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService } from '../support/service.ts';
@@ -178,15 +179,8 @@ async function verifyWhile(
 describe('verify beside a server', () => {
   test('that creates plants finds no problems, however far the view is behind', async () => {
     const { dir, as, close } = await startService();
-    let isOver = false;
-    let created = 0;
-    const post = async (user: string): Promise<void> => {
-      for (let id = 1; !isOver; id++) {
-        expect((await as(user).create(id, { name: `${user}'s ${id}` })).status).toBe(200);
-        created++;
-      }
-    };
-    const posting = Promise.all(['alice', 'alice2', 'bob', 'bob2'].map(post));
+    const load = new Load();
+    load.start({ as });
     const sizesIn = (verifications: Verifications) => new Set(verifications.map(({ size }) => size));
     const isBehind = ({ size, view }: Verifications[number]) => BigInt(size) > (view ?? 0n);
     const verifications = await verifyWhile(
@@ -195,16 +189,15 @@ describe('verify beside a server', () => {
     );
     const first = await verify({ DATA_DIR: dir }, '--json');
     const { size, root } = JSON.parse(first.stdout);
-    const grown = created + 10;
-    await expect.poll(() => created).toBeGreaterThan(grown);
+    await load.more(10);
     const later = await verify({ DATA_DIR: dir }, '--json', '--expect', `${size}:${root}`);
-    isOver = true;
-    await posting;
+    await load.stop();
     expect(verifications.flatMap(({ problems }) => problems)).toEqual([]);
     for (const { code, stderr } of [first, later]) expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(JSON.parse(later.stdout).size).toBeGreaterThan(size);
     await close();
     const { stdout } = await verify({ DATA_DIR: dir }, '--json');
+    const created = load.acknowledged.length;
     expect(JSON.parse(stdout)).toMatchObject({ size: created, view: `${created}`, problemCount: 0 });
   });
 });

@@ -2,9 +2,8 @@ import { constantMemory } from '../support/constantMemory.ts';
 
 // A million plants, and the commands, are in test/heavy. Fewer with long names are as large, and take a tenth of the
 // time.
-constantMemory({
+await constantMemory({
   plants: 5_000,
   species: 'a fern with a name of eight thousand characters'.padEnd(8_100, '-'),
   room: 32,
-  serverHeap: 48,
 });

@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   CUT,
+  DEFAULTS,
   expectCreated,
   expectRefused,
-  keptAlive,
   NPM_START,
   ON_A_TERMINAL,
   slowUpload,
-  startProcess,
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
-import { client, startService } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
@@ -24,14 +24,14 @@ const JWT = /eyJ[\w-]+\./;
 
 test('npm start prints a POST and a GET that work when pasted; SIGTERM completes requests in flight and event streams, and the server exits with 0', async () => {
   const DATA_DIR = join(tempDir(), `Ann's $HOME \`id\` "$(id)" \\`);
-  const started = await startProcess(NPM_START, DATA_DIR);
-  const { server, url } = started;
+  const server = await startServer({ command: NPM_START, env: { DATA_DIR, ...DEFAULTS } });
+  const { url } = server;
   await server.printed(/(^curl.*\n){2}/m);
   const [post, get, ...others] = curls(server.stdout());
   expect(others).toEqual([]);
   expect(await paste(post as string)).toEqual({ name: 'Fern', tag: 'indoor' });
   expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
-  expect(await client(url, DATA_DIR)('bob').list()).toEqual([]);
+  expect(await server.as('bob').list()).toEqual([]);
 
   expect([DATA_DIR, join(DATA_DIR, 'log.db')].map((path) => statSync(path).mode & 0o777)).toEqual([
     0o700, 0o600,
@@ -39,15 +39,15 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   const inUse = `the data directory ${DATA_DIR} is in use by another server`;
   await expect(startService({ DATA_DIR })).rejects.toThrow(inUse);
 
-  await keptAlive(url);
+  await (await fetch(`${url}/health/live`)).text(); // its connection is kept alive
   const stream = await openEvents(url, { token: await auditorToken(DATA_DIR), query: '' });
   stream.read();
   await stream.received(/\n\n/);
-  const upload = await slowUpload(started, 'Moss');
+  const upload = await slowUpload(server, 'Moss');
   process.kill(server.pid, 'SIGTERM');
   await server.printed(/"closing"/);
   upload.finish();
-  await expectCreated(upload.closed, 'Moss');
+  await expectCreated(await upload.response, 'Moss');
   expect(await stream.ended).toBe(true);
   expect((await server.ended).code).toBe(0);
   expect(server.stdout()).toContain('"closed"');
@@ -63,18 +63,17 @@ test.skipIf(!hasTerminal)(
     const first = await startService({ DATA_DIR });
     await first.as('alice').create(1, { name: 'Fern' });
     await first.close();
-    const started = await startProcess(ON_A_TERMINAL, DATA_DIR);
-    const { server, url } = started;
-    expect(await client(url, DATA_DIR)('alice').list()).toEqual([{ name: 'Fern' }]);
-    const upload = await slowUpload(started, 'Moss');
+    const server = await startServer({ command: ON_A_TERMINAL, env: { DATA_DIR, ...DEFAULTS } });
+    expect(await server.as('alice').list()).toEqual([{ name: 'Fern' }]);
+    const upload = await slowUpload(server, 'Moss');
     server.stdin.write(CTRL_C); // npm forwards the signal: it arrives twice
     await server.printed(/closing/);
     upload.finish();
-    await expectCreated(upload.closed, 'Moss');
+    await expectCreated(await upload.response, 'Moss');
     expect((await server.ended).code).toBe(0);
     expect(server.stdout()).toMatch(/INFO.*: closed/);
     expect(server.stdout()).not.toMatch(/^\{/m);
     expect(curls(server.stdout())).toEqual([]);
-    await expectRefused(url);
+    await expectRefused(server.url);
   },
 );

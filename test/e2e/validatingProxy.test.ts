@@ -1,29 +1,44 @@
 import { join } from 'node:path';
 import { Compile } from 'typebox/compile';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { untilAvailable } from '../support/instances.ts';
-import { launch, NODE, type Process, ROOT } from '../support/process.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { NODE, ROOT, start } from '../support/process.ts';
+import { refusalIn } from '../support/refusal.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 // Prism refuses requests and responses that the OpenAPI document does not describe.
 
 const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
-let prism: Process;
-let proxy: string;
+await as('alice').create(1, { name: 'Fern' });
+await as('alice').create(2, { name: 'Moss', tag: 'indoor' });
+const options = ['--errors', '--host', '127.0.0.1', '--port', '0', `${url}/openapi.json`, url];
+const prism = start(
+  { command: [NODE, join(ROOT, 'node_modules/.bin/prism'), 'proxy', ...options] },
+  afterAll,
+);
+const [, proxy] = await prism.printed(/Prism is listening on (http:\S+)/);
 
-beforeAll(async () => {
-  await as('alice').create(1, { name: 'Fern' });
-  await as('alice').create(2, { name: 'Moss', tag: 'indoor' });
-  const options = ['--errors', '--host', '127.0.0.1', '--port', '0', `${url}/openapi.json`, url];
-  prism = launch({ command: [NODE, join(ROOT, 'node_modules/.bin/prism'), 'proxy', ...options] });
-  [, proxy = ''] = await prism.printed(/Prism is listening on (http:\S+)/);
-});
-afterAll(() => prism.kill());
-
-/** A request through the proxy, by a user with this scope. */
-async function request(scope: string, path: string, init: RequestInit = {}): Promise<Response> {
+/** A request to the proxy or the service, by a user with this scope. */
+async function request(to: unknown, scope: string, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = { authorization: await bearer('alice', scope), ...init.headers };
-  return untilAvailable(() => fetch(`${proxy}${path}`, { ...init, headers }));
+  return untilAvailable(() => fetch(`${to}${path}`, { ...init, headers }));
+}
+
+type Responses = Record<string, { headers: object }>;
+type Document = {
+  paths: Record<string, Record<string, { responses: Responses }>>;
+  components: { schemas: { CloudEvent: object } };
+};
+const document = (await (await fetch(`${url}/openapi.json`)).json()) as Document;
+
+/** Expects that the document lists the headers of a response, which the proxy does not compare. */
+function expectListed(response: Response, path: string, { method = 'GET' }: RequestInit): void {
+  const template = path.replace(/\?.*/, '').replace(/(?<=^\/tile\/(entries\/)?)\d.*/, '{tile}');
+  const { responses } = document.paths[template]?.[method.toLowerCase()] ?? {};
+  const listed = Object.keys(responses?.[response.status]?.headers ?? {}).map((name) => name.toLowerCase());
+  const transport = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
+  const sent = [...response.headers.keys()].filter((name) => !transport.test(name));
+  expect(listed).toEqual(expect.arrayContaining(sent));
 }
 
 const post = (body: string): RequestInit => {
@@ -31,7 +46,7 @@ const post = (body: string): RequestInit => {
 };
 
 describe('through a validating proxy', () => {
-  test.each<[number, string, string, RequestInit]>([
+  test.each<[number, string, string, RequestInit, string?]>([
     [200, 'create a plant', '/plants', post('{"id":3,"name":"Oak","tag":"garden"}')],
     [200, 'create it again', '/plants', post('{"id":1,"name":"Fern"}')],
     [400, 'create another with its ID', '/plants', post('{"id":1,"name":"Oak"}')],
@@ -42,6 +57,7 @@ describe('through a validating proxy', () => {
     [401, 'list with an invalid token', '/plants', { headers: { authorization: 'Bearer x' } }],
     [200, 'replay', '/events', {}],
     [200, 'replay no event', '/events?limit=0', {}],
+    [200, 'stream one event', '/events?limit=1', { headers: { accept: 'text/event-stream' } }],
     [400, 'replay an unknown user', '/events?user=nobody', {}],
     [406, 'replay as JSON', '/events', { headers: { accept: 'application/json' } }],
     [200, 'get the key of the log', '/log-key', {}],
@@ -53,34 +69,34 @@ describe('through a validating proxy', () => {
     [200, 'get a receipt', '/proofs/plants?id=1', {}],
     [400, 'get a receipt of a wrong ID', '/proofs/plants?id=x', {}],
     [404, 'get no receipt', '/proofs/plants?id=9', {}],
-  ])('%i: %s', async (status, _what, path, init) => {
-    const response = await request('audit', path, init);
-    expect([response.status, response.headers.get('sl-violations'), await response.text()]).toEqual([
-      status,
-      null,
-      expect.any(String),
-    ]);
+    [403, 'replay without the scope audit', '/events', {}, 'read'],
+    [403, 'get a checkpoint without it', '/checkpoint', {}, 'read'],
+    [403, 'get a tile without it', '/tile/0%2F000', {}, 'read'],
+    [403, 'get entries without it', '/tile/entries/000', {}, 'read'],
+    [403, 'get a receipt of another user without it', '/proofs/plants?id=1&user=bob', {}, 'read'],
+  ])('%i: %s', async (status, _what, path, init, scope = 'audit') => {
+    const proxied = await request(proxy, scope, path, init);
+    await proxied.text();
+    expect([proxied.status, proxied.headers.get('sl-violations')]).toEqual([status, null]);
+    const response = await request(url, scope, path, init);
+    expect(response.status).toBe(status);
+    expectListed(response, path, init);
+    if (status !== 200) await refusalIn(response);
   });
 
-  test.each(['/events', '/checkpoint', '/tile/0%2F000', '/tile/entries/000', '/proofs/plants?id=1&user=bob'])(
-    '403: %s without the scope audit',
-    async (path) => {
-      const response = await request('read', path);
-      expect([response.status, response.headers.get('sl-violations')]).toEqual([403, null]);
-    },
-  );
-
-  test('a request that the document does not allow is 422', async () => {
-    expect((await request('audit', '/plants', post('{"id":5}'))).status).toBe(422);
+  test('requests that the document does not allow are 422', async () => {
+    const text = { method: 'POST', body: '{"id":5,"name":"Elm"}' };
+    for (const init of [post('{"id":5}'), text])
+      expect((await request(proxy, 'audit', '/plants', init)).status).toBe(422);
+    const response = await request(url, 'audit', '/plants', text);
+    expect(response.status).toBe(415);
+    expectListed(response, '/plants', text);
   });
 });
 
 // To the proxy, the events are text; and it forwards a response when it is complete, an event stream never.
 test.each(['application/x-ndjson', 'text/event-stream'])('events as %s match CloudEvent', async (accept) => {
-  const document = await (await fetch(`${url}/openapi.json`)).json();
-  const cloudEvent = Compile(
-    (document as { components: { schemas: { CloudEvent: object } } }).components.schemas.CloudEvent,
-  );
+  const cloudEvent = Compile(document.components.schemas.CloudEvent);
   const response = await as('carol', 'audit').request('/events?limit=2', { headers: { accept } });
   const events = (await response.text()).split('\n').flatMap((line) => line.match(/\{.*/) ?? []);
   expect(events.map((event) => cloudEvent.Check(JSON.parse(event)))).toEqual([true, true]);

@@ -1,12 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { startServer } from '../support/process.ts';
-import { client } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { startServer } from '../support/server.ts';
+import { type client, tokenOf } from '../support/service.ts';
 
 const CONNECTIONS = 1_000;
 const MAX_RSS_MIB = 600;
@@ -99,10 +95,7 @@ function open(url: string): Promise<Socket> {
 test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
   `${CONNECTIONS} connections with $name: memory is bounded, and others are answered`,
   async ({ bytes, atOnce }) => {
-    const DATA_DIR = tempDir();
-    const env = { DATA_DIR, DOCS: 'on', MERKLE_TREE: 'on' };
-    const { url, pid } = await startServer({ env });
-    const as = client(url, DATA_DIR);
+    const { url, pid, dir, as } = await startServer({ env: { DOCS: 'on', MERKLE_TREE: 'on' } });
     const bob = as('bob');
     let created = 0;
     const isAnswered = async (): Promise<void> => {
@@ -113,8 +106,7 @@ test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
     await isAnswered();
     const descriptors = descriptorsOf(pid);
 
-    const { privateKey } = loadOrCreateKey(join(DATA_DIR, 'key.json'));
-    const token = await issueToken(privateKey, { subject: 'mallory', lifetime: '1h' });
+    const token = await tokenOf(dir, 'mallory');
     const sent = Buffer.from(bytes(`Authorization: Bearer ${token}\r\n`)); // all connections share it
     const sockets: Socket[] = [];
     const closeAll = (): void => {

@@ -20,10 +20,6 @@ describe('npm run bench', () => {
       expect(stdout.match(RegExp(`'${part}' .*\\d.* to `, 'g'))).toHaveLength(2);
   });
 
-  test('has --help', async () => {
-    expect(await bench('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('--against') });
-  });
-
   test.each([
     [['--only', 'speed'], 'There is no part speed.'],
     [['--against', '/'], 'It has no src/cli/main.js.'],

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Instance } from '../checker/client.ts';
 import { fakeCluster } from '../checker/fakeCluster.ts';
-import { check, judged, type System } from '../checker/run.ts';
+import { check, type System } from '../checker/run.ts';
 import { resourcesInUse } from '../support/instances.ts';
 
 const SEEDS = 20;
@@ -28,28 +27,4 @@ test('two instances over a cluster respond as their log allows, whatever fails',
   await Promise.all(systems.map(checkRest));
   expect(reports).toEqual([]);
   await expectNoMore();
-});
-
-test('a write that the server has acknowledged, and not delivered, delays no list of another user', async () => {
-  const { nodes, ...system } = await fakeCluster();
-  await system.heal();
-  const send: Parameters<typeof judged>[2] = async ({ users: [writer, ...others], newClient }) => {
-    const client = newClient();
-    const lists = async () => {
-      for (const instance of system.instances)
-        for (const user of others) {
-          const response = await client.record(instance, { kind: 'list', user });
-          if ('position' in response) expect(response.position).toBe(0n);
-        }
-    };
-    await lists();
-    for (const node of nodes) node.muteSubscriptions();
-    const [instance] = system.instances as [Instance];
-    const create = { kind: 'create', user: writer, plant: 1, name: 'Fern' } as const;
-    expect(await client.record(instance, create)).toEqual({ created: expect.any(BigInt) });
-    for (const node of nodes) await node.stop();
-    await lists();
-    for (const node of nodes) await node.restart();
-  };
-  expect(await judged(system, 0, send)).toBeUndefined();
 });

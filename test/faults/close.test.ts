@@ -1,35 +1,28 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
-import {
-  CUT,
-  connected,
-  expectRefused,
-  ON_A_TERMINAL,
-  SERVER,
-  slowUpload,
-  startProcess,
-} from '../support/closing.ts';
+import { CUT, DEFAULTS, expectRefused, ON_A_TERMINAL, slowUpload } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
-import { start } from '../support/process.ts';
-import { client, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { startServer } from '../support/server.ts';
+import { startService } from '../support/service.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
   // The log is too long for the buffers of a connection.
   const [PLANTS, NAME] = [2_000, "printf('%.15000c', 'x')"];
   const dir = logWith({ events: PLANTS, name: NAME });
-  const started = await startProcess(SERVER, dir);
-  const { server, url } = started;
-  const upload = await slowUpload(started, 'Fern');
-  const silent = await connected(url);
-  const halfHead = await connected(url);
+  const server = await startServer({ env: { DATA_DIR: dir, ...DEFAULTS } });
+  const { url } = server;
+  const upload = await slowUpload(server, 'Fern');
+  const port = Number(new URL(url).port);
+  const [silent, halfHead] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
+  for (const socket of [silent, halfHead]) socket.on('error', () => {}); // a reset closes it, too
   halfHead.write('GET /plants HTTP/1.1\r\nHost: loc');
   const token = await auditorToken(dir);
   const stream = await openEvents(url, { token, query: `?after=${PLANTS}` });
@@ -40,7 +33,7 @@ test('SIGTERM completes event streams, disconnects clients that never finish or 
   expect(await stream.ended).toBe(true);
   expect(await server.ended).toEqual({ code: 0, signal: null });
   expect(server.stdout()).toMatch(CUT);
-  expect(await upload.closed).not.toContain('HTTP/1.1 200');
+  expect((await upload.response)?.statusCode).not.toBe(200);
   for (const socket of [silent, halfHead]) if (!socket.closed) await once(socket, 'close');
   replay.read();
   expect(await replay.ended).toBe(false);
@@ -52,8 +45,7 @@ describe('the server', () => {
   test.for(['SIGTERM', 'SIGINT'] as const)(
     'stops gracefully on %s as soon as it logs its address',
     async (signal) => {
-      const server = start({ env: { DATA_DIR: tempDir() } });
-      await server.listening();
+      const server = await startServer();
       process.kill(server.pid, signal);
       expect(await server.ended).toEqual({ code: 0, signal: null });
       expect(server.stdout()).toContain('"closed"');
@@ -61,15 +53,15 @@ describe('the server', () => {
   );
 
   test('exits with 1 if its last save of the view fails', async () => {
-    const { server, url, dir } = await startProcess(SERVER);
-    const alice = client(url, dir)('alice');
+    const server = await startServer({ env: DEFAULTS });
+    const { dir } = server;
+    const alice = server.as('alice');
     await untilAvailable(() => alice.get());
     using view = new DatabaseSync(join(dir, 'view.db'), { timeout: 60_000 });
     view.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
     expect((await alice.create(1, { name: 'Fern' })).status).toBe(200);
     expect(await (await untilAvailable(() => alice.get())).json()).toEqual([{ name: 'Fern' }]);
-    process.kill(server.pid, 'SIGTERM');
-    expect(await server.ended).toEqual({ code: 1, signal: null });
+    expect(await server.terminate()).toEqual({ code: 1, signal: null });
     expect(server.stdout()).toContain('"shutdown failed"');
     expect(server.stdout()).not.toContain('"closed"');
     view.exec('ROLLBACK');
@@ -78,28 +70,26 @@ describe('the server', () => {
   });
 
   test('exits at once on a second signal, with requests in flight', async () => {
-    const started = await startProcess(SERVER);
-    const { server, url } = started;
-    const upload = await slowUpload(started, 'Fern');
+    const server = await startServer({ env: DEFAULTS });
+    const upload = await slowUpload(server, 'Fern');
     process.kill(server.pid, 'SIGTERM');
     await server.printed(/"closing"/);
     process.kill(server.pid, 'SIGINT');
     expect(await server.ended).toEqual({ code: null, signal: 'SIGKILL' });
-    expect(await upload.closed).not.toContain('HTTP/1.1 200');
-    await expectRefused(url);
+    expect((await upload.response)?.statusCode).not.toBe(200);
+    await expectRefused(server.url);
   });
 });
 
 test.skipIf(!hasTerminal)('a second Ctrl-C in a terminal stops the server at once', async () => {
-  const started = await startProcess(ON_A_TERMINAL);
-  const { server, url } = started;
-  const upload = await slowUpload(started, 'Fern');
+  const server = await startServer({ command: ON_A_TERMINAL, env: DEFAULTS });
+  const upload = await slowUpload(server, 'Fern');
   server.stdin.write(CTRL_C);
   await server.printed(/closing/);
   await pause(SAME_SIGNAL_WINDOW_MS + 100);
   server.stdin.write(CTRL_C);
   await server.ended;
   expect(server.stdout()).not.toMatch(/: closed/);
-  expect(await upload.closed).not.toContain('HTTP/1.1 200');
-  await expectRefused(url);
+  expect((await upload.response)?.statusCode).not.toBe(200);
+  await expectRefused(server.url);
 });

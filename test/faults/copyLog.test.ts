@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../packages/event-log/src/copy/copyLog.ts';
-import { appendMany, contents, openedUntilFinished, openIn, startFakeServer } from '../support/stores.ts';
+import { appendMany, contents, openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 describe('a copy', () => {
@@ -9,7 +9,7 @@ describe('a copy', () => {
     ['target', 100],
   ])('and its comparison continue after a restart of the %s server', async (restarted, events) => {
     const fake = await startFakeServer();
-    const [embedded, onServer] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
+    const [embedded, onServer] = [await openIn(tempDir()), await overFakeServer(fake.url)];
     const [from, to] = restarted === 'source' ? [onServer, embedded] : [embedded, onServer];
     await appendMany(from, events);
     const onProgress = async ({ events }: CopyProgress) => {
@@ -24,7 +24,7 @@ describe('a copy', () => {
 
   test('continues after dropped, rejected and timed-out appends', async () => {
     const fake = await startFakeServer();
-    const [from, to] = [await openIn(tempDir()), await openedUntilFinished(fake.url)];
+    const [from, to] = [await openIn(tempDir()), await overFakeServer(fake.url)];
     await appendMany(from, 80);
     const failures = [() => fake.breakAfterStoring(2), () => fake.busy(2), () => fake.timeOut(1)];
     const onProgress = ({ step, events }: CopyProgress) => {

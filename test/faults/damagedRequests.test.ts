@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { exchange, responsesIn } from '../support/rawHttp.ts';
 import { refusalIn } from '../support/refusal.ts';
-import { serviceOfFile } from '../support/serviceOfFile.ts';
+import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer, events } = await serviceOfFile();
 

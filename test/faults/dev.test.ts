@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { ROOT, start } from '../support/process.ts';
+import { startServer } from '../support/server.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 
@@ -29,8 +30,7 @@ test.runIf(hasTerminal)(
 );
 
 test('npm run dev serves the audit page', async () => {
-  const dev = start({ command: ['npm', 'run', 'dev'], env: { DATA_DIR: tempDir(), DOCS: 'on' } });
-  const url = await dev.listening();
+  const { url } = await startServer({ command: ['npm', 'run', 'dev'], env: { DOCS: 'on' } });
   expect((await fetch(`${url}/audit`)).status).toBe(200);
   expect((await fetch(`${url}/audit/main.ts`)).status).toBe(200);
 });

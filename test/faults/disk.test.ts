@@ -6,7 +6,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
-import { MAIN, NODE, run, startServer } from '../support/process.ts';
+import { MAIN, NODE, run } from '../support/process.ts';
+import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 

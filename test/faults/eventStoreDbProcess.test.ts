@@ -2,10 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { processOver } from '../support/eventStoreDbProcess.ts';
-import { serviceOver } from '../support/eventStoreDbService.ts';
-import { ready, USERS, untilAvailable } from '../support/instances.ts';
+import { untilAvailable } from '../support/instances.ts';
+import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** What happens to the server after the first plant, and the milliseconds from a POST to the signal. */
 const ENDINGS: [string, ((server: FakeEventStoreDb) => unknown) | undefined, number][] = [
@@ -35,44 +34,20 @@ test.each(ENDINGS)('SIGTERM stops the service gracefully during a POST to %s', a
   expect(steps).toEqual(['closing', ...(steps.includes(cut) ? [cut] : []), 'closed']);
 });
 
-/** Concurrent requests per user. */
-const WRITERS = 8;
-
-test('a service killed repeatedly loses no acknowledged plant, with or without its data directory', async () => {
-  const { url } = await startFakeServer();
-  const DATA_DIR = tempDir();
-  const acknowledged = { alice: new Set<string>(), bob: new Set<string>() };
-  let nextId = 1;
-  for (const lifetime of [1, 200, 500]) {
-    const service = await processOver(url, { DATA_DIR });
-    const lifetimeOver = Promise.withResolvers<void>();
-    let left = lifetime;
-    const write = async (user: (typeof USERS)[number]): Promise<void> => {
-      for (;;) {
-        const id = nextId++;
-        const name = `${user}'s plant ${id}`;
-        const response = await untilAvailable(() => service[user].create(id, { name }));
-        expect(response.status).toBe(200);
-        acknowledged[user].add(name);
-        if (--left === 0) lifetimeOver.resolve();
-      }
-    };
-    const writing = USERS.flatMap((user) => Array.from({ length: WRITERS }, () => write(user)));
-    const ends = Promise.allSettled(writing);
-    await Promise.race([lifetimeOver.promise, ...writing]); // writing ends early only on failure
-    await service.kill();
-    for (const { reason } of (await ends) as PromiseRejectedResult[])
-      expect(reason).toBeInstanceOf(TypeError); // fetch: the connection was closed
-  }
-  for (const dir of [DATA_DIR, tempDir()]) {
-    const service = await serviceOver(url, { DATA_DIR: dir });
-    await ready(service);
-    for (const user of USERS) {
-      const names = (await service[user].list()).map(({ name }) => name);
-      expect(new Set(names).size).toBe(names.length);
-      expect(acknowledged[user].size).toBeGreaterThan(0);
-      expect([...acknowledged[user]].filter((name) => !names.includes(name))).toEqual([]);
-    }
-    await service.close();
-  }
+test('the password of a server with TLS is never printed at any log level, also when subscriptions drop and the server stops', async () => {
+  const { server, cert, at } = await secured();
+  const url = `esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`;
+  const service = await processOver(url, MOST_VERBOSE);
+  const drops = () => service.messages().filter((msg) => msg.includes('subscription dropped')).length;
+  await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
+  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
+  server.dropSubscriptions('internal');
+  await expect.poll(drops).toBeGreaterThan(0);
+  await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
+  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
+  const before = service.messages().length;
+  await server.stop();
+  await expect.poll(() => service.messages().length).toBeGreaterThan(before);
+  await service.terminate();
+  expectNoPassword(service.stdout() + service.stderr());
 });

@@ -26,3 +26,16 @@ test('a list with Log-Position is 503 while the instance is behind, and never an
   second.thaw();
   expect(await listed(ivy)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
 });
+
+test('a write that the server has acknowledged, and not delivered, delays no list of another user', async () => {
+  const server = await startFakeServer();
+  const instances = await twoInstances(server.url);
+  const [{ as }] = instances;
+  server.muteSubscriptions();
+  expect((await as('alice').create(1, { name: 'Fern' })).status).toBe(200);
+  for (const instance of instances) {
+    const list = await instance.as('bob').get();
+    expect([list.status, list.headers.get('log-position')]).toEqual([200, '0']);
+  }
+  expect(await (await untilAvailable(() => as('alice').get())).json()).toEqual([{ name: 'Fern' }]);
+});

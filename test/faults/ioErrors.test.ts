@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, type Process, signalGroup, start } from '../support/process.ts';
+import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
@@ -34,11 +35,9 @@ type Fault = { file: string; call: string; error: string; when?: number };
 
 /** A directory with plant 1 of a server that was killed. */
 async function killedDirectory(): Promise<string> {
-  const dir = tempDir();
-  const server = start({ env: { DATA_DIR: dir } });
-  const as = client(await server.listening(), dir);
+  const { dir, as, kill } = await startServer();
   expect((await as('alice').create(1, { name: 'plant 1' })).status).toBe(200);
-  await server.kill();
+  await kill();
   return dir;
 }
 

@@ -6,10 +6,11 @@ import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { rowsIn } from '../support/logs.ts';
-import { type Cut, Disk, randomFrom, writeFiles } from '../support/powerCut.ts';
-import { startServer } from '../support/process.ts';
+import { type Cut, Disk, writeFiles } from '../support/powerCut.ts';
+import { Random } from '../support/random.ts';
 import { type ProcessName, type Recording, recordService, USERS } from '../support/recordedService.ts';
-import { client, startService } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { type client, startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
@@ -56,7 +57,7 @@ describe.skipIf(!canTrace)('a power cut', () => {
       line: (steps.at(-1) as Step).to + 1,
       sectorBytes: 512,
       writeBack: { content: 0, entries: 0 },
-      random: () => 0,
+      random: { next: () => 0 },
       isIgnored: (sync) => 'path' in sync && path.test(sync.path),
     });
     expect(problem).toMatch(/lost|cannot use the log/);
@@ -108,13 +109,12 @@ const isOf = (step: Step, name: string): boolean => 'path' in step && basename(s
 
 /** A power cut during or after one of the steps. */
 function randomCut(steps: readonly Step[], seed: number): Cut {
-  const random = randomFrom(seed);
-  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-  const { from, to } = pick(steps);
+  const random = new Random(seed);
+  const { from, to } = random.pick(steps);
   return {
-    line: pick([from, to]) + 1,
-    sectorBytes: pick([512, 4096]),
-    writeBack: { content: pick(LIKELIHOODS), entries: pick(LIKELIHOODS) },
+    line: random.pick([from, to]) + 1,
+    sectorBytes: random.pick([512, 4096]),
+    writeBack: { content: random.pick(LIKELIHOODS), entries: random.pick(LIKELIHOODS) },
     random,
   };
 }
@@ -190,12 +190,6 @@ async function problemOf(
 
 /** The service as a process. */
 async function startProcess(dir: string) {
-  const server = await startServer({ env: { DATA_DIR: dir } });
-  return {
-    as: client(server.url, dir),
-    async close() {
-      process.kill(server.pid, 'SIGTERM');
-      expect((await server.ended).code).toBe(0);
-    },
-  };
+  const { as, terminate } = await startServer({ env: { DATA_DIR: dir } });
+  return { as, close: async () => expect((await terminate()).code).toBe(0) };
 }

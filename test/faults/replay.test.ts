@@ -1,48 +1,31 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { auditorToken, linesOf } from '../support/eventStream.ts';
+import { Load } from '../support/load.ts';
 import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run, signalGroup, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 
 const REPLAY = [NODE, MAIN, 'replay'];
 
-/** Posts plants of alice and bob until it is stopped; returns their number. */
-function startPosting({ as }: Awaited<ReturnType<typeof startService>>) {
-  let isPosting = true;
-  const posting = (async () => {
-    let count = 0;
-    for (; isPosting; count++) {
-      const { status } = await as(count % 2 === 0 ? 'alice' : 'bob').create(count, { name: `${count}` });
-      if (status !== 200) throw new Error(`plant ${count} returned ${status}`);
-      await pause(10); // leaves processor time to others
-    }
-    return count;
-  })();
-  return async (): Promise<number> => {
-    isPosting = false;
-    return posting;
-  };
-}
-
 describe('npm run replay beside a service that handles POSTs', () => {
   test('prints existing events, and with --follow new ones, until a signal ends it between two lines', async () => {
     const service = await startService();
     const env = { DATA_DIR: service.dir };
     expect((await service.as('alice').create(-1, { name: 'Fern' })).status).toBe(200);
-    const stop = startPosting(service);
+    const load = new Load();
+    load.start(service);
     // A terminal signals npm and its child, and npm forwards the signal: it arrives more than once.
     const byNpm = start({ command: ['npm', 'run', '-s', 'replay', '--', '--follow'], env });
     const ofBob = start({ command: [...REPLAY, '--follow', '--user', 'bob', '--after', '1'], env });
-    await byNpm.printed(/"name":"3".*\n/);
-    await ofBob.printed(/"name":"3".*\n/);
+    await byNpm.printed(/(.*"name":.*\n){4}/);
+    await ofBob.printed(/"name":.*\n/);
     const { stdout, ...ended } = await run({ command: REPLAY, env });
 
     signalGroup(byNpm.pid, 'SIGINT');
     process.kill(ofBob.pid, 'SIGTERM');
     for (let times = 0; times < 20; times++) process.kill(ofBob.pid, 'SIGTERM');
     const endings = [await byNpm.ended, await ofBob.ended];
-    const posted = await stop(); // they ended although there were always more events
+    await load.stop(); // they ended although there were always more events
     expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
     expect(endings).toEqual([
       { code: null, signal: 'SIGINT' },
@@ -51,7 +34,7 @@ describe('npm run replay beside a service that handles POSTs', () => {
     const token = await auditorToken(service.dir);
     const printed = (lines: string[]): string => lines.map((line) => `${line}\n`).join('');
     const all = printed(await linesOf(service.url, { token }));
-    expect(all.split('\n')).toHaveLength(1 + posted + 1);
+    expect(all.split('\n')).toHaveLength(1 + load.acknowledged.length + 1);
     expect(stdout.split('\n').length).toBeGreaterThanOrEqual(4 + 1);
     const expected = [
       { of: stdout, complete: all },

@@ -1,41 +1,16 @@
-import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, onTestFailed, test } from 'vitest';
 import { auditorToken, linesOf, listen, type Message, messagesIn } from '../support/eventStream.ts';
-import { USERS, untilAvailable } from '../support/instances.ts';
-import { client, startService } from '../support/service.ts';
+import { twoInstances, untilAvailable } from '../support/instances.ts';
+import { Load } from '../support/load.ts';
+import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const MIN_PLANTS = 100;
-const WRITERS_PER_USER = 2;
 const MAX_BYTES_OF_CONNECTION = 6_000;
 /** While plants are posted. */
 const MIN_CUTS = 8;
-
-type As = ReturnType<typeof client>;
-type Plant = { subject: string; position: bigint; data: unknown };
-
-async function post(as: As, user: string, id: number): Promise<Plant> {
-  const plant = { name: `${user}'s plant ${id}`, ...(id % 2 === 0 && { tag: 'indoor' }) };
-  const response = await untilAvailable(() => as(user).create(id, plant));
-  expect(response.status).toBe(200);
-  const position = BigInt(response.headers.get('log-position')?.split('.')[1] ?? '');
-  return { subject: `plant-${user}/${id}`, position, data: { id: `${id}`, user, ...plant } };
-}
-
-/** Posts plants of two users concurrently, until there are enough. */
-async function postMany(as: As, isEnough: () => boolean): Promise<Plant[]> {
-  const posted: Plant[] = [];
-  const shouldContinue = () => posted.length < MIN_PLANTS || !isEnough();
-  const write = async (user: string, writer: number): Promise<void> => {
-    for (let id = writer; shouldContinue(); id += WRITERS_PER_USER) posted.push(await post(as, user, id));
-  };
-  const writers = Array.from({ length: WRITERS_PER_USER }, (_, i) => i + 1);
-  await Promise.all(USERS.flatMap((user) => writers.map((writer) => write(user, writer))));
-  return posted;
-}
 
 /** A client whose connection is cut after so many bytes each time, and which resumes with the last received ID. */
 function readWithCuts(url: string, token: string, cuts: number[]) {
@@ -100,19 +75,12 @@ function randomCuts(): (reader: number) => number[] {
 
 /** One service for writes and reads. */
 async function overEmbeddedLog() {
-  const { url, dir } = await startService();
-  return { url, token: await auditorToken(dir), as: client(url, dir) };
+  const service = await startService();
+  return [service, service] as const;
 }
 
 /** Two instances, one for writes and the other for reads. */
-async function overEventStoreDb() {
-  const { url: EVENTSTOREDB_URL } = await startFakeServer();
-  const KEY_FILE = join(tempDir(), 'key.json');
-  const here = await startService({ EVENTSTOREDB_URL, KEY_FILE });
-  const there = await startService({ EVENTSTOREDB_URL, KEY_FILE });
-  const keys = dirname(KEY_FILE);
-  return { url: there.url, token: await auditorToken(keys), as: client(here.url, keys) };
-}
+const overEventStoreDb = async () => twoInstances((await startFakeServer()).url);
 
 test.each([
   { log: 'the embedded log', open: overEmbeddedLog },
@@ -120,16 +88,25 @@ test.each([
 ])(
   'a live stream from $log, cut and resumed at random under load, misses and repeats no event',
   async ({ open }) => {
-    const { url, token, as } = await open();
+    const [here, { url, keys }] = await open();
+    const token = await auditorToken(keys);
     const cuts = randomCuts();
-    const posted = [await post(as, 'alice', 0), await post(as, 'bob', 0)];
+    const load = new Load();
+    load.start(here);
+    await load.more(MIN_PLANTS);
     const queries = ['', '?user=alice', '?user=bob&type=PlantCreated'];
     const readers = queries.map((query, i) => readWithCuts(`${url}/events${query}`, token, cuts(i)));
-    const posting = postMany(as, () => readers.every(({ done }) => done.cuts >= MIN_CUTS));
-    await Promise.race([posting, ...readers.map(({ reading }) => reading)]);
-    posted.push(...(await posting));
-    posted.sort((a, b) => Number(a.position - b.position));
-    const of = (user: string) => posted.filter(({ subject }) => subject.startsWith(`plant-${user}/`));
+    const allCut = expect.poll(() => readers.every(({ done }) => done.cuts >= MIN_CUTS));
+    await Promise.race([allCut.toBe(true), ...readers.map(({ reading }) => reading)]);
+    await load.stop();
+    const posted = load.acknowledged
+      .map(({ position, ...plant }) => ({
+        subject: `plant-${plant.user}/${plant.id}`,
+        position: BigInt(position),
+        data: plant,
+      }))
+      .sort((a, b) => Number(a.position - b.position));
+    const of = (user: string) => posted.filter(({ data }) => data.user === user);
     for (const [i, plants] of [posted, of('alice'), of('bob')].entries()) {
       const messages = (await readers[i]?.first(plants.length)) ?? [];
       const found = messages.map(({ id, data }) => {

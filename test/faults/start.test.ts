@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
-import { startServer } from '../support/process.ts';
 import { expectNoStart, PASSWORD } from '../support/securedFakeServer.ts';
+import { startServer } from '../support/server.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 test('the first start prints commands that work with a configured key, issuer and audience', async () => {

@@ -3,9 +3,9 @@ import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { logWith } from '../support/logs.ts';
-import { startServer } from '../support/process.ts';
 import { getWith, unread } from '../support/rawHttp.ts';
-import { client, tokenOf } from '../support/service.ts';
+import { startServer } from '../support/server.ts';
+import { tokenOf } from '../support/service.ts';
 
 const EVENTS = 20_000;
 /** A list of all plants, or a replay, is more than the buffers of a connection hold. */
@@ -29,9 +29,9 @@ test.skipIf(!hasProc)(
     const dir = logWith({ events: EVENTS, name: `'${NAME}' || id` });
     // Not in the server: it would take memory of its own.
     expect(await runCli(['rebuild'], { DATA_DIR: dir, MERKLE_TREE: 'off' })).toMatchObject({ code: 0 });
-    const { url, pid } = await startServer({ env: { DATA_DIR: dir } });
+    const { url, pid, as } = await startServer({ env: { DATA_DIR: dir } });
     const tokens = { alice: await tokenOf(dir, 'alice'), carol: await tokenOf(dir, 'carol', 'audit') };
-    const dave = client(url, dir)('dave');
+    const dave = as('dave');
     let plants = 0;
     const forms = [
       ['carol', '/events', 'application/x-ndjson'],

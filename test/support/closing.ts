@@ -1,77 +1,45 @@
 import { once } from 'node:events';
-import { Agent, get } from 'node:http';
-import { connect, type Socket } from 'node:net';
-import { expect, onTestFinished } from 'vitest';
-import { MAIN, NODE, start } from './process.ts';
+import { type IncomingMessage, request } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { expect } from 'vitest';
 import { tokenOf } from './service.ts';
-import { tempDir } from './tempDir.ts';
 import { onTerminal } from './terminal.ts';
 
 export const NPM_START = ['npm', 'start'];
-export const SERVER = [NODE, MAIN];
 /** On its own terminal. */
 export const ON_A_TERMINAL = onTerminal(NPM_START);
 /** The log line of a server that closed connections with requests in flight. */
 export const CUT = /"connections":(\d+),"msg":"closed connections of requests in flight"/;
 
-/** The server as a process, after its first response. */
-export async function startProcess(command: readonly string[], dir = tempDir()) {
-  // MERKLE_TREE and DOCS as by default
-  const server = start({ command, env: { DATA_DIR: dir, MERKLE_TREE: 'on', DOCS: 'on' } });
-  const url = await server.listening();
-  await fetch(`${url}/health/live`, { headers: { connection: 'close' } });
-  return { server, url, dir };
-}
+/** What tests of processes leave out, and the service has by default. */
+export const DEFAULTS = { MERKLE_TREE: 'on', DOCS: 'on' };
 
-type Started = Awaited<ReturnType<typeof startProcess>>;
-
-export async function connected(url: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => {});
-  onTestFinished(() => void socket.destroy());
-  await once(socket, 'connect');
-  return socket;
-}
-
-/** A keep-alive connection after three requests. */
-export async function keptAlive(url: string): Promise<void> {
-  const agent = new Agent({ keepAlive: true });
-  onTestFinished(() => agent.destroy());
-  for (let i = 0; i < 3; i++) {
-    const [response] = await once(get(`${url}/health/live`, { agent }), 'response');
-    await once(response.resume(), 'end');
-  }
-  expect(Object.values(agent.freeSockets).flat()).toHaveLength(1);
-}
-
-/** A POST of alice whose head and half of whose body the server has received. */
-export async function slowUpload({ url, dir }: Started, name: string) {
-  const token = await tokenOf(dir, 'alice');
+/** A POST of alice whose head and half of whose body the server has received; no response if its connection is cut. */
+export async function slowUpload({ url, dir }: { url: string; dir: string }, name: string) {
   const body = JSON.stringify({ id: 7, name });
-  const socket = await connected(url);
-  let response = '';
-  const closed = once(socket, 'close').then(() => response);
-  const headReceived = Promise.withResolvers<void>();
-  socket.setEncoding('utf8').on('data', (text: string) => {
-    response += text;
-    if (response.startsWith('HTTP/1.1 100 ')) headReceived.resolve();
-  });
-  socket.write(
-    `POST /plants HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
+  const headers = {
+    authorization: `Bearer ${await tokenOf(dir, 'alice')}`,
+    'content-type': 'application/json',
+    'content-length': body.length,
+    expect: '100-continue',
+  };
+  const upload = request(`${url}/plants`, { method: 'POST', headers, agent: false });
+  upload.on('error', () => {}); // a cut
+  const response: Promise<IncomingMessage | undefined> = once(upload, 'response').then(
+    ([message]) => message,
+    () => undefined,
   );
-  await headReceived.promise;
-  socket.write(body.slice(0, 10));
-  return { finish: () => socket.write(body.slice(10)), closed };
+  upload.flushHeaders();
+  await once(upload, 'continue');
+  upload.write(body.slice(0, 10));
+  return { finish: () => void upload.end(body.slice(10)), response };
 }
 
 export const expectRefused = (url: string) =>
   expect(fetch(`${url}/health/live`)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } });
 
-export async function expectCreated(closed: Promise<string>, name: string): Promise<void> {
-  const response = await closed;
-  expect(response).toContain('HTTP/1.1 200 OK');
-  expect(response).toMatch(/^connection: close\r$/im);
-  expect(response).toContain(JSON.stringify({ name }));
+/** Expects the response to a finished upload, which closes its connection. */
+export async function expectCreated(response: IncomingMessage | undefined, name: string): Promise<void> {
+  expect(response).toMatchObject({ statusCode: 200, headers: { connection: 'close' } });
+  expect(response && (await json(response))).toEqual({ name });
 }

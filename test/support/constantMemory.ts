@@ -1,22 +1,23 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { runCli } from './cli.ts';
 import { ready } from './instances.ts';
 import { logWith } from './logs.ts';
-import { launch, MAIN, NODE, type Process, ROOT } from './process.ts';
-import { client } from './service.ts';
+import { MAIN, NODE, ROOT } from './process.ts';
+import { startServer } from './server.ts';
+import { tempDir } from './tempDir.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /** Memory with a fixed maximum: page cache of the view, its rows in one comparison, the filter of streams. */
 const BOUNDED_CACHES = 128 * MEBIBYTE;
+/** In mebibytes: the server needs half of it, and garbage fills the rest. */
+const SERVER_HEAP = 48;
 const SUBSCRIPTION_IDLE_EXCEEDED_MS = 2_500;
 const HAS_PROC = existsSync('/proc/self/status');
 if (!HAS_PROC) console.info('skipped: memory cannot be measured here, since there is no /proc');
@@ -32,47 +33,30 @@ type Size = {
    * Without it, commands and the list with a Link are not tested, which take most of the time.
    */
   heap?: number;
-  /** The heap of the server: it needs half of it, and garbage fills the rest. */
-  serverHeap: number;
 };
 
 /** Tests that lists, replays and verification of this number of plants use constant memory. */
-export function constantMemory({ plants, species, room, heap, serverHeap }: Size): void {
+export async function constantMemory({ plants, species, room, heap }: Size): Promise<void> {
   const roomBytes = room * MEBIBYTE;
   const size = plants * JSON.stringify({ name: species }).length;
-  const parent = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  const [dir, small] = [join(parent, 'all'), join(parent, 'small')];
-  let server: Process | undefined;
-  let as: ReturnType<typeof client>;
+  expect(size).toBeGreaterThan(1.2 * roomBytes);
 
   /** A log with one plant of bob, then this number of plants of alice. */
-  const write = (data: string, alices: number): void => {
-    mkdirSync(data);
+  const logOf = (alices: number): string =>
     logWith({
-      dir: data,
+      dir: tempDir(afterAll),
       events: alices + 1,
       user: "iif(id = 1, 'bob', 'alice')",
       name: `iif(id = 1, 'Oak', '${species} ' || (id - 1))`,
     });
-  };
-
-  beforeAll(async () => {
-    expect(size).toBeGreaterThan(1.2 * roomBytes);
-    write(dir, plants);
-    write(small, 1_000);
-    // Not in the server: that would grow its heap, and hide the memory of a list.
-    const MERKLE_TREE = heap ? 'on' : 'off'; // only commands read it
-    expect(await runCli(['rebuild'], { DATA_DIR: dir, MERKLE_TREE })).toMatchObject({ code: 0 });
-    server = launch({ env: { DATA_DIR: dir, ...limitedHeap(serverHeap) } });
-    const url = await server.listening();
-    await ready({ url });
-    as = client(url, dir);
-  });
-  afterAll(async () => {
-    await server?.kill();
-    rmSync(parent, { recursive: true });
-  });
-  const watchServer = () => watchMemory((server as Process).pid, 'VmRSS');
+  const [dir, small] = [logOf(plants), logOf(1_000)];
+  // Not in the server: that would grow its heap, and hide the memory of a list.
+  const MERKLE_TREE = heap ? 'on' : 'off'; // only commands read it
+  expect(await runCli(['rebuild'], { DATA_DIR: dir, MERKLE_TREE })).toMatchObject({ code: 0 });
+  const server = await startServer({ env: { DATA_DIR: dir, ...limitedHeap(SERVER_HEAP) } }, afterAll);
+  await ready(server);
+  const { as } = server;
+  const watchServer = () => watchMemory(server.pid, 'VmRSS');
 
   describe.skipIf(!HAS_PROC)(`a user with ${plants} plants`, () => {
     test('receives all of them in constant memory, while another user gets a response at every mebibyte', async () => {
@@ -100,7 +84,7 @@ export function constantMemory({ plants, species, room, heap, serverHeap }: Size
         await expect(reader.read()).rejects.toThrow();
         expect(await as('bob').list()).toEqual([{ name: 'Oak' }]);
       }
-      expect(server?.stdout()).not.toMatch(/"level":[56]0/);
+      expect(server.stdout()).not.toMatch(/"level":[56]0/);
     });
 
     test.runIf(heap)('receives all but one of them with a Link to the last one', async () => {

@@ -1,10 +1,8 @@
 import { once } from 'node:events';
 import { type Agent, type IncomingMessage, request } from 'node:http';
-import { join } from 'node:path';
 import { EventSource } from 'eventsource';
 import { onTestFinished } from 'vitest';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { tokenOf } from './service.ts';
 
 /** A message of an event stream, as received. */
 export type Message = { id: string; data: string };
@@ -17,10 +15,8 @@ type EventsRequest = {
 };
 
 /** A token of carol with the scope audit, signed with the key in a data directory. */
-export function auditorToken(dir: string, expires = '1h'): Promise<string> {
-  const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-  return issueToken(privateKey, { subject: 'carol', scope: 'audit', lifetime: expires });
-}
+export const auditorToken = (dir: string, lifetime?: string): Promise<string> =>
+  tokenOf(dir, 'carol', 'audit', lifetime);
 
 /** The lines of an NDJSON replay. */
 export async function linesOf(url: string, { token, query = '', headers = {} }: EventsRequest) {

@@ -2,33 +2,22 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
-import { client, startService } from './service.ts';
+import { startService } from './service.ts';
 import { tempDir } from './tempDir.ts';
-
-export const USERS = ['alice', 'bob'] as const;
 
 /** The delay before a request is repeated after a 503, in milliseconds. */
 const RETRY_AFTER_MS = 100;
 
 /** Two ready instances over one log, with separate data directories and one key. */
-export async function twoInstances(
-  url: string,
-  urlOfSecond = url,
-  env: Record<string, string> = {},
-): Promise<Instances> {
-  const keys = tempDir();
-  const started: Instance[] = [];
-  for (const EVENTSTOREDB_URL of [url, urlOfSecond]) {
-    const service = await startService({ ...env, KEY_FILE: join(keys, 'key.json'), EVENTSTOREDB_URL });
+export async function twoInstances(url: string, urlOfSecond = url) {
+  const KEY_FILE = join(tempDir(), 'key.json');
+  const start = async (EVENTSTOREDB_URL: string) => {
+    const service = await startService({ KEY_FILE, EVENTSTOREDB_URL });
     await ready(service);
-    started.push({ ...service, keys, as: client(service.url, keys) });
-  }
-  return started as [Instance, Instance];
+    return service;
+  };
+  return [await start(url), await start(urlOfSecond)] as const;
 }
-
-/** `keys` is the directory of their key. */
-type Instance = Awaited<ReturnType<typeof startService>> & { keys: string };
-export type Instances = Readonly<[Instance, Instance]>;
 
 /** Resolves when an instance has caught up with its log. */
 export async function ready({ url }: { url: string }): Promise<void> {

@@ -101,10 +101,19 @@ export function logWith({
   return dir;
 }
 
-export type Row = { position: number; id: string; stream: string; data: string };
+export type Row = {
+  position: number;
+  id: string;
+  stream: string;
+  revision: number;
+  type: string;
+  data: string;
+  metadata: string;
+};
 
 /** The events of a log, read from its file. */
 export function rowsIn(file: string): Row[] {
   using db = new DatabaseSync(file, { readOnly: true, timeout: 60_000 });
-  return db.prepare('SELECT position, id, stream, data FROM events ORDER BY position').all() as Row[];
+  const columns = 'position, id, stream, revision, type, data, metadata';
+  return db.prepare(`SELECT ${columns} FROM events ORDER BY position`).all() as Row[];
 }

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Step } from './diskTrace.ts';
+import type { Random } from './random.ts';
 
 // A disk that loses its power. A file's content and size are certain after an fsync of the file, an entry of
 // a directory after an fsync of the directory. Of what came later, the system has written back any part: each
@@ -14,21 +15,10 @@ export type Cut = {
   sectorBytes: number;
   /** How likely a sector or a size is written back after each write, and an entry after each change. */
   writeBack: { content: number; entries: number };
-  random: () => number;
+  random: Pick<Random, 'next'>;
   /** Which syncs do nothing. */
   isIgnored?: (sync: Step) => boolean;
 };
-
-/** Numbers from 0 to 1, the same for the same seed: Mulberry32. */
-export function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 type Chance = (kind: keyof Cut['writeBack']) => boolean;
 
@@ -120,7 +110,7 @@ function set<V>(map: Map<string, V>, name: string, value: V | undefined): void {
 }
 
 /** The content of a directory: the bytes of each file by its path. */
-export type Files = Map<string, Buffer>;
+type Files = Map<string, Buffer>;
 
 /** The disk below a directory that is empty and durable at first. */
 export class Disk {
@@ -159,7 +149,7 @@ export class Disk {
     // What a later sync writes back anyway takes no random numbers: they are most of the time.
     const isSyncedLater = step.to < (this.#lastSync.get(path)?.from ?? 0);
     const isWrittenBack: Chance = (kind) =>
-      !(isSyncedLater && kind === 'content') && this.#cut.random() < this.#cut.writeBack[kind];
+      !(isSyncedLater && kind === 'content') && this.#cut.random.next() < this.#cut.writeBack[kind];
     const directory = this.#find(dirname(path)) as Directory;
     const name = basename(path);
     const node = directory.cached.get(name);

@@ -2,6 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:chi
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import type { AtEnd } from './tempDir.ts';
 
 /** The project directory. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -10,15 +11,18 @@ export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.u
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 
-type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
+export type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
   /** The environment, except PATH and HOME; without MERKLE_TREE and DOCS there is neither a Merkle tree nor a page. */
   env?: Record<string, string>;
   /** The command; the service by default. */
   command?: readonly string[];
 };
 
-/** A process in its own group, with its output. The caller must `kill` it. */
-export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) {
+/** A process in its own group, with its output, which is killed at the end of the test; with `afterAll`, of the file. */
+export function start(
+  { env = {}, command = [NODE, MAIN], uid, gid }: Options,
+  atEnd: AtEnd = onTestFinished,
+) {
   const [file = '', ...args] = command;
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child: ChildProcess = spawn(file, args, {
@@ -57,6 +61,13 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     }
   }
 
+  /** Sends SIGKILL to its process group. */
+  async function kill(): Promise<void> {
+    if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
+    await ended.catch(() => {});
+  }
+  atEnd(kill);
+
   return {
     pid: child.pid as number,
     stdin: child.stdin as NonNullable<typeof child.stdin>,
@@ -66,15 +77,16 @@ export function launch({ env = {}, command = [NODE, MAIN], uid, gid }: Options) 
     printed,
     /** The URL of the service. */
     listening: async () => (await printed(/listening at (http:\/\/[^\s"]+)/))[1] as string,
-    /** Sends SIGKILL to its process group. */
-    async kill(): Promise<void> {
-      if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
-      await ended.catch(() => {});
+    /** Sends SIGTERM, and resolves at its end. */
+    terminate(): Promise<Ended> {
+      process.kill(child.pid as number, 'SIGTERM');
+      return ended;
     },
+    kill,
   };
 }
 
-export type Process = ReturnType<typeof launch>;
+export type Process = ReturnType<typeof start>;
 
 /** Signals a process and all its running descendants. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
@@ -85,23 +97,10 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A process that is killed after the test. */
-export function start(options: Options): Process {
-  const started = launch(options);
-  onTestFinished(() => started.kill());
-  return started;
-}
-
-/** The service as a process on a free port, listening. */
-export async function startServer(options: Options): Promise<Process & { url: string }> {
+/** Runs a command with this input to its end. */
+export async function run(options: Options, input = ''): Promise<Ended & { stdout: string; stderr: string }> {
   const started = start(options);
-  return { ...started, url: await started.listening() };
-}
-
-/** Runs a command to its end; it is killed at the end of the test. */
-export async function run(options: Options): Promise<Ended & { stdout: string; stderr: string }> {
-  const started = start(options);
-  started.stdin.end();
+  started.stdin.end(input);
   const ended = await started.ended;
   return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
 }

@@ -5,8 +5,8 @@ import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
 import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';
-import { MAIN, NODE, run, startServer } from './process.ts';
-import { client } from './service.ts';
+import { MAIN, NODE, run } from './process.ts';
+import { startServer } from './server.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
@@ -63,13 +63,12 @@ export async function recordService(): Promise<Recording> {
   ): Promise<void> {
     const server = await startServer({ command: traced(trace, [NODE, MAIN]), env: { DATA_DIR: dir } });
     const pid = tracedPid(trace);
-    const as = client(server.url, dir);
     const last = nextId + plants;
     let acknowledged = 0;
     const write = async (): Promise<void> => {
       while (nextId < last) {
         const id = nextId++;
-        const response = await as(USERS[id % 2 === 0 ? 0 : 1]).create(id, { name: `plant ${id}` });
+        const response = await server.as(USERS[id % 2 === 0 ? 0 : 1]).create(id, { name: `plant ${id}` });
         expect(response.status).toBe(200);
         await response.text();
         if (++acknowledged === killAfter) globalThis.process.kill(pid, 'SIGKILL');
@@ -116,7 +115,7 @@ function isWritten(step: Step): boolean {
 
 /** Expects that the steps give the files that are there, so that no change has escaped the recording. */
 function expectCompleteRecording(root: string, steps: readonly Step[]): void {
-  const everything = { line: Number.POSITIVE_INFINITY, sectorBytes: 4096, random: () => 0 };
+  const everything = { line: Number.POSITIVE_INFINITY, sectorBytes: 4096, random: { next: () => 0 } };
   const disk = new Disk(root, steps, { ...everything, writeBack: { content: 0, entries: 0 } });
   const files = [...disk.cached()].filter(([path]) => !isShared(path));
   const names = readdirSync(join(root, 'data')).filter((name) => !isShared(name));

@@ -1,45 +1,57 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import pino from 'pino';
-import { onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { readConfig } from '../../src/config.ts';
 import { startService as start } from '../../src/service.ts';
-import { tempDir } from './tempDir.ts';
+import { rowsIn } from './logs.ts';
+import { type AtEnd, tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 
-/** The whole service in this process, on a free port, by default without the Merkle tree. The caller must close it. */
-export function startIn(dir: string, env: Record<string, string>, logger: pino.Logger) {
+/**
+ * The whole service in this process, on a free port, until the end of the test, by default without the Merkle tree. Its
+ * data is in `DATA_DIR` or a new directory.
+ */
+export async function startService(env: Record<string, string> = {}, atEnd: AtEnd = onTestFinished) {
+  const dir = env.DATA_DIR ?? tempDir(atEnd);
+  const lines: string[] = [];
+  const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
   const onFatal = (error: Error): never => {
     throw error;
   };
   const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...env });
-  return start(config, { logger, progressOf: () => () => {}, onFatal });
-}
-
-/** The whole service until the end of the test, with its data in `DATA_DIR` or a new directory. */
-export async function startService(env: Record<string, string> = {}) {
-  const dir = env.DATA_DIR ?? tempDir();
-  const lines: string[] = [];
-  const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
-  const service = await startIn(dir, env, logger);
+  const service = await start(config, { logger, progressOf: () => () => {}, onFatal });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= service.close();
     return closed;
   };
-  onTestFinished(close);
+  atEnd(close);
+  const keys = dirname(config.keyFile);
   return {
     url: service.url,
     metricsUrl: service.metricsUrl,
     isNew: service.isNew,
     dir,
+    /** The directory of its key. */
+    keys,
     close,
     log: () => lines.map((line) => JSON.parse(line)),
-    as: client(service.url, dir),
+    as: client(service.url, keys),
+    /** An Authorization header. */
+    bearer: async (user: string, scope?: string) => `Bearer ${await tokenOf(keys, user, scope)}`,
+    /** The events of the log, read from its file. */
+    events: (user?: string) =>
+      rowsIn(join(dir, 'log.db'))
+        .map((row) => ({ ...row, data: JSON.parse(row.data), metadata: JSON.parse(row.metadata) }))
+        .filter(({ data }) => [data.user, undefined].includes(user)),
   };
 }
+
+/** One service for all tests of a file. */
+export const serviceOfFile = (env: Record<string, string> = {}) => startService(env, afterAll);
 
 /** The same with the Merkle tree. */
 export const startServiceWithTree = (env: Record<string, string> = {}) =>

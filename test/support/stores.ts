@@ -16,33 +16,28 @@ import {
   FakeEventStoreDb,
   type FakeOptions,
 } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { openStore, STREAMS } from '../../src/stores.ts';
-import { inPortions } from './inPortions.ts';
+import { STREAMS } from '../../src/stores.ts';
 import { logWith } from './logs.ts';
-import { tempDir } from './tempDir.ts';
+import { type AtEnd, tempDir } from './tempDir.ts';
 
 const SILENT = pino({ level: 'silent' });
 
-async function closedWhenFinished(opening: Promise<EventStore>): Promise<EventStore> {
+async function closedAtEnd(opening: Promise<EventStore>, atEnd: AtEnd = onTestFinished): Promise<EventStore> {
   const store = await opening;
-  onTestFinished(() => store.close());
+  atEnd(() => store.close());
   return store;
 }
 
-/** The log of a data directory. */
-export function openLogOf(dir: string): Promise<EventStore> {
-  return openSqliteStore({ file: join(dir, 'log.db') });
-}
-
-/** The same, until the end of the test. */
-export const openIn = (dir: string): Promise<EventStore> => closedWhenFinished(openLogOf(dir));
+/** The log of a data directory, until the end of the test; with `afterAll`, of the file. */
+export const openIn = (dir: string, atEnd?: AtEnd): Promise<EventStore> =>
+  closedAtEnd(openSqliteStore({ file: join(dir, 'log.db') }), atEnd);
 
 /** Opens stores over new files or, given a store, over its file again, until the end of the test. */
 export function openFiles(open: (file: string) => Promise<EventStore>): Open {
   const files = new WeakMap<EventStore, string>();
   return async (again) => {
     const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
-    const store = await closedWhenFinished(open(file));
+    const store = await closedAtEnd(open(file));
     files.set(store, file);
     return store;
   };
@@ -53,35 +48,34 @@ export const openOver = (url: string, prefix = STREAMS.prefix): Promise<EventSto
   openEventStoreDb({ url, timeoutMs: 60_000, ...STREAMS, prefix, logger: SILENT });
 
 /** The log of a connection string, until the end of the test. */
-export const overFakeServer = (url: string) => closedWhenFinished(openOver(url));
+export const overFakeServer = (url: string) => closedAtEnd(openOver(url));
 
 /** A data directory with this number of events of unknown type in its log, those of appendMany. */
 export const dirWith = (events: number): string =>
   logWith({ events, after: -1, type: 'Written', user: "'u' || (id % 7)" });
 
-export function appendMany(log: EventStore, events: number): Promise<void> {
-  return inPortions(events, (i) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM));
+/** A slow machine can do this number of appends within the timeout of one call. */
+const PORTION = 100;
+
+export async function appendMany(log: EventStore, events: number): Promise<void> {
+  const append = (i: number) => log.append(`plant-u${i % 7}/${i}`, named(`plant ${i}`), NO_STREAM);
+  for (let first = 0; first < events; first += PORTION)
+    await Promise.all(Array.from({ length: Math.min(PORTION, events - first) }, (_, i) => append(first + i)));
 }
 
 export function named(name: string): NewEvent {
   return { id: randomUUID(), type: 'Written', data: { name }, metadata: {} };
 }
 
-/** A fake server until the end of the test. */
-export async function startFakeServer(options?: FakeOptions): Promise<FakeEventStoreDb> {
+/** A fake server until the end of the test; with `afterAll`, of the file. */
+export async function startFakeServer(
+  options: FakeOptions = {},
+  atEnd: AtEnd = onTestFinished,
+): Promise<FakeEventStoreDb> {
   const server = await FakeEventStoreDb.start(options);
-  onTestFinished(() => server.stop());
+  atEnd(() => server.stop());
   return server;
 }
-
-/** Opens it like the command, with its timeouts. */
-export function openAsCommand(url: string): Promise<EventStore> {
-  const location = { dataDir: '', eventStoreDb: { url, timeoutMs: 30_000, setting: 'the test' } };
-  return openStore(location, { logger: SILENT, now: () => new Date(), onFatal: () => {} });
-}
-
-/** The same, until the end of the test. */
-export const openedUntilFinished = (url: string) => closedWhenFinished(openAsCommand(url));
 
 /** The events without their positions, which differ between logs. */
 export async function contents(store: EventLog) {

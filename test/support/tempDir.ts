@@ -3,9 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** An empty directory for one test, removed after it. */
-export function tempDir(): string {
+/** When what a test has set up is removed: `onTestFinished`, or `afterAll` for the tests of a file. */
+export type AtEnd = (remove: () => void | Promise<void>) => void;
+
+/** An empty directory for one test, removed after it; with `afterAll`, for those of a file. */
+export function tempDir(atEnd: AtEnd = onTestFinished): string {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  atEnd(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }

@@ -9,7 +9,7 @@ import { TreeThread } from '../../packages/transparency-log/src/view/treeThread.
 import { MTH } from '../../packages/transparency-log/test/merkle/rfc9162.ts';
 
 /** The module that opens logs. */
-export const STORES = new URL('../../src/stores.ts', import.meta.url).href;
+const STORES = new URL('../../src/stores.ts', import.meta.url).href;
 
 export const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
 

@@ -10,21 +10,14 @@ import {
   writeTo,
 } from '../../../../test/support/logs.ts';
 import { storePool } from '../../../../test/support/storePool.ts';
-import {
-  comparable,
-  contents,
-  named,
-  openAsCommand,
-  openIn,
-  refusal,
-} from '../../../../test/support/stores.ts';
+import { comparable, contents, named, openIn, openOver, refusal } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import type { EventLog, EventStore } from '../../src/eventStore.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
 import { everything } from '../../src/testing/contract.ts';
 
-const pooled = storePool((url) => openAsCommand(url));
+const pooled = storePool(openOver);
 
 const FERN = plantOf('alice', 1, 'Fern');
 

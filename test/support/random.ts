@@ -6,12 +6,17 @@ export class Random {
     this.#state = seed;
   }
 
-  /** An integer from 0 to below `end`. */
-  below(end: number): number {
+  /** A number from 0 to below 1. */
+  next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  /** An integer from 0 to below `end`. */
+  below(end: number): number {
+    return Math.floor(this.next() * end);
   }
 
   /** Random numbers of their own, by the next one of these. */
