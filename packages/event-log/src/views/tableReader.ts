@@ -91,7 +91,7 @@ export class TableReader {
     return true;
   }
 
-  /** Verifies all rows, in steps, each in one snapshot. @throws DamagedView */
+  /** Verifies all rows, in steps between which the file may be written. @throws DamagedView */
   *check(): Generator<void> {
     let key: Key = [];
     for (let isEnd = false; !isEnd; ) {

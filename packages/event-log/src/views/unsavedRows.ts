@@ -55,7 +55,12 @@ export class UnsavedRows<R extends Row> implements Rows<R> {
   /** The changes with the same first value, after a key, in key order. */
   after(key: Key): readonly Change<R>[] {
     const partition = key[0] as Value;
-    const sorted = this.#sorted.get(partition) ?? this.#sort(partition);
+    let sorted = this.#sorted.get(partition);
+    if (!sorted) {
+      const changes = [...(this.#changes.get(partition)?.values() ?? [])];
+      sorted = changes.sort((one, other) => this.#compare(one.key, other.key));
+      this.#sorted.set(partition, sorted);
+    }
     const first = sorted.findIndex((change) => this.#compare(change.key, key) > 0);
     return first < 0 ? [] : sorted.slice(first);
   }
@@ -85,13 +90,6 @@ export class UnsavedRows<R extends Row> implements Rows<R> {
     const changes = this.#changes.get(partition) ?? new Map<string, Change<R>>();
     this.#changes.set(partition, changes.set(textOf(key), { key, row, save: this.#save }));
     this.#sorted.delete(partition);
-  }
-
-  #sort(partition: Value): readonly Change<R>[] {
-    const changes = [...(this.#changes.get(partition)?.values() ?? [])];
-    const sorted = changes.sort((one, other) => this.#compare(one.key, other.key));
-    this.#sorted.set(partition, sorted);
-    return sorted;
   }
 
   #compare(one: Key, other: Key): number {

@@ -10,7 +10,6 @@ import {
   readHeader,
   SQLITE,
 } from '../disk/sqlite.ts';
-import type { ReadTo } from '../eventStore.ts';
 import type { Table } from './table.ts';
 import type { ViewCheckpoint } from './view.ts';
 
@@ -30,22 +29,6 @@ export type ViewFormat = Pick<Table, 'applicationId' | 'version' | 'cacheKiB'> &
   /** Verifies all rows, in steps between which the file may be written. @throws DamagedView */
   check?: (db: DatabaseSync) => Iterable<void>;
 };
-
-const CHECKPOINT_SCHEMA = `
-  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
-  INSERT INTO checkpoint VALUES ('', 0, '');
-`;
-export const MOVE_CHECKPOINT = 'UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?';
-
-/** How far the log had been read when the checkpoint was at `after`: later the row says nothing. */
-export const READ_TO_SCHEMA = `
-  CREATE TABLE IF NOT EXISTS read_to (
-    id       INTEGER PRIMARY KEY CHECK (id = 1),
-    after    INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    event_id TEXT    NOT NULL
-  ) STRICT`;
-export const SAVE_READ_TO = 'INSERT OR REPLACE INTO read_to VALUES (1, ?, ?, ?)';
 
 /** The file does not have what was saved: it is damaged, not one of this view, or of another version. */
 export class DamagedView extends Error {
@@ -75,15 +58,6 @@ export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
   return { logId, position, eventId };
 }
 
-/** How far the log had been read at the saved checkpoint, if that is known. */
-export function readReadTo(db: DatabaseSync): ReadTo | undefined {
-  const statement = db.prepare(
-    'SELECT read_to.position, read_to.event_id AS eventId FROM read_to JOIN checkpoint ON after = checkpoint.position',
-  );
-  statement.setReadBigInts(true);
-  return statement.get() as ReadTo | undefined;
-}
-
 /** Opens the file of a view for reading only, also beside its writer. */
 export function openForReading(file: string, format: ViewFormat): DatabaseSync {
   using opening = new DisposableStack();
@@ -99,13 +73,6 @@ export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   statement.setReadBigInts(true);
   statement.setReturnArrays(true); // half the cost of objects
   return statement;
-}
-
-/** Creates the tables of a view in an empty file. */
-export function createView(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
-  db.exec(
-    `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
-  );
 }
 
 /** @throws DamagedView */

@@ -4,17 +4,26 @@ import type { ReadTo } from '../eventStore.ts';
 import { NO_CHECKPOINT, type ViewCheckpoint } from './view.ts';
 import {
   assertIsView,
-  createView,
   isDamage,
-  MOVE_CHECKPOINT,
-  READ_TO_SCHEMA,
   readCheckpoint,
-  readReadTo,
   removeViewFile,
-  SAVE_READ_TO,
   type SavedRow,
   type ViewFormat,
 } from './viewDatabase.ts';
+
+const CHECKPOINT_SCHEMA = `
+  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO checkpoint VALUES ('', 0, '');
+`;
+
+/** How far the log had been read when the checkpoint was at `after`: later the row says nothing. */
+const READ_TO_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS read_to (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    after    INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    event_id TEXT    NOT NULL
+  ) STRICT`;
 
 type Opened = {
   db: DatabaseSync;
@@ -133,8 +142,8 @@ export class ViewWriter {
     const opened = {
       db,
       insert: insert(db),
-      moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
-      saveReadTo: db.prepare(SAVE_READ_TO),
+      moveCheckpoint: db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?'),
+      saveReadTo: db.prepare('INSERT OR REPLACE INTO read_to VALUES (1, ?, ?, ?)'),
     };
     opening.move();
     return opened;
@@ -150,4 +159,20 @@ function transaction(db: DatabaseSync, write: () => void): void {
     if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
   }
+}
+
+/** Creates the tables of a view in an empty file. */
+function createView(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
+  db.exec(
+    `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
+  );
+}
+
+/** How far the log had been read at the saved checkpoint, if that is known. */
+function readReadTo(db: DatabaseSync): ReadTo | undefined {
+  const statement = db.prepare(
+    'SELECT read_to.position, read_to.event_id AS eventId FROM read_to JOIN checkpoint ON after = checkpoint.position',
+  );
+  statement.setReadBigInts(true);
+  return statement.get() as ReadTo | undefined;
 }

@@ -108,22 +108,18 @@ export async function verifyLog(options: Options): Promise<Verification> {
     for (const comparison of comparisons.values()) comparison?.apply(event);
   }
 
-  async function checkStream(event: RecordedEvent): Promise<void> {
-    found.add(await streams.problem(event), event.position);
-  }
-
   const end = await log.lastPosition();
   checkExpectedRoot();
   const lowest = gapless ? await log.readEvent(LOWEST_POSITION) : undefined;
   if (lowest) {
     check(lowest);
-    await checkStream(lowest);
+    found.add(await streams.problem(lowest), lowest.position);
   }
   for await (const { events } of readToEnd(log, { after: gapless ? LOWEST_POSITION : START, end, signal })) {
     for (const event of events) {
       if (event.position > end) break;
       check(event);
-      if (!streams.isFirst(event)) await checkStream(event);
+      if (!streams.isFirst(event)) found.add(await streams.problem(event), event.position);
     }
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
