@@ -255,19 +255,15 @@ class EventStoreDbStore implements EventStore {
 
   /** An append that is refused again, although the account may append, is to a stream with an ACL of its own. */
   async #appendOnceGranted(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
-    const append = () => this.#client.call('append', request, deadline - performance.now());
-    try {
-      return await append();
-    } catch (error) {
-      if (!(error instanceof AppendDenied)) throw error;
-      await this.#writeAccess.confirm(error, deadline);
-    }
-    try {
-      return await append();
-    } catch (error) {
-      if (!(error instanceof AppendDenied)) throw error;
-      const message = `the account may append, but not to stream ${request.stream}`;
-      throw new AppendDenied(message, { cause: error });
+    for (let isGranted = false; ; isGranted = true) {
+      try {
+        return await this.#client.call('append', request, deadline - performance.now());
+      } catch (error) {
+        if (!(error instanceof AppendDenied)) throw error;
+        const message = `the account may append, but not to stream ${request.stream}`;
+        if (isGranted) throw new AppendDenied(message, { cause: error });
+        await this.#writeAccess.confirm(error, deadline);
+      }
     }
   }
 
