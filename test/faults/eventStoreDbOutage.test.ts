@@ -4,7 +4,7 @@ import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { untilSettled } from '../support/clock.ts';
-import { created, listed, serviceOver, startFakeServerLater } from '../support/eventStoreDbService.ts';
+import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { cluster } from '../support/eventStoreDbStore.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
 import { refusedWith } from '../support/refusal.ts';
@@ -17,7 +17,8 @@ const LONGEST_DELAY_MS = 3_000;
 describe('a server that is unavailable at the start', () => {
   test('is waited for: the service logs it, returns 503, and recovers automatically', async () => {
     const clock = slowClock();
-    const server = await startFakeServerLater();
+    const server = await startFakeServer();
+    await server.stop();
     const service = await serviceOver(server.url);
     expect((await fetch(`${service.url}/health/live`)).status).toBe(200);
     await expect.poll(service.messages).toContain('event store unavailable; projection is waiting');

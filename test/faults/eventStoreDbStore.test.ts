@@ -320,7 +320,7 @@ describe('a dropped subscription continues', () => {
 
   test('after its own last event, if the other one was removed from the log', async () => {
     const { server, own, last, streams } = await afterOthers();
-    server.scavenge(last);
+    server.log.scavenge(last);
     server.dropSubscriptions('end');
     server.write('plant-alice/2');
     await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
-import { expectNoStart, PASSWORD } from '../support/securedFakeServer.ts';
+import { run } from '../support/process.ts';
+import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 import { startServer } from '../support/server.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -22,10 +23,19 @@ test('the first start prints commands that work with a configured key, issuer an
   expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
 });
 
-describe('a start fails', () => {
-  test('with a message without the password if EventStoreDB refuses the password', () =>
-    expectNoStart('wrong-password', 'tls=true&tlsCAFile=', /cannot use EVENTSTOREDB_URL: .*\bpassword\b/));
-
-  test('with a message without the password if the connection string has an unknown option', () =>
-    expectNoStart(PASSWORD, 'tls=true&tsl=true', /the connection string is invalid: .* unknown option/));
+test.each([
+  ['EventStoreDB refuses the password', 'wrong-password', '', /cannot use EVENTSTOREDB_URL: .*\bpassword\b/],
+  [
+    'the connection string has an unknown option',
+    PASSWORD,
+    '&tsl=true',
+    /EVENTSTOREDB_URL.*\s+the connection string is invalid: .* unknown option/,
+  ],
+])('a start fails with a message without the password if %s', async (_, password, options, message) => {
+  const { cert, at } = await secured();
+  const EVENTSTOREDB_URL = `esdb://${at(password)}?tls=true&tlsCAFile=${cert}${options}`;
+  const ended = await run({ env: { EVENTSTOREDB_URL, DATA_DIR: tempDir(), ...MOST_VERBOSE } });
+  expect(ended).toMatchObject({ code: 1, stdout: expect.not.stringContaining('listening') });
+  expect(ended.stderr).toMatch(message);
+  expectNoPassword(ended.stdout + ended.stderr, password);
 });

@@ -1,8 +1,6 @@
 import { expect } from 'vitest';
-import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { untilAvailable } from './instances.ts';
 import { type Plant, startService } from './service.ts';
-import { startFakeServer } from './stores.ts';
 
 /** The service over EventStoreDB, with clients of its users. */
 export async function serviceOver(EVENTSTOREDB_URL: string, env: Record<string, string> = {}) {
@@ -30,13 +28,6 @@ export async function created({ create }: User, id: number, name: string): Promi
   const response = await create(id, { name });
   expect(response.status).toBe(200);
   return positionIn(response);
-}
-
-/** A stopped server, which listens at its URL after restart(). */
-export async function startFakeServerLater(): Promise<FakeEventStoreDb> {
-  const server = await startFakeServer();
-  await server.stop();
-  return server;
 }
 
 export const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';

@@ -59,7 +59,7 @@ export async function cluster(logs: { shared: boolean }) {
         ? { port: node.port, state: 'leader' as const }
         : { port: node.port, state: 'follower' as const, isAlive: otherIsAlive },
     );
-    for (const node of nodes) node.setMembers(members);
+    for (const node of nodes) node.members = members;
   };
   elect(first);
   return { first, second, elect, url: `esdb://127.0.0.1:${first.port},127.0.0.1:${second.port}?tls=false` };

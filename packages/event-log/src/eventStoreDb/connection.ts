@@ -151,16 +151,17 @@ export class Connection {
     this.#pending.clear();
   }
 
-  /** Whether the call was still waiting for it. */
+  /** Whether the call was still waiting for it; a late result shows that the connection works, too. */
   #handleReply(call: PendingCall, failure?: CallFailed): boolean {
-    if (!this.#pending.delete(call)) return false;
+    const isAwaited = this.#pending.delete(call);
+    if (!isAwaited && failure) return false;
     this.#lastReplyAt = performance.now();
     if (!failure) this.#hasSucceeded = true;
     if (call.operation === 'append') {
       this.#lastAppendReplyAt = this.#lastReplyAt;
       this.#watchAppends(this.#lastReplyAt, failure);
     }
-    return true;
+    return isAwaited;
   }
 
   /**

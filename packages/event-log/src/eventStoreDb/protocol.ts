@@ -13,8 +13,6 @@ export type WorkerOptions = { url: string; prefix: string };
 /** Why a call failed, and what to do. */
 export type FailureKind =
   | 'wrongRevision'
-  /** There is no event at the position. */
-  | 'positionNotFound'
   /** The stream exists, and its first event was deleted. */
   | 'streamDeleted'
   /** The client rejects the connection string. */

@@ -32,8 +32,6 @@ const FROM_LEADER = { requiresLeader: true };
 /** Events that were read. `isCut`: they have the length at which reading ended, so there may be more. */
 type Collected = { events: RecordedEvent[]; isCut: boolean };
 
-const NOTHING: Collected = { events: [], isCut: false };
-
 /** Reads of streams and of $all. Each is whole, or fails. */
 export class Reader {
   readonly #client: EventStoreDBClient;
@@ -82,7 +80,7 @@ export class Reader {
 
   /** The event of $all at a position; undefined if there is none. */
   async at(position: Position): Promise<RecordedEvent | undefined> {
-    return (await this.#from(position, 1)).events[0];
+    return (await this.#from(position, 1))?.events[0];
   }
 
   /** The first event of $all at or after the position of a record; undefined if there is none. */
@@ -90,11 +88,12 @@ export class Reader {
     return (await this.#all(clientPosition(position), FORWARDS, 1)).events[0];
   }
 
-  /** The events of the streams with the prefix in one page of $all; it may have none. */
-  async page({ after, limit }: { after: Position; limit: number }): Promise<Page> {
+  /** The events of the streams with the prefix in one page of $all, maybe none; undefined if no event is at `after`. */
+  async page({ after, limit }: { after: Position; limit: number }): Promise<Page | undefined> {
     const skipped = after === START ? 0 : 1; // the event at `after` itself
-    const { events, isCut } = await this.#from(after, limit + skipped);
-    if (skipped > events.length) throw positionNotFound(after);
+    const page = await this.#from(after, limit + skipped);
+    if (!page) return undefined;
+    const { events, isCut } = page;
     return {
       events: events.slice(skipped).filter(({ stream }) => stream.startsWith(this.#prefix)),
       position: events.at(-1)?.position ?? after,
@@ -103,11 +102,13 @@ export class Reader {
   }
 
   /** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
-  async pageBackwards({ before, limit, prefix: narrower = '' }: BackwardRange): Promise<Page> {
+  async pageBackwards({ before, limit, prefix: narrower = '' }: BackwardRange): Promise<Page | undefined> {
     if (before === START) return { events: [], position: START, isEnd: true };
-    const { events, isCut } = await this.#unlessInvalid(before ?? START, () =>
+    const page = await this.#unlessInvalid(before ?? START, () =>
       this.#all(before === undefined ? END : clientPosition(before), BACKWARDS, limit),
     );
+    if (!page) return undefined;
+    const { events, isCut } = page;
     const position = events.at(-1)?.position ?? before;
     const isEnd = !isCut && events.length < limit;
     const first = isEnd ? await this.edge('first') : undefined;
@@ -120,21 +121,19 @@ export class Reader {
     };
   }
 
-  /** A page of $all from a position on, inclusive; empty if no event starts at the position. */
-  async #from(position: Position, maxCount: number): Promise<Collected> {
-    const read = () => this.#all(clientPosition(position), FORWARDS, maxCount);
-    const page = await this.#unlessInvalid(position, read).catch((error) => {
-      if (error instanceof CallFailed && error.kind === 'positionNotFound') return NOTHING;
-      throw error;
-    });
-    return position === START || page.events[0]?.position === position ? page : NOTHING;
+  /** A page of $all from a position on, inclusive; undefined if no event starts at the position. */
+  async #from(position: Position, maxCount: number): Promise<Collected | undefined> {
+    const page = await this.#unlessInvalid(position, () =>
+      this.#all(clientPosition(position), FORWARDS, maxCount),
+    );
+    return position === START || page?.events[0]?.position === position ? page : undefined;
   }
 
   /**
-   * A read from a position. The error by which a server rejects a position may have other causes: it counts if a
-   * read of $all succeeds after it, and the same read fails again. @throws CallFailed
+   * A read from a position; undefined if the server rejects the position. That error may have other causes: it counts
+   * if a read of $all succeeds after it, and the same read fails again.
    */
-  async #unlessInvalid(position: Position, read: () => Promise<Collected>): Promise<Collected> {
+  async #unlessInvalid(position: Position, read: () => Promise<Collected>): Promise<Collected | undefined> {
     try {
       return await read();
     } catch (error) {
@@ -144,7 +143,8 @@ export class Reader {
     try {
       return await read();
     } catch (error) {
-      throw isInvalidPosition(error as Error) ? positionNotFound(position) : error;
+      if (isInvalidPosition(error as Error)) return undefined;
+      throw error;
     }
   }
 
@@ -209,10 +209,6 @@ type ReadCall = {
 function isInvalidPosition({ code, message }: Error & { code?: number }): boolean {
   const isUnknown = code === GRPC_STATUS.UNKNOWN && /position|ReadAllResult/i.test(message);
   return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
-}
-
-function positionNotFound(position: Position): CallFailed {
-  return new CallFailed('positionNotFound', `there is no event at position ${position}`);
 }
 
 /** Of bytes, or of JSON: the client does not keep the text that it has parsed. */

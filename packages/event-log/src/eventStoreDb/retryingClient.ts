@@ -28,7 +28,7 @@ type Listeners = {
 };
 
 /** Failures that say something of the log. */
-const RESULTS = new Set<FailureKind>(['wrongRevision', 'positionNotFound', 'streamDeleted']);
+const RESULTS = new Set<FailureKind>(['wrongRevision', 'streamDeleted']);
 
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {

@@ -176,15 +176,8 @@ class EventStoreDbStore implements EventStore {
     range: Parameters<Operations[O]>[0],
     position: Position = START,
   ): Promise<Page> {
-    const read = async () => {
-      if (!isPosition(position)) return undefined;
-      try {
-        return await this.#client.call(operation, range, this.#timeoutMs);
-      } catch (error) {
-        if (error instanceof CallFailed) return undefined;
-        throw error;
-      }
-    };
+    const read = async () =>
+      isPosition(position) ? this.#client.call(operation, range, this.#options.timeoutMs) : undefined;
     const page = await this.#confirmed(read, (one) => !one && position <= this.#knownEnd.position);
     if (!page) throw new LogReplaced(`there is no event at position ${position}`);
     return page;
@@ -208,7 +201,7 @@ class EventStoreDbStore implements EventStore {
   async #appendTo(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     const request = appendRequest(stream, event, expectedRevision);
     this.#writeAccess.assertGranted();
-    const deadline = performance.now() + (this.#timeoutMs * 4) / 5;
+    const deadline = performance.now() + (this.#options.timeoutMs * 4) / 5;
     this.#identifying = this.#identify(deadline);
     await this.#identifying;
     if (expectedRevision === NO_STREAM) await this.#assertNotDeleted(stream, deadline);
@@ -244,12 +237,8 @@ class EventStoreDbStore implements EventStore {
     if (this.#client.closed.aborted) throw new StoreUnavailable('the log is closed');
   }
 
-  get #timeoutMs(): number {
-    return this.#options.timeoutMs;
-  }
-
   get #readTimeoutMs(): number {
-    return this.#timeoutMs / 5;
+    return this.#options.timeoutMs / 5;
   }
 
   async #append(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
@@ -266,19 +255,15 @@ class EventStoreDbStore implements EventStore {
 
   /** An append that is refused again, although the account may append, is to a stream with an ACL of its own. */
   async #appendOnceGranted(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
-    const append = () => this.#client.call('append', request, deadline - performance.now());
-    try {
-      return await append();
-    } catch (error) {
-      if (!(error instanceof AppendDenied)) throw error;
-      await this.#writeAccess.confirm(error, deadline);
-    }
-    try {
-      return await append();
-    } catch (error) {
-      if (!(error instanceof AppendDenied)) throw error;
-      const message = `the account may append, but not to stream ${request.stream}`;
-      throw new AppendDenied(message, { cause: error });
+    for (let isGranted = false; ; isGranted = true) {
+      try {
+        return await this.#client.call('append', request, deadline - performance.now());
+      } catch (error) {
+        if (!(error instanceof AppendDenied)) throw error;
+        const message = `the account may append, but not to stream ${request.stream}`;
+        if (isGranted) throw new AppendDenied(message, { cause: error });
+        await this.#writeAccess.confirm(error, deadline);
+      }
     }
   }
 

@@ -30,8 +30,7 @@ export class WriteAccess {
 
   /** Checks it once; a server that is unavailable passes. */
   async check(): Promise<void> {
-    const failure = await this.#probe(this.#client.connection);
-    if (failure.kind === 'appendDenied') this.#deny(failure.message);
+    this.#handle(await this.#probe(this.#client.connection));
   }
 
   /**
@@ -54,13 +53,13 @@ export class WriteAccess {
       const found = await this.#probe(this.#client.connection);
       return found.kind === 'wrongRevision' ? undefined : found;
     }, this.#client.closed);
-    if (failure?.kind === 'appendDenied') this.#deny(failure.message);
+    this.#handle(failure);
   }
 
-  #deny(message: string): void {
-    if (this.error !== undefined) return;
-    this.error = message;
-    this.#logger.error({ reason: message }, 'the account may not append; writes are refused');
+  #handle(failure: CallFailed | undefined): void {
+    if (failure?.kind !== 'appendDenied' || this.error !== undefined) return;
+    this.error = failure.message;
+    this.#logger.error({ reason: this.error }, 'the account may not append; writes are refused');
     void this.#untilGranted();
   }
 

@@ -6,6 +6,7 @@ import {
   type NewEvent,
   NO_STREAM,
   PAGE_LENGTH,
+  type Page,
   type Position,
   type RecordedEvent,
   START,
@@ -380,26 +381,22 @@ export async function everything(store: EventLog, after: Position = START): Prom
 type Backwards = { before?: Position | undefined; prefix?: string; between?: () => Promise<unknown> };
 
 /** The pages of events, up to the end of the log. */
-async function forwards(store: EventLog, limit: number): Promise<RecordedEvent[][]> {
-  const pages: RecordedEvent[][] = [];
-  for (let after = START; ; ) {
-    const page = await store.readAll({ after, limit });
-    pages.push(page.events.map(plain));
-    if (page.isEnd) return pages;
-    expect(page.position).toBeGreaterThan(after);
-    after = page.position;
-  }
-}
+const forwards = (store: EventLog, limit: number): Promise<RecordedEvent[][]> =>
+  pages((after = START) => store.readAll({ after, limit }));
 
 /** The pages of events before a position, up to the start of the log. */
-async function backwards(store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) {
-  const pages: RecordedEvent[][] = [];
-  for (let position = before; ; ) {
-    const page = await store.readBackwards({ before: position, limit, prefix });
-    pages.push(page.events.map(plain));
-    if (page.isEnd) return pages;
-    expect(page.position).toBeLessThan(position ?? 2n ** 63n);
-    position = page.position;
+const backwards = (store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) =>
+  pages((position = before) => store.readBackwards({ before: position, limit, prefix }), between);
+
+/** The pages of a read, each from the position of the one before, and a call between them. */
+async function pages(read: (from?: Position) => Promise<Page>, between?: () => Promise<unknown>) {
+  const found: RecordedEvent[][] = [];
+  const positions = new Set<Position>();
+  for (let page = await read(); ; page = await read(page.position)) {
+    found.push(page.events.map(plain));
+    if (page.isEnd) return found;
+    expect(positions).not.toContain(page.position);
+    positions.add(page.position);
     await between?.();
   }
 }

@@ -140,7 +140,7 @@ describe('a log with other writers', () => {
     expect(ofViews.length).toBeGreaterThanOrEqual(2);
     for (const position of ofViews)
       expect(position).toBeGreaterThan(server.log.all.at(-2_000)?.position ?? END);
-    for (const event of server.log.all.slice(-2_000)) server.scavenge(event);
+    for (const event of server.log.all.slice(-2_000)) server.log.scavenge(event);
     for (const position of await subscribedByRestart()) expect(position).toBe(own);
   });
 

@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { expect, test } from 'vitest';
 import { clientRead } from '../../../../test/support/clientRead.ts';
-import { PAGE_LENGTH, START } from '../../src/eventStore.ts';
+import { PAGE_LENGTH, type Page, START } from '../../src/eventStore.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';
 
 type Content = { data?: unknown; metadata?: unknown };
@@ -24,7 +24,7 @@ async function pageOf(contents: readonly Content[]) {
   };
   const client = { readAll: () => Object.assign(clientRead(events), { cancel }) };
   const reader = new Reader(client as unknown as EventStoreDBClient, 'plant-');
-  const page = await reader.page({ after: START, limit: 500 });
+  const page = (await reader.page({ after: START, limit: 500 })) as Page;
   return { ...page, isCancelled };
 }
 

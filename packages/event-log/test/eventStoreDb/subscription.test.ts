@@ -81,35 +81,41 @@ test('an event after the subscription has caught up is not waited for', async ()
   expect(await subscription.next()).toMatchObject({ events: { length: 1 }, caughtUp: true });
 });
 
-test('a subscription that is silent although the log has an event for it ends, also after a thousand others', async () => {
-  const others = Array.from({ length: 1_000 }, (_, i) => recordedEvent(BigInt(i + 1), '$stats'));
-  const { stream, subscription } = subscribed([...others, recordedEvent(1_001n)]);
-  stream.emit('caughtUp');
-  await subscription.next();
-  const next = expect(nextEvents(subscription)).rejects.toThrow('silent, although the log has more events');
-  for (let comparison = 0; comparison < 4; comparison++) {
+const other = (position: bigint) => recordedEvent(position, '$stats');
+const OTHERS = Array.from({ length: 1_000 }, (_, i) => other(BigInt(i + 1)));
+
+/** A subscription to this log that has caught up. */
+async function caughtUp(log: Parameters<typeof subscribed>[0]) {
+  const all = subscribed(log);
+  all.stream.emit('caughtUp');
+  await all.subscription.next();
+  return all;
+}
+
+/** Lets the time pass in which a silent subscription is compared with the log so many times. */
+async function comparisons(count: number): Promise<void> {
+  for (let comparison = 0; comparison < count; comparison++) {
     await vi.advanceTimersByTimeAsync(2_000);
     for (let i = 0; i < 100; i++) await turns();
   }
+}
+
+test('a subscription that is silent although the log has an event for it ends, also after a thousand others', async () => {
+  const { subscription } = await caughtUp([...OTHERS, recordedEvent(1_001n)]);
+  const next = expect(nextEvents(subscription)).rejects.toThrow('silent, although the log has more events');
+  await comparisons(4);
   await next;
 });
 
 test('a subscription that is silent since the log has no event for it continues', async () => {
-  const others = Array.from({ length: 1_000 }, (_, i) => recordedEvent(BigInt(i + 1), '$stats'));
-  const { stream, subscription, push } = subscribed(others);
-  stream.emit('caughtUp');
-  await subscription.next();
+  const { subscription, push } = await caughtUp(OTHERS);
   const next = nextEvents(subscription);
-  for (let comparison = 0; comparison < 3; comparison++) {
-    await vi.advanceTimersByTimeAsync(2_000);
-    for (let i = 0; i < 100; i++) await turns();
-  }
+  await comparisons(3);
   push(1);
   expect(await next).toHaveLength(1);
 });
 
 describe('how far the log was read', () => {
-  const other = (position: bigint) => recordedEvent(position, '$stats');
   const readTo = ({ position, id }: ReturnType<typeof recordedEvent>) => ({
     position: position.commit,
     eventId: id,
@@ -121,9 +127,7 @@ describe('how far the log was read', () => {
 
   test('is the event of another stream at the checkpoint of the server, or the first one after it', async () => {
     const log = [1n, 2n, 4n].map(other);
-    const { stream, subscription, checkpoint } = subscribed(log);
-    stream.emit('caughtUp');
-    await subscription.next();
+    const { subscription, checkpoint } = await caughtUp(log);
     for (const [at, index] of [
       [2n, 1],
       [3n, 2],
@@ -137,9 +141,7 @@ describe('how far the log was read', () => {
 
   test('is never an event of its own streams, nor before one', async () => {
     const log = [other(1n), recordedEvent(2n), other(3n)];
-    const { stream, subscription, checkpoint } = subscribed(log);
-    stream.emit('caughtUp');
-    await subscription.next();
+    const { stream, subscription, checkpoint } = await caughtUp(log);
     const next = subscription.next();
     await checkpoint(2n);
     await second();
@@ -155,9 +157,7 @@ describe('how far the log was read', () => {
 
   test('waits until the events before it were taken', async () => {
     const log = [recordedEvent(1n), other(2n)];
-    const { stream, subscription, checkpoint } = subscribed(log);
-    stream.emit('caughtUp');
-    await subscription.next();
+    const { stream, subscription, checkpoint } = await caughtUp(log);
     stream.push({ event: log[0] });
     await checkpoint(2n);
     await second();
@@ -169,9 +169,7 @@ describe('how far the log was read', () => {
 
   test('is found by itself in a log whose other events are fewer than between two checkpoints', async () => {
     const log = [other(1n), other(2n)];
-    const { stream, subscription } = subscribed(log);
-    stream.emit('caughtUp');
-    await subscription.next();
+    const { subscription } = await caughtUp(log);
     const next = subscription.next();
     for (let i = 0; i < 4; i++) await second();
     expect(await next).toEqual({ events: [], caughtUp: true, readTo: readTo(log[1] as never) });

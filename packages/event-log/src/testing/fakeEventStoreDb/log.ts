@@ -114,8 +114,8 @@ export class FakeLog {
       this.append(`$$${stream}`, { type: '$metadata', data: `{"$tb":${truncatedBefore}}` });
   }
 
-  /** Removes an event from `all`; what follows it keeps its position. */
-  remove({ position }: FakeEvent): void {
+  /** Removes an event from `all`, as scavenging does once its stream was truncated; what follows keeps its position. */
+  scavenge({ position }: FakeEvent): void {
     this.#all.splice(this.indexOf(position), 1);
   }
 

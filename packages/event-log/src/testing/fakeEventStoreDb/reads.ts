@@ -19,7 +19,10 @@ export type ReadCall = ServerWritableStream<ReadReq, ReadResp>;
 type Options = ReadReq.Options;
 
 /** Messages to send; undefined if there are none for now. */
-type Messages = Iterator<ReadResp | undefined>;
+type Messages = Generator<ReadResp | undefined>;
+
+/** What a server reads from; it waits after `heldAfter` events. */
+export type Served = { log: FakeLog; version: Version; heldAfter: () => number };
 
 /** Sends messages with backpressure, and continues whenever it is pumped. */
 export class Feed {
@@ -29,9 +32,9 @@ export class Feed {
   #blocked = false;
   #isOver = false;
   readonly #call: ReadCall;
-  readonly #messages: Messages;
+  readonly #messages: Iterator<ReadResp | undefined>;
 
-  constructor(call: ReadCall, messages: Messages) {
+  constructor(call: ReadCall, messages: Iterator<ReadResp | undefined>) {
     this.#call = call;
     this.#messages = messages;
     call.on('cancelled', () => {
@@ -76,12 +79,7 @@ export class Feed {
 }
 
 /** Events of $all from a position, inclusive, backwards exclusive; or of a stream from its start, backwards from its end. */
-export function* read(
-  log: FakeLog,
-  options: Options,
-  heldAfter: () => number,
-  version: Version,
-): Generator<ReadResp | undefined> {
+export function* read(options: Options, { log, version, heldAfter }: Served): Messages {
   const isAll = options.hasAll();
   const stream = streamName(options.getStream()?.getStreamIdentifier());
   const events = isAll ? log.all : log.stream(stream);
@@ -109,10 +107,7 @@ export function* read(
 }
 
 /** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
-export function* pausing(
-  messages: Iterable<ReadResp | undefined>,
-  pausesAfter: () => number | undefined,
-): Generator<ReadResp | undefined> {
+export function* pausing(messages: Messages, pausesAfter: () => number | undefined): Messages {
   let sent = 0;
   for (const message of messages) {
     while (sent >= (pausesAfter() ?? Number.POSITIVE_INFINITY)) yield undefined;
@@ -123,12 +118,7 @@ export function* pausing(
 }
 
 /** The events of $all after a position, including later ones; it pauses after `heldAfter` events. */
-export function* subscription(
-  log: FakeLog,
-  options: Options,
-  heldAfter: () => number,
-  version: Version,
-): Generator<ReadResp | undefined> {
+export function* subscription(options: Options, { log, version, heldAfter }: Served): Messages {
   const start = startInAll(log, options, version);
   const isAfterEvent = log.all[start]?.position === positionIn(options);
   const filter = options.getFilter();

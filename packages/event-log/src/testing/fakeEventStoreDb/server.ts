@@ -33,7 +33,7 @@ import {
   type Version,
 } from './messages.ts';
 import { EventStoreDbPort } from './port.ts';
-import { Feed, pausing, positionIn, type ReadCall, read, subscription } from './reads.ts';
+import { Feed, pausing, positionIn, type ReadCall, read, type Served, subscription } from './reads.ts';
 
 export { type EventToWrite, type FakeEvent, FakeLog } from './log.ts';
 export type { Endpoint, Member } from './messages.ts';
@@ -70,38 +70,36 @@ const DROPS = {
 export class FakeEventStoreDb {
   readonly log: FakeLog;
   /**
-   * The number of calls: `batchAppend` counts batches, `batched` the appends in them, `appended` those that stored
-   * events; `cancelled` counts reads that the client cancelled, or whose connection broke.
+   * The number of calls: `appended` counts appends that stored an event, `cancelled` reads that the client cancelled,
+   * or whose connection broke.
    */
-  readonly calls = {
-    features: 0,
-    batchAppend: 0,
-    batched: 0,
-    appended: 0,
-    read: 0,
-    cancelled: 0,
-    subscribe: 0,
-    gossip: 0,
-  };
+  readonly calls = { appended: 0, read: 0, cancelled: 0, subscribe: 0 };
   /** Users who may read and not append. */
   readonly readers = new Set<string>();
   /** Streams whose ACL allows no one to append. */
   readonly protectedStreams = new Set<string>();
   /** The streams to which appends were refused. */
   readonly denied: string[] = [];
+  /** The members of the cluster that gossip returns; this server alone by default. */
+  members: Member[] | undefined;
   /** The positions after which subscriptions started; 0 is the start of the log. */
   readonly subscribedAfter: bigint[] = [];
 
   readonly #options: FakeOptions;
+  readonly #served: Served;
   readonly #listener: EventStoreDbPort;
   readonly #subscriptions = new Set<Feed>();
   readonly #reads = new Set<Feed>();
   readonly #batches = new Set<unknown>();
   readonly #responses: { due: number; send: () => void; timer: NodeJS.Timeout }[] = [];
-  readonly #appendFailures: { left: number; failure: Failure }[] = [];
-  readonly #featureFailures: CallError[] = [];
-  readonly #readFailures: CallError[] = [];
-  readonly #leaders: Endpoint[] = [];
+  /** Injected failures that have not occurred yet, by what fails. */
+  readonly #failures = {
+    appends: [] as Failure[],
+    features: [] as CallError[],
+    reads: [] as CallError[],
+    /** Calls are redirected to these. */
+    leaders: [] as Endpoint[],
+  };
   #port: number;
   #latency = 0;
   #indexLag = 0;
@@ -109,11 +107,11 @@ export class FakeEventStoreDb {
   readonly #notIndexed = new Map<string, number>();
   #heldAfter = Number.POSITIVE_INFINITY;
   #readsPauseAfter: number | undefined;
-  #members: Member[] | undefined;
 
   private constructor(options: FakeOptions) {
-    const { log = new FakeLog(), port = 0, tls } = options;
+    const { log = new FakeLog(), version = '23.10', port = 0, tls } = options;
     this.log = log;
+    this.#served = { log, version, heldAfter: () => this.#heldAfter };
     this.#options = options;
     this.#port = port;
 
@@ -166,8 +164,7 @@ export class FakeEventStoreDb {
 
   /** The number of injected failures that have not occurred yet. */
   get failuresLeft(): number {
-    const ofAppends = this.#appendFailures.reduce((sum, { left }) => sum + left, 0);
-    return ofAppends + this.#featureFailures.length + this.#readFailures.length + this.#leaders.length;
+    return Object.values(this.#failures).flat().length;
   }
 
   /** Stops like a killed process; the log is kept. */
@@ -234,31 +231,27 @@ export class FakeEventStoreDb {
 
   /** The next appends fail their call, with all others in the same batch. */
   failAppends(count: number, code: status): void {
-    const error = new CallError(code, `failed with ${status[code]}`);
-    this.#failNextAppends(count, () => ({ is: 'failed', error }));
+    this.#failNextAppends(count, () => ({ is: 'failed', error: failedWith(code) }));
   }
 
   /** The next calls (appends, reads, subscriptions) are redirected to a leader, by default this server. */
   notLeader(count: number, leader: Endpoint = this.#endpoint): void {
-    this.#leaders.push(...Array<Endpoint>(count).fill(leader));
+    this.#failures.leaders.push(...Array<Endpoint>(count).fill(leader));
   }
 
   /** The next calls for the server's features fail. */
   failFeatures(count: number, code: status = status.INTERNAL): void {
-    const error = new CallError(code, `failed with ${status[code]}`);
-    this.#featureFailures.push(...Array<CallError>(count).fill(error));
+    this.#failures.features.push(...Array<CallError>(count).fill(failedWith(code)));
   }
 
   /** The next reads fail. */
   failReads(count: number, code: status): void {
-    const error = new CallError(code, `failed with ${status[code]}`);
-    this.#readFailures.push(...Array<CallError>(count).fill(error));
+    this.#failures.reads.push(...Array<CallError>(count).fill(failedWith(code)));
   }
 
   /** Injected failures that have not occurred yet do not occur. */
   clearFailures(): void {
-    for (const failures of [this.#appendFailures, this.#featureFailures, this.#readFailures, this.#leaders])
-      failures.length = 0;
+    for (const failures of Object.values(this.#failures)) failures.length = 0;
   }
 
   /** Sets the latency of every response, in milliseconds; their order is kept. */
@@ -266,12 +259,16 @@ export class FakeEventStoreDb {
     this.#latency = milliseconds;
   }
 
-  /** Ends every open subscription, with `reset` also every connection; returns their number. */
-  dropSubscriptions(how: Drop): number {
-    const dropped = [...this.#subscriptions];
+  /** Ends every open subscription, with `reset` also every connection. */
+  dropSubscriptions(how: Drop): void {
     if (how === 'reset') this.breakConnections();
-    else for (const feed of dropped) this.#drop(feed, how);
-    return dropped.length;
+    else for (const feed of this.#subscriptions) this.#drop(feed, how);
+  }
+
+  #drop(feed: Feed, how: Exclude<Drop, 'reset'>): void {
+    this.#subscriptions.delete(feed);
+    if (how === 'end') feed.end();
+    else feed.fail(how === 'notLeader' ? notLeader(this.#endpoint) : DROPS[how]);
   }
 
   /** The open subscriptions stay open but receive nothing more. */
@@ -321,30 +318,17 @@ export class FakeEventStoreDb {
     this.log.delete(stream, how);
   }
 
-  /** Removes an event from the log, as scavenging does once its stream was truncated. */
-  scavenge(event: FakeEvent): void {
-    this.log.remove(event);
-  }
-
-  /** Sets the members that gossip returns. */
-  setMembers(members: Member[]): void {
-    this.#members = members;
-  }
-
   #features = (_call: unknown, callback: sendUnaryData<SupportedMethods>): void => {
-    this.calls.features++;
-    const error = this.#featureFailures.shift();
+    const error = this.#failures.features.shift();
     this.#response(() => (error ? callback(error) : callback(null, supportedMethods())));
   };
 
   #gossip = (_call: ServerUnaryCall<unknown, ClusterInfo>, callback: sendUnaryData<ClusterInfo>): void => {
-    this.calls.gossip++;
-    const members = this.#members ?? [{ port: this.#port, state: 'leader' }];
+    const members = this.members ?? [{ port: this.#port, state: 'leader' }];
     this.#response(() => callback(null, clusterInfo(members, this.#endpoint.address)));
   };
 
   #batchAppend = (call: ServerDuplexStream<BatchAppendReq, BatchAppendResp>): void => {
-    this.calls.batchAppend++;
     this.#batches.add(call);
     /** The options of appends whose event follows in another request, since it is large. */
     const pending = new Map<string, BatchAppendReq.Options>();
@@ -369,7 +353,6 @@ export class FakeEventStoreDb {
       if (!request.getIsFinal()) return;
       pending.delete(correlation);
       const append = appendOf(options, request);
-      this.calls.batched++;
       const outcome =
         accessError || this.#isDenied(call.metadata, append.stream)
           ? ({ is: 'denied' } as const)
@@ -393,7 +376,7 @@ export class FakeEventStoreDb {
       this.#accessError(call.metadata) ??
       this.#redirect() ??
       this.#leaderRequired(call.metadata) ??
-      (subscribes ? undefined : this.#readFailures.shift());
+      (subscribes ? undefined : this.#failures.reads.shift());
     if (accessError) this.#response(() => call.emit('error', accessError));
     else if (subscribes) this.#subscribe(call, options);
     else {
@@ -402,26 +385,18 @@ export class FakeEventStoreDb {
     }
   };
 
-  get #version(): Version {
-    return this.#options.version ?? '23.10';
-  }
-
   #messages(options: ReadReq.Options) {
     const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
     const lag = this.#notIndexed.get(stream) ?? 0;
     if (lag === 0) {
-      const messages = read(this.log, options, () => this.#heldAfter, this.#version);
-      return pausing(messages, () => this.#readsPauseAfter);
+      return pausing(read(options, this.#served), () => this.#readsPauseAfter);
     }
     this.#notIndexed.set(stream, lag - 1);
     return [streamNotFound(stream)].values();
   }
 
   #subscribe(call: ReadCall, options: ReadReq.Options): void {
-    const feed = new Feed(
-      call,
-      subscription(this.log, options, () => this.#heldAfter, this.#version),
-    );
+    const feed = new Feed(call, subscription(options, this.#served));
     const unfollow = this.log.follow(() => this.#response(() => feed.pump()));
     this.#feed(call, feed, this.#subscriptions, unfollow);
   }
@@ -435,13 +410,6 @@ export class FakeEventStoreDb {
       });
     }
     this.#response(() => feed.pump());
-  }
-
-  #drop(feed: Feed, how: Exclude<Drop, 'reset'>): void {
-    this.#subscriptions.delete(feed);
-    if (how === 'end') feed.end();
-    else if (how === 'notLeader') feed.fail(notLeader(this.#endpoint));
-    else feed.fail(DROPS[how]);
   }
 
   #outcome({ stream, expected, proposed }: Append): AppendOutcome | undefined {
@@ -458,20 +426,18 @@ export class FakeEventStoreDb {
       this.#indexLag = 0;
       return { is: 'wrong revision', expected, current: result.current };
     };
-    const [next] = this.#appendFailures;
-    if (!next) return store();
-    if (--next.left === 0) this.#appendFailures.shift();
-    return next.failure(store);
+    const failure = this.#failures.appends.shift();
+    return failure ? failure(store) : store();
   }
 
   #failNextAppends(count: number, failure: Failure): void {
-    if (count > 0) this.#appendFailures.push({ left: count, failure });
+    this.#failures.appends.push(...Array<Failure>(count).fill(failure));
   }
 
   /** A client may require a response from the leader. */
   #leaderRequired(metadata: Metadata): CallError | undefined {
     if (metadata.get('requires-leader')[0] !== 'true') return undefined;
-    const members = this.#members ?? [];
+    const members = this.members ?? [];
     const isFollower = members.some(({ port, state }) => port === this.#port && state === 'follower');
     if (!isFollower) return undefined;
     const leader = members.find(({ state, isAlive }) => state === 'leader' && isAlive !== false);
@@ -480,7 +446,7 @@ export class FakeEventStoreDb {
   }
 
   #redirect(): CallError | undefined {
-    const leader = this.#leaders.shift();
+    const leader = this.#failures.leaders.shift();
     return leader && notLeader(leader);
   }
 
@@ -511,6 +477,8 @@ export class FakeEventStoreDb {
     this.#responses.push({ due, send, timer });
   }
 }
+
+const failedWith = (code: status): CallError => new CallError(code, `failed with ${status[code]}`);
 
 function appendOf(options: BatchAppendReq.Options, request: BatchAppendReq): Append {
   const [message] = request.getProposedMessagesList() as [BatchAppendReq.ProposedMessage];
