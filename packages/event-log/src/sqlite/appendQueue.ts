@@ -115,10 +115,10 @@ export class AppendQueue {
     else if ('damaged' in reply) this.#options.onDamage(new LogDamaged(reply.damaged));
     else if ('rolledBack' in reply)
       this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
-    else this.#finish(reply.results, reply.seconds);
+    else this.#handleCommit(reply.results, reply.seconds);
   }
 
-  #finish(results: AppendResult[], seconds: number): void {
+  #handleCommit(results: AppendResult[], seconds: number): void {
     const { observer, onCommit } = this.#options;
     const appends = this.#committing.splice(0, results.length);
     const events: RecordedEvent[] = [];
