@@ -1,8 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
@@ -26,6 +24,7 @@ import { client, startServiceWithTree } from '../support/service.ts';
 import { serviceOfFile } from '../support/serviceOfFile.ts';
 import { newSigner } from '../support/signer.ts';
 import { startFakeServer } from '../support/stores.ts';
+import { tempDirOfFile } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */
@@ -33,14 +32,8 @@ const EVENTS = 300;
 /** The index of an event of the embedded log that is larger than an entry. */
 const LARGE = 100;
 
-function dirOfFile(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 async function overEmbedded() {
-  const dir = dirOfFile();
+  const dir = tempDirOfFile();
   const user = "'u' || (id % 7)";
   logWith({ dir, events: LARGE, user });
   const data = { name: 'x'.repeat(70_000) };
@@ -56,7 +49,7 @@ async function overEmbedded() {
 
 /** Its positions have gaps, and other services write to it. */
 async function overEventStoreDb() {
-  const DATA_DIR = dirOfFile();
+  const DATA_DIR = tempDirOfFile();
   const fake = await FakeEventStoreDb.start();
   afterAll(() => fake.stop());
   fake.write('garden-alice/1', { type: 'PlantCreated' });

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
@@ -7,7 +6,7 @@ import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts'
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { tempDir, tempDirOfFile } from '../support/tempDir.ts';
 
 /** In log order. */
 const PLANTS: [user: string, id: bigint, name: string][] = [
@@ -27,7 +26,7 @@ const EVENTS = PLANTS.map(([user, id, name], i) => ({
 }));
 
 /** A data directory with these plants, which no test changes. */
-let dir: string;
+const dir = appendTo(tempDirOfFile(), ...EVENTS);
 const ORIGIN = 'plants.example/log';
 /** The verifier key of its log. */
 let vkey: string;
@@ -35,13 +34,11 @@ let vkey: string;
 const roots: string[] = [];
 
 beforeAll(async () => {
-  dir = appendTo(mkdtempSync(join(tmpdir(), 'plant-store-')), ...EVENTS);
   const log = openLogReader(join(dir, 'log.db'), { raw: true });
   const { signal } = new AbortController();
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();
   vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN })).trim();
-  return () => rmSync(dir, { recursive: true });
 });
 
 const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });

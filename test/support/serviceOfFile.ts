@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pino from 'pino';
 import { afterAll } from 'vitest';
 import { client, startIn, tokenOf } from './service.ts';
+import { tempDirOfFile } from './tempDir.ts';
 
 type StoredEvent = { position: number; stream: string; revision: number; type: string } & {
   data: { id: string; user: string; name: string; tag?: string };
@@ -13,12 +12,9 @@ type StoredEvent = { position: number; stream: string; revision: number; type: s
 
 /** One service for all tests of a file, on a free port, with its own data directory. */
 export async function serviceOfFile(env: Record<string, string> = {}) {
-  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
+  const dir = tempDirOfFile();
   const { url, close } = await startIn(dir, env, pino({ level: 'silent' }));
-  afterAll(async () => {
-    await close();
-    rmSync(dir, { recursive: true, force: true });
-  });
+  afterAll(close);
   return {
     url,
     dir,

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { openIn, openLogOf, openOver } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
+import { tempDir, tempDirOfFile } from '../../../../test/support/tempDir.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';
@@ -26,19 +23,16 @@ const eventStoreDb = storePool(openOver);
 
 /** Streams in log order. The fifth event creates the plant of alice that is proven; bob has one with the same ID. */
 const STREAMS = ['alice/1', 'bob/42', 'alice/1', 'bob/1', 'alice/42', 'alice/42', 'bob/7'];
+const dir = tempDirOfFile();
 let log: EventStore;
+afterAll(() => log.close());
 /** The texts of the leaves of the log. */
 let leaves: string[];
 
 beforeAll(async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   log = await openLogOf(dir);
   await appendAll(log);
   leaves = (await everything(log)).map((one) => leafText(one).text);
-  return async () => {
-    await log.close();
-    rmSync(dir, { recursive: true });
-  };
 });
 
 async function appendAll(empty: EventStore): Promise<void> {
