@@ -110,26 +110,16 @@ async function openReceived(bytes: Buffer, { key, now }: Options): Promise<Recei
 
 /** Finds what two checkpoints show without tiles. @throws Alarm */
 function compareHeads(state: State): void {
-  const roots = new Map<number, ReceivedCheckpoint>();
-  const sizes = new Map<string, ReceivedCheckpoint>();
-  for (const one of knownOf(state)) {
+  const known = knownOf(state);
+  for (const [i, one] of known.entries()) {
     const { size, root } = one;
-    const sameSize = roots.get(size);
-    if (sameSize && sameSize.root !== root)
-      throw new Alarm(
-        'fork',
-        `the log has signed two roots of ${size} events: ${sameSize.root} and ${root}`,
-        checkpointFiles(one, sameSize),
-      );
-    const sameRoot = sizes.get(root);
-    if (sameRoot && sameRoot.size !== size)
-      throw new Alarm(
-        'fork',
-        `the log has signed the root of ${sameRoot.size} events again, for ${size} events`,
-        checkpointFiles(one, sameRoot),
-      );
-    roots.set(size, one);
-    sizes.set(root, one);
+    const other = known.slice(0, i).find((earlier) => (earlier.size === size) !== (earlier.root === root));
+    if (!other) continue;
+    const message =
+      other.size === size
+        ? `the log has signed two roots of ${size} events: ${other.root} and ${root}`
+        : `the log has signed the root of ${other.size} events again, for ${size} events`;
+    throw new Alarm('fork', message, checkpointFiles(one, other));
   }
 }
 
