@@ -40,17 +40,13 @@ export async function openStore(
       });
 }
 
-type OpenLogOptions = {
-  logger: Logger;
-} & LogReaderOptions;
-
 /**
  * Opens the log for reading, beside a server that may be running. EventStoreDB must be available, unless it is
  * opened beside the store. @throws Error with a message for the operator
  */
 export async function openLog(
   { dataDir, eventStoreDb }: LogLocation,
-  { logger, ...options }: OpenLogOptions,
+  { logger, ...options }: LogReaderOptions & { logger: Logger },
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });

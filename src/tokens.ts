@@ -15,12 +15,10 @@ export function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, n
   return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 
-type Claims = { lifetime: string; scope: string | undefined };
-
 /** A token for a user, signed with the service's own key, which is created if it does not exist. */
 export function issueOwnToken(
   subject: string,
-  claims: Claims,
+  claims: { lifetime: string; scope: string | undefined },
   { keyFile, issuer, audience }: Config,
 ): Promise<string> {
   return issueToken(loadOrCreateKey(keyFile).privateKey, { subject, ...claims, issuer, audience });

@@ -42,9 +42,13 @@ export function commandLine({ serve, run }: Runners): Command {
     .requiredOption('--to <url|dir>', 'Where to copy it, or to continue a copy.', once('to'))
     .action((options) => run(async (context) => (await import('./copy.ts')).copyCommand(options, context)));
 
-  addFilters(program.command('replay'))
+  const replay = program
+    .command('replay')
     .description('Print the events of the log, as CloudEvents, one per line.')
-    .usage('-- [options]')
+    .usage('-- [options]');
+  for (const [filter, schema] of Object.entries<object>(PlantEventQuery.properties))
+    replay.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter)); // as in the API
+  replay
     .option('--follow', 'Follow the log: continue with each new event.')
     .option('--table', 'Print a table instead of JSON.')
     .action((options) =>
@@ -121,11 +125,4 @@ function withoutValues(text: string): string {
   return text
     .replace(/(?<=unknown option '--?[\w-]*)[^\w-].*(?=')/s, '…')
     .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
-}
-
-/** The filters as options, with their descriptions in the API. */
-function addFilters(command: Command): Command {
-  for (const [filter, schema] of Object.entries<object>(PlantEventQuery.properties))
-    command.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter));
-  return command;
 }

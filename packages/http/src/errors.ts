@@ -21,9 +21,6 @@ type ErrorClass = abstract new (...given: never[]) => Error;
 /** A header of an error response: its value, or how to get that from the error. */
 type HeaderValue = string | { of(error: Error): string }['of'];
 
-type Thrown = ErrorClass | string;
-type ErrorHeaders = Readonly<Record<string, HeaderValue>>;
-
 /** An error response of the API. */
 export type ErrorEntry = Readonly<{
   /** The status × 100 + a number that identifies the cause; it never changes. */
@@ -34,12 +31,12 @@ export type ErrorEntry = Readonly<{
   /** Whether clients get the message of the error instead, of which `message` is an example. */
   isExample: boolean;
   /** What is thrown for it: classes, or the `code` of errors of Node, Fastify and its plugins. */
-  of: readonly Thrown[];
-  headers: ErrorHeaders;
+  of: readonly (ErrorClass | string)[];
+  headers: Readonly<Record<string, HeaderValue>>;
 }>;
 export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
 
-type More = { of?: readonly Thrown[]; headers?: ErrorHeaders; message?: string; example?: string };
+type More = Partial<Pick<ErrorEntry, 'of' | 'headers' | 'message'>> & { example?: string };
 
 /** An entry; without a message, and an example of one, its message is its description. */
 export function entry(code: number, description: string, more: More = {}): ErrorEntry {

@@ -1,4 +1,4 @@
-import swagger from '@fastify/swagger';
+import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
@@ -58,15 +58,10 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
   };
 }
 
+type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
+
 /** What the document has besides the routes. */
-export type ApiDescription = {
-  info: {
-    title: string;
-    version: string;
-    description: string;
-    license: { name: string; identifier: string };
-  };
-  tags: { name: string; description: string }[];
+export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   /** The schemas with names. */
   schemas: readonly TSchema[];
   /** The rest of a path that ends in *, as a parameter: OpenAPI has none with slashes. */
