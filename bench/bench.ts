@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { measureCommand, measureLoad, type Sample, startServer } from './measure.ts';
+import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
 // Measures this checkout, another one and a reference without storage side by side. A ratio is of two samples of
@@ -64,29 +64,22 @@ console.log(
 console.table(subjects.map(row));
 
 async function reference(part: Part): Promise<Subject['measure']> {
-  if (part === 'post' || part === 'get')
-    return loadOn(part, ROOT, join(import.meta.dirname, 'bareServer.ts'), {});
-  const log = join(await fullLog(own), 'log.db');
-  const loop = [join(import.meta.dirname, 'bareLoop.ts'), log];
-  return () => measureCommand(ROOT, loop, options.events, {});
+  if (part === 'post' || part === 'get') return loadOn(part, { root: ROOT, args: ['bench/bareServer.ts'] });
+  const args = ['bench/bareLoop.ts', join(await fullLog(own), 'log.db')];
+  return () => measureCommand({ root: ROOT, args }, options.events);
 }
 
 async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
   const { root } = checkout;
-  if (part === 'post')
-    return loadOn(part, root, mainOf(root), { ...env, DATA_DIR: mkdtempSync(join(dir, 'data-')) });
-  const onFullLog = { ...env, DATA_DIR: await fullLog(checkout) };
-  if (part === 'get') return loadOn(part, root, mainOf(root), onFullLog);
-  return () => measureCommand(root, [mainOf(root), part], options.events, onFullLog);
+  const main = mainOf(root);
+  const data = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout);
+  const onData = { root, env: { ...env, DATA_DIR: data } };
+  if (part === 'post' || part === 'get') return loadOn(part, { ...onData, args: [main] });
+  return () => measureCommand({ ...onData, args: [main, part] }, options.events);
 }
 
-async function loadOn(
-  part: 'post' | 'get',
-  root: string,
-  entry: string,
-  serverEnv: Record<string, string>,
-): Promise<Subject['measure']> {
-  const server = await startServer(root, entry, serverEnv);
+async function loadOn(part: 'post' | 'get', process: Process): Promise<Subject['measure']> {
+  const server = await startServer(process);
   resources.defer(server.stop);
   const { seconds, connections } = options;
   const load =
@@ -100,7 +93,8 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events);
-  await measureCommand(root, [mainOf(root), 'rebuild'], options.events, { ...env, DATA_DIR: data });
+  const rebuild = { root, args: [mainOf(root), 'rebuild'], env: { ...env, DATA_DIR: data } };
+  await measureCommand(rebuild, options.events);
   fullLogs.set(name, data);
   return data;
 }
