@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { measureCommand, measureLoad, type Sample, startServer } from './measure.ts';
+import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
 // Measures this checkout, another one and a reference without storage side by side. A ratio is of two samples of
@@ -30,7 +30,9 @@ type Options = {
 
 const ROOT = join(import.meta.dirname, '..');
 /** The entry of a checkout. */
-const MAIN = 'src/cli/main.js';
+const mainOf = (root: string): string =>
+  ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
+const REFERENCE = 'reference';
 
 const options = readOptions();
 await using resources = new AsyncDisposableStack();
@@ -44,11 +46,11 @@ const checkouts = other ? [own, other] : [own];
 const fullLogs = new Map<string, string>();
 
 const subjects: Subject[] = [];
-for (const part of options.only)
-  for (const checkout of [undefined, ...checkouts]) {
-    const name = checkout?.name ?? 'reference';
-    subjects.push({ part, name, measure: await measurementOf(part, checkout), samples: [] });
-  }
+for (const part of options.only) {
+  subjects.push({ part, name: REFERENCE, measure: await reference(part), samples: [] });
+  for (const checkout of checkouts)
+    subjects.push({ part, name: checkout.name, measure: await measurementOf(part, checkout), samples: [] });
+}
 for (let round = 0; round <= options.rounds; round++) {
   console.log(round === 0 ? 'warming up' : `round ${round} of ${options.rounds}`);
   for (const { measure, samples } of round % 2 === 0 ? subjects : subjects.toReversed()) {
@@ -61,17 +63,23 @@ console.log(
 );
 console.table(subjects.map(row));
 
-/** How a part of a checkout is measured, or without one its reference. */
-async function measurementOf(part: Part, checkout?: Checkout): Promise<Subject['measure']> {
-  const { root } = checkout ?? own;
-  const DATA_DIR = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout ?? own);
-  const onData = { ...env, DATA_DIR };
-  if (part === 'replay' || part === 'verify') {
-    const loop = [join(import.meta.dirname, 'bareLoop.ts'), join(DATA_DIR, 'log.db')];
-    return () => measureCommand(root, checkout ? [MAIN, part] : loop, options.events, onData);
-  }
-  const entry = checkout ? MAIN : join(import.meta.dirname, 'bareServer.ts');
-  const server = await startServer(root, entry, onData);
+async function reference(part: Part): Promise<Subject['measure']> {
+  if (part === 'post' || part === 'get') return loadOn(part, { root: ROOT, args: ['bench/bareServer.ts'] });
+  const args = ['bench/bareLoop.ts', join(await fullLog(own), 'log.db')];
+  return () => measureCommand({ root: ROOT, args }, options.events);
+}
+
+async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
+  const { root } = checkout;
+  const main = mainOf(root);
+  const data = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout);
+  const onData = { root, env: { ...env, DATA_DIR: data } };
+  if (part === 'post' || part === 'get') return loadOn(part, { ...onData, args: [main] });
+  return () => measureCommand({ ...onData, args: [main, part] }, options.events);
+}
+
+async function loadOn(part: 'post' | 'get', process: Process): Promise<Subject['measure']> {
+  const server = await startServer(process);
   resources.defer(server.stop);
   const { seconds, connections } = options;
   const load =
@@ -85,7 +93,8 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events);
-  await measureCommand(root, [MAIN, 'rebuild'], options.events, { ...env, DATA_DIR: data });
+  const rebuild = { root, args: [mainOf(root), 'rebuild'], env: { ...env, DATA_DIR: data } };
+  await measureCommand(rebuild, options.events);
   fullLogs.set(name, data);
   return data;
 }
@@ -147,7 +156,7 @@ function toNumber(text: string): number {
 }
 
 function toCheckout(path: string): string {
-  for (const needed of [MAIN, 'node_modules'])
+  for (const needed of [mainOf(path), 'node_modules'])
     if (!existsSync(join(path, needed))) throw new InvalidArgumentError(`It has no ${needed}.`);
   return resolve(path);
 }

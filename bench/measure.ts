@@ -9,32 +9,35 @@ import type { RequestContext } from './request.ts';
 
 /** Latency in milliseconds; `cpu`: microseconds of all threads for a request or an event. */
 export type Sample = { perSecond: number; p99: number; cpu: number };
-export type Load = {
+type Load = {
   method: 'GET' | 'POST';
   query?: string;
   connections: number;
   seconds: number;
   tokenFile: string;
 };
-type Env = Record<string, string>;
-export type Server = { url: string; pid: number };
+type Server = { url: string; pid: number };
+/** What Node runs in a checkout, without its log lines. */
+export type Process = { root: string; args: string[]; env?: Record<string, string> };
 
 /** The service saves its view up to a second later: that is part of the load, and not of the next one. */
 const SAVE_TIMEOUT_MS = 1_500;
 const USER_HZ = 100;
 
-/** A server as a process, without its log lines. */
-export async function startServer(
-  root: string,
-  entry: string,
-  env: Env,
-): Promise<Server & { stop: () => Promise<void> }> {
+const launch = ({ root, args, env }: Process) =>
+  spawn(process.execPath, args, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+
+/** Starts a server, and waits until it is ready. */
+export async function startServer({ env, ...options }: Process) {
   const port = await freePort();
-  const options = { cwd: root, env: { ...process.env, ...env, PORT: `${port}` } };
-  const child = spawn(process.execPath, [entry], { ...options, stdio: ['ignore', 'ignore', 'inherit'] });
+  const child = launch({ ...options, env: { ...env, PORT: `${port}` } });
   const url = `http://127.0.0.1:${port}`;
   for (;;) {
-    if (child.exitCode !== null) throw new Error(`${entry} ended with ${child.exitCode}`);
+    if (child.exitCode !== null) throw new Error(`${options.args} ended with ${child.exitCode}`);
     // A server without this route is ready when it responds.
     const response = await fetch(`${url}/health/ready`).catch(() => undefined);
     if (response && response.status !== 503) break;
@@ -71,21 +74,11 @@ export async function measureLoad({ url, pid }: Server, load: Load): Promise<Sam
 }
 
 /** Runs a command to its end over a log of this number of events. @throws Error if it failed */
-export async function measureCommand(
-  root: string,
-  args: string[],
-  events: number,
-  env: Env,
-): Promise<Sample> {
+export async function measureCommand(command: Process, events: number): Promise<Sample> {
   const before = cpuMicroseconds('self');
   const startedAt = performance.now();
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const [code] = await once(child, 'exit');
-  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`);
+  const [code] = await once(launch(command), 'exit');
+  if (code !== 0) throw new Error(`${command.args.join(' ')} ended with ${code}`);
   const perSecond = (1_000 * events) / (performance.now() - startedAt);
   return { perSecond, p99: Number.NaN, cpu: (cpuMicroseconds('self') - before) / events };
 }
@@ -99,9 +92,7 @@ function cpuMicroseconds(pid: number | 'self'): number {
 }
 
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
+  await using server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((closed) => server.close(closed));
-  return port;
+  return (server.address() as { port: number }).port;
 }

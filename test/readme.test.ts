@@ -1,43 +1,37 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { SETTINGS } from '../src/config.ts';
 import { API_ERRORS } from '../src/errors.ts';
 import { MAX_IN_FLIGHT } from '../src/inFlight.ts';
 import { ROOT } from './support/process.ts';
 
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
-const OPERATIONS = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
-const ERRORS = readFileSync(join(ROOT, 'docs/errors.md'), 'utf8');
-const WHY = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8');
-type Package = { scripts: Record<string, string> };
-const PACKAGE: Package = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+const OPERATIONS = textOf('docs/operations.md');
+const shellBlocks = [...textOf('README.md').matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block);
 
-const shellBlocks = [...README.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block as string);
-
-describe('README.md', () => {
-  test('starts with the two commands that CI runs', () => {
-    expect(shellBlocks[0]).toBe('npm ci && npm start\n');
-    expect(shellBlocks[2]).toBe('npm ci && npm test\n');
-    const ci = readFileSync(join(ROOT, '.ci/run'), 'utf8');
-    expect(ci).toContain('npm ci');
-    expect(ci).toContain('npm test');
-  });
+test('README.md starts with the two commands that CI runs', () => {
+  expect(shellBlocks[0]).toBe('npm ci && npm start\n');
+  expect(shellBlocks[2]).toBe('npm ci && npm test\n');
+  const ci = textOf('.ci/run');
+  expect(ci).toContain('npm ci');
+  expect(ci).toContain('npm test');
 });
 
 test('docs/dependencies.md gives a reason for every dependency', () => {
   const packages = globSync('{package.json,packages/*/package.json}', { cwd: ROOT });
   const all = packages.flatMap((file) => {
-    const found = JSON.parse(readFileSync(join(ROOT, file), 'utf8'));
+    const found = JSON.parse(textOf(file));
     return [found.dependencies, found.peerDependencies, found.optionalDependencies, found.devDependencies];
   });
   const names = all.flatMap((section) => Object.keys(section ?? {}));
+  const reasons = textOf('docs/dependencies.md');
   for (const name of names.filter((one) => !one.startsWith('@event-sourced/')))
-    expect(WHY).toMatch(name.startsWith('@types/') ? '@types/*' : name);
+    expect(reasons).toMatch(name.startsWith('@types/') ? '@types/*' : name);
 });
 
 test('docs/errors.md lists exactly the error codes', () => {
-  const codes = [...ERRORS.matchAll(/^\| (\d{5}) \|/gm)].map(([, code]) => Number(code));
+  const codes = [...textOf('docs/errors.md').matchAll(/^\| (\d{5}) \|/gm)].map(([, code]) => Number(code));
   expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
 });
 
@@ -67,17 +61,17 @@ const anchorsOf = (page: string): string[] =>
       .replaceAll(' ', '-'),
   );
 
-test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s links to existing files and headings', (file) => {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  for (const [link, path, anchor] of text.matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)/g)) {
-    const target = path ? join(ROOT, dirname(file), path) : join(ROOT, file);
-    expect([link, existsSync(target)]).toEqual([link, true]);
-    if (anchor) expect(anchorsOf(readFileSync(target, 'utf8'))).toContain(anchor);
-  }
-});
-
-test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))('%s mentions only existing commands', (file) => {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  for (const [, script] of text.matchAll(/npm run (?:-s )?([a-z:-]+)/g))
-    expect(Object.keys(PACKAGE.scripts)).toContain(script);
-});
+test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
+  '%s links to existing files and headings, and mentions only existing commands',
+  (file) => {
+    const text = textOf(file);
+    for (const [link, path, anchor] of text.matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)/g)) {
+      const target = path ? join(ROOT, dirname(file), path) : join(ROOT, file);
+      expect([link, existsSync(target)]).toEqual([link, true]);
+      if (anchor) expect(anchorsOf(readFileSync(target, 'utf8'))).toContain(anchor);
+    }
+    const { scripts } = JSON.parse(textOf('package.json'));
+    for (const [, script] of text.matchAll(/npm run (?:-s )?([a-z:-]+)/g))
+      expect(Object.keys(scripts)).toContain(script);
+  },
+);
