@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { basename, extname, join } from 'node:path';
 
 // `npm run build`: writes dist/ of each package, which is what npm publishes: JavaScript and types by tsc, files that
 // are no code, and the manifest with their paths. The service itself needs no build.
@@ -15,21 +15,8 @@ execFileSync(process.execPath, [tsc, '--build', ...packages], { stdio: 'inherit'
 
 for (const directory of packages) {
   const dist = join(directory, 'dist');
-  const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'));
-  const published = {
-    ...manifest,
-    exports: Object.fromEntries(
-      Object.entries<string>(manifest.exports).map(([entry, path]) => [
-        entry,
-        { types: inDist(path, '.d.ts'), default: inDist(path, '.js') },
-      ]),
-    ),
-    ...(manifest.bin && {
-      bin: Object.fromEntries(
-        Object.entries<string>(manifest.bin).map(([name, path]) => [name, inDist(path, '.js')]),
-      ),
-    }),
-  };
+  const manifest = readFileSync(join(directory, 'package.json'), 'utf8');
+  const published = JSON.parse(manifest, (_, value) => (typeof value === 'string' ? inDist(value) : value));
   writeFileSync(join(dist, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
   cpSync(join(directory, 'src'), dist, { recursive: true, filter: (path) => extname(path) !== '.ts' });
   for (const file of [
@@ -37,10 +24,10 @@ for (const directory of packages) {
     join(directory, 'SPECIFICATION.md'),
     join(here, '../LICENSE'),
   ])
-    if (existsSync(file)) cpSync(file, join(dist, file.slice(file.lastIndexOf('/') + 1)));
+    if (existsSync(file)) cpSync(file, join(dist, basename(file)));
 }
 
-/** Where a source file is in dist/. */
-function inDist(path: string, extension: string): string {
-  return path.replace('./src/', './').replace(/\.ts$/, extension);
+/** Where a source file is in dist/, with its types beside it; other text as it is. */
+function inDist(text: string): string {
+  return text.replace(/^\.\/src\/(.*)\.ts$/, './$1.js');
 }

@@ -1,6 +1,6 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import type { Rows, Table } from '@event-sourced/event-log/views';
-import { TableView, ViewDamaged, ViewFile } from '@event-sourced/event-log/views';
+import { TableView, ViewDamaged } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 import type { PageQuery, PlantPage } from '../src/plants/routes.ts';
@@ -35,17 +35,12 @@ const KEYS_PER_TURN = 10_000;
 
 /** The view: each user's plants in log order. */
 export class PlantsByUser extends TableView<PlantRow> {
+  static readonly definition = { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' };
   /** The last page of each user, with its query, until a row of the user changes. */
   readonly #cache = new LRUCache<string, { query: string; page: PlantPage }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
-
-  /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string): Promise<PlantsByUser> {
-    const opened = await ViewFile.open(file, PLANTS_BY_USER);
-    return new PlantsByUser(opened, { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' });
-  }
 
   /** A page of a user's plants, oldest first. @throws ViewDamaged */
   plantsOf(user: string, query: PageQuery): PlantPage {

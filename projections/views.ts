@@ -9,7 +9,7 @@ import { PlantsByUser } from './plantsByUser.ts';
 export const VIEWS = {
   plantsByUser: {
     file: (dataDir: string): string => join(dataDir, 'view.db'),
-    open: (file: string) => PlantsByUser.open(file),
+    view: PlantsByUser,
   },
 };
 
@@ -18,16 +18,14 @@ export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkle
 
 /** The open views, by name. */
 export type Views = {
-  readonly [Name in keyof typeof VIEWS]: Awaited<ReturnType<(typeof VIEWS)[Name]['open']>>;
+  readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
 };
 
 /** Opens the views in a data directory, until `resources` are disposed of. */
 export async function openViews(dataDir: string, resources: AsyncDisposableStack): Promise<Views> {
   const opened: Record<string, View> = {};
-  for (const [name, { file, open }] of Object.entries(VIEWS)) {
-    const view = await open(file(dataDir));
-    resources.defer(() => view.close());
-    opened[name] = view;
+  for (const [name, { file, view }] of Object.entries(VIEWS)) {
+    opened[name] = resources.adopt(await view.open(file(dataDir)), (one) => one.close());
   }
   return opened as Views;
 }

@@ -3,18 +3,15 @@ import { auditPageFiles } from '@event-sourced/audit-page';
 import type { EventStore } from '@event-sourced/event-log';
 import { Turns } from '@event-sourced/event-log/time';
 import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';
-import type { ClosedRequest } from '@event-sourced/http';
 import {
   apiReference,
   authenticate,
   healthRoutes,
   httpServer,
   limitRate,
-  type RateLimit,
+  type ServerObserver,
   serveOpenapi,
   servePage,
-  type TokenRejection,
-  tokenRejection,
   traceparentOf,
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
@@ -28,6 +25,7 @@ import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
 import { auditRoutes } from './auditRoutes.ts';
+import type { Config } from './config.ts';
 import { API_ERRORS } from './errors.ts';
 import { InFlight } from './inFlight.ts';
 import { API, errorsOf, tooManyInFlight } from './openapi.ts';
@@ -39,7 +37,7 @@ import { transparencyOptions } from './transparencyOptions.ts';
 /** What the audit page knows of plants; browsers load the module, too. */
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
-export type Dependencies = {
+export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> & {
   store: EventStore;
   views: Views;
   readYourWrites: ReadYourWrites;
@@ -48,13 +46,6 @@ export type Dependencies = {
   /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
   transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
   verifyToken: VerifyToken;
-  corsOrigins: readonly string[];
-  /** Whether there are pages for browsers. */
-  pages: boolean;
-  /** How many requests a user may send; without it, any number. */
-  rateLimit?: RateLimit | undefined;
-  /** The URI of this store, `source` of its CloudEvents. */
-  source: string;
   logger: FastifyBaseLogger;
   now: () => Date;
   newEventId: (now: Date) => string;
@@ -65,9 +56,7 @@ export type Dependencies = {
 };
 
 /** Gets what happens in the API. It must not throw. */
-export type ApiObserver = {
-  onRequest(request: ClosedRequest): void;
-  onTokenRejected(reason: TokenRejection): void;
+export type ApiObserver = ServerObserver & {
   /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
   onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
@@ -95,17 +84,14 @@ export async function buildApp(deps: Dependencies) {
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
     },
     errors: API_ERRORS,
-    onClosed: observer && ((request) => observer.onRequest(request)),
-    onError: observer && ((error) => observeRejection(observer, error)),
+    observer,
   });
   // Ready: every view can be read, and the log accepts appends.
   healthRoutes(app, () => {
     const { appendsRefused } = store;
     const entry = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
-    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)].filter(
-      (it) => it !== undefined,
-    );
-    return reasons.length === 0 ? undefined : { entry, reasons };
+    const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)];
+    return { entry, reasons: reasons.filter((reason) => reason !== undefined) };
   });
   await serveOpenapi(app, API);
   if (deps.pages) {
@@ -134,9 +120,4 @@ export async function buildApp(deps: Dependencies) {
     await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey, ...options });
   });
   return app;
-}
-
-function observeRejection(observer: ApiObserver, error: unknown): void {
-  const reason = tokenRejection(error);
-  if (reason !== undefined) observer.onTokenRejected(reason);
 }

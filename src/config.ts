@@ -161,8 +161,7 @@ function read(env: NodeJS.ProcessEnv): Settings {
       throw new BadConfig([`.env: ${(error as Error).message}`]);
     const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
       if (params.missingProperty) return `${params.missingProperty} is required with ${params.property}`;
-      const name = instancePath.slice(1);
-      return mustBe(name);
+      return mustBe(instancePath.slice(1));
     });
     throw new BadConfig([...new Set(problems)]);
   }

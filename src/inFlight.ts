@@ -16,8 +16,6 @@ export const MAX_IN_FLIGHT = {
 } as const;
 export type Kind = keyof typeof MAX_IN_FLIGHT;
 
-export { TooManyInFlight } from '@event-sourced/http';
-
 export class InFlight extends LimitedInFlight {
   constructor(kind: Kind) {
     super(kind, MAX_IN_FLIGHT[kind]);

@@ -1,9 +1,13 @@
 import { CloudEvent } from '@event-sourced/event-log/replay';
-import type { ErrorEntry } from '@event-sourced/http';
-import { type ApiDescription, errorsOf as describeErrors } from '@event-sourced/http';
+import {
+  type ApiDescription,
+  errorsOf as describeErrors,
+  type ErrorEntry,
+  TooManyInFlight,
+} from '@event-sourced/http';
 import { Type } from 'typebox';
 import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
-import { type Kind, MAX_IN_FLIGHT, TooManyInFlight } from './inFlight.ts';
+import { type Kind, MAX_IN_FLIGHT } from './inFlight.ts';
 import { NewPlant, Plant } from './plants/routes.ts';
 
 /** The error responses of a route, by status: those of every route, and these. */

@@ -4,6 +4,7 @@ import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir } from '@event-sourced/event-log/disk';
 import { moduleBeside } from '@event-sourced/event-log/threads';
 import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
+import { serveMetrics } from '@event-sourced/http';
 import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
 import { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
@@ -18,7 +19,6 @@ import { createVerifier } from './tokens.ts';
 const STORES = moduleBeside(import.meta.url, './stores').href;
 
 export type Service = {
-  /** Where it listens. */
   url: string;
   /** Where Prometheus reads metrics, if they are on. */
   metricsUrl: string | undefined;
@@ -47,79 +47,74 @@ export async function startService(
   { logger, progressOf, onFatal }: Context,
 ): Promise<Service> {
   const now = () => new Date();
-  const resources = new AsyncDisposableStack();
-  try {
-    resources.use(lockDataDir(config.dataDir));
-    const verifyToken = createVerifier(config, now);
-    const signer = config.merkleTree ? openSigner(config, logger) : undefined;
-    // Loaded only if they are on: the modules take part of the time of a start.
-    const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
-    const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
-    resources.defer(() => store.close());
-    const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
+  await using resources = new AsyncDisposableStack();
+  resources.use(lockDataDir(config.dataDir));
+  const verifyToken = createVerifier(config, now);
+  const signer = config.merkleTree ? openSigner(config, logger) : undefined;
+  // Loaded only if they are on: the modules take part of the time of a start.
+  const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
+  const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
+  resources.defer(() => store.close());
+  const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
-    const views = await openViews(config.dataDir, resources);
-    const followers = Object.values(views).map((view) => {
-      const onProgress = progressOf(view.name);
-      const follower = new Follower({ store, view, skip: config.skipEvents, logger, onProgress });
-      resources.defer(() => follower.stop());
-      return follower;
-    });
-    const file = merkleTreeFile(config.dataDir);
-    const { dataDir, eventStoreDb } = config;
-    const log = { module: STORES, location: { dataDir, ...(eventStoreDb && { eventStoreDb }) } };
-    const tree = signer && new TreeThread({ file, log, logger, onProgress: progressOf('merkleTree') });
-    if (tree) resources.defer(() => tree.close());
+  const views = await openViews(config.dataDir, resources);
+  const followers = Object.values(views).map((view) => {
+    const onProgress = progressOf(view.name);
+    const follower = new Follower({ store, view, skip: config.skipEvents, logger, onProgress });
+    resources.defer(() => follower.stop());
+    return follower;
+  });
+  const file = merkleTreeFile(config.dataDir);
+  const { dataDir, eventStoreDb } = config;
+  const log = { module: STORES, location: { dataDir, ...(eventStoreDb && { eventStoreDb }) } };
+  const tree = signer && new TreeThread({ file, log, logger, onProgress: progressOf('merkleTree') });
+  if (tree) resources.defer(() => tree.close());
 
-    const eventStreams = new InFlight('event streams');
-    const listsInFlight = new InFlight('lists');
-    const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
-    let metricsUrl: string | undefined;
-    if (metrics && config.metrics) {
-      const { serveMetrics } = await import('@event-sourced/http');
-      const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
-      const server = await serveMetrics({ ...config.metrics, read: metrics.reader(sources), onError });
-      resources.defer(() => server.close());
-      metricsUrl = server.url;
-      logger.info(`metrics at ${metricsUrl}`);
-    }
-
-    const app = await buildApp({
-      ...config,
-      store,
-      views,
-      readYourWrites: new ReadYourWrites(followers),
-      followers,
-      transparency: tree && signer && { tree, signer },
-      verifyToken,
-      logger,
-      now,
-      newEventId,
-      observer: metrics,
-      eventStreams,
-      listsInFlight,
-    });
-    resources.defer(() => app.close());
-    const url = await app.listen({
-      host: (await lookup(config.host)).address, // for a second address, Fastify would start a server without our handlers
-      port: config.port,
-      listenTextResolver: (address) => `listening at ${address}`,
-    });
-    return {
-      url,
-      metricsUrl,
-      isNew,
-      closeConnections: async () => {
-        const connections = await promisify(app.server.getConnections.bind(app.server))();
-        app.server.closeAllConnections();
-        return connections;
-      },
-      close: () => resources.disposeAsync(),
-    };
-  } catch (error) {
-    await resources.disposeAsync();
-    throw error;
+  const eventStreams = new InFlight('event streams');
+  const listsInFlight = new InFlight('lists');
+  const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
+  let metricsUrl: string | undefined;
+  if (metrics && config.metrics) {
+    const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
+    const server = await serveMetrics({ ...config.metrics, read: metrics.reader(sources), onError });
+    resources.defer(() => server.close());
+    metricsUrl = server.url;
+    logger.info(`metrics at ${metricsUrl}`);
   }
+
+  const app = await buildApp({
+    ...config,
+    store,
+    views,
+    readYourWrites: new ReadYourWrites(followers),
+    followers,
+    transparency: tree && signer && { tree, signer },
+    verifyToken,
+    logger,
+    now,
+    newEventId,
+    observer: metrics,
+    eventStreams,
+    listsInFlight,
+  });
+  resources.defer(() => app.close());
+  const url = await app.listen({
+    host: (await lookup(config.host)).address, // for a second address, Fastify would start a server without our handlers
+    port: config.port,
+    listenTextResolver: (address) => `listening at ${address}`,
+  });
+  const opened = resources.move();
+  return {
+    url,
+    metricsUrl,
+    isNew,
+    closeConnections: async () => {
+      const connections = await promisify(app.server.getConnections.bind(app.server))();
+      app.server.closeAllConnections();
+      return connections;
+    },
+    close: () => opened.disposeAsync(),
+  };
 }
 
 /** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */

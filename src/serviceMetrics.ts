@@ -1,24 +1,24 @@
 import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
-import type { AppendOutcome, EventStore, Position, StoreObserver } from '@event-sourced/event-log';
+import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { unlessAborted } from '@event-sourced/event-log/time';
-import type { Follower } from '@event-sourced/event-log/views';
-import { ViewLag } from '@event-sourced/event-log/views';
+import { type Follower, ViewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
+import type { TreeThread } from '@event-sourced/transparency-log/view';
+import type { Gauge } from 'prom-client';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
-
-type Following = { notReady: string | undefined; readTo: Position | undefined; rebuilds: number };
+import type { InFlight } from './inFlight.ts';
 
 /** What the metrics are read from. */
 type Sources = {
   dataDir: string;
   store: EventStore;
   followers: readonly Follower[];
-  tree: (Following & { saved: { size: number } | undefined; failures: number }) | undefined;
-  eventStreams: { total: number };
-  listsInFlight: { total: number };
+  tree: TreeThread | undefined;
+  eventStreams: InFlight;
+  listsInFlight: InFlight;
   now: () => Date;
 };
 
@@ -116,7 +116,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   /** What reads all metrics, with those that are measured then. What is unknown has no value. */
   reader({ dataDir, store, followers, tree, eventStreams, listsInFlight, now }: Sources): Metrics['read'] {
     const views = [
-      ...followers.map((follower) => ({ name: follower.view.name, follower: follower as Following })),
+      ...followers.map((follower) => ({ name: follower.view.name, follower })),
       ...(tree ? [{ name: 'merkleTree', follower: tree }] : []),
     ].map((view) => ({ ...view, lag: new ViewLag(store, now) }));
 
@@ -143,26 +143,22 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
       });
       for (const { view, saveFailures } of followers)
         this.#saveFailures.inc({ view: view.name }, saveFailures);
-      if (tree) {
-        this.#treeSize.set(tree.saved?.size ?? 0);
-        this.#treeFailures.inc(tree.failures);
-      } else {
-        this.#treeSize.remove();
-        this.#treeFailures.remove();
-      }
+      if (tree) this.#treeFailures.inc(tree.failures);
+      else this.#treeFailures.remove();
+      setOrRemove(this.#treeSize, tree && (tree.saved?.size ?? 0));
       this.#eventStreams.set(eventStreams.total);
       this.#listsInFlight.set(listsInFlight.total);
       for (const [file, bytes] of files) this.#fileBytes.set({ file }, bytes);
-      if (fileSystem) {
-        this.#fileSystemSize.set(fileSystem.blocks * fileSystem.bsize);
-        this.#fileSystemFree.set(fileSystem.bavail * fileSystem.bsize);
-      } else {
-        this.#fileSystemSize.remove();
-        this.#fileSystemFree.remove();
-      }
+      setOrRemove(this.#fileSystemSize, fileSystem && fileSystem.blocks * fileSystem.bsize);
+      setOrRemove(this.#fileSystemFree, fileSystem && fileSystem.bavail * fileSystem.bsize);
       return this.read();
     };
   }
+}
+
+function setOrRemove(gauge: Gauge, value: number | undefined): void {
+  if (value === undefined) gauge.remove();
+  else gauge.set(value);
 }
 
 /** What a promise resolves to before the signal aborts; undefined also if it rejects. */

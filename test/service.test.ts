@@ -1,8 +1,7 @@
-import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { listen } from './support/rawHttp.ts';
 import { startService, startServiceWithTree } from './support/service.ts';
 import { tempDir } from './support/tempDir.ts';
 
@@ -20,20 +19,13 @@ test('a service is new while its log has no plant', async () => {
 
 describe('a start fails with one line', () => {
   test('with the port if it is in use', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const { port } = await listen(() => {});
     await expect(startService({ PORT: `${port}` })).rejects.toThrow(RegExp(`^.*in use.*\\b${port}$`));
   });
 
-  test.for([
-    ['that other users can read', (file: string) => writeFileSync(file, '{}', { mode: 0o644 })],
-    ['without a key', (file: string) => writeFileSync(file, '{}', { mode: 0o600 })],
-    ['that is a directory', (file: string) => mkdirSync(file, { mode: 0o700 })],
-  ] as const)('with the path of a key file %s', async ([, make]) => {
+  test('with the path of a key file that other users can read', async () => {
     const DATA_DIR = tempDir();
-    make(join(DATA_DIR, 'key.json'));
+    writeFileSync(join(DATA_DIR, 'key.json'), '{}', { mode: 0o644 });
     await expect(startService({ DATA_DIR })).rejects.toThrow(/^cannot use the key file .*key\.json: .+$/);
   });
 

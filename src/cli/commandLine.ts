@@ -4,9 +4,7 @@ import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
 
 type Runners = {
-  /** Runs the server. */
   serve(): Promise<void>;
-  /** Runs a command. */
   run(command: (context: Context) => Promise<void>): Promise<void>;
 };
 
@@ -36,16 +34,13 @@ export function commandLine({ serve, run }: Runners): Command {
       run(async (context) => (await import('./token.ts')).tokenCommand(user, options, context)),
     );
 
-  // It parses its arguments itself: they may have a password, which no message may quote.
   program
     .command('copy')
     .description('Copy the log between EventStoreDB and a data directory.')
     .usage('-- --from <url|dir> --to <url|dir>')
-    .allowUnknownOption()
-    .allowExcessArguments()
-    .action((_options, { args }: Command) =>
-      run(async (context) => (await import('./copy.ts')).copyCommand(args, context)),
-    );
+    .requiredOption('--from <url|dir>', 'The log to copy.', once('from'))
+    .requiredOption('--to <url|dir>', 'Where to copy it, or to continue a copy.', once('to'))
+    .action((options) => run(async (context) => (await import('./copy.ts')).copyCommand(options, context)));
 
   addFilters(program.command('replay'))
     .description('Print the events of the log, as CloudEvents, one per line.')
@@ -121,10 +116,10 @@ export function commandLine({ serve, run }: Runners): Command {
   return program;
 }
 
-/** An error message without values that may be a mistyped password. */
+/** An error message without values: a mistyped argument may have a password. */
 function withoutValues(text: string): string {
   return text
-    .replace(/(?<=option '-[^'=]*=)[^']*/s, '…')
+    .replace(/(?<=unknown option '--?[\w-]*)[^\w-].*(?=')/s, '…')
     .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
 }
 

@@ -22,16 +22,6 @@ export type Context = {
   onFatal: (error: Error) => void;
 };
 
-/** A command has failed with this exit code instead of 1. */
-export class ExitError extends Error {
-  override readonly name = 'ExitError';
-  readonly exitCode: number;
-  constructor(message: string, exitCode: number) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
-
 /** A logger whose warnings are lines for a command's user. */
 export function loggerTo(print: (line: string) => void): Logger {
   const write = (line: string): void => {

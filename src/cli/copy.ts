@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { parseArgs } from 'node:util';
 import type { EventLog, EventStore } from '@event-sourced/event-log';
 import { copyLog } from '@event-sourced/event-log/copy';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
@@ -8,16 +7,16 @@ import { type Context, loggerTo, write } from './context.ts';
 import { isSameLocation, parseLocation, useStoreAt } from './eventLogLocation.ts';
 import { commandProgress } from './progress.ts';
 
-const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
+type Options = { from: string; to: string };
 
 /**
  * Copies the whole log from one location to another, compares both, and prints the result in one line. A
  * signal stops it at once, wherever it is: the next copy continues from there.
  * @throws Error with a message for the operator, which never has a password
  */
-export async function copyCommand(args: string[], context: Context): Promise<void> {
+export async function copyCommand(options: Options, context: Context): Promise<void> {
   const { output, signal } = context;
-  const locations = parseLocations(args);
+  const locations = parseLocations(options);
   signal.throwIfAborted();
   const stopped = once(signal, 'abort').then(() => Promise.reject(signal.reason));
   const result = await Promise.race([copy(locations, context), stopped]);
@@ -49,22 +48,10 @@ async function copy(locations: Locations, { print, onTerminal, onFatal, signal }
   return `${done}: both logs have the same ${events} events`;
 }
 
-function parseLocations(args: string[]): Locations {
-  const { from = [], to = [] } = parseOptions(args);
-  if (from.length !== 1 || to.length !== 1) throw new Error(`requires one --from and one --to: ${USAGE}`);
-  const locations = { from: parseLocation('--from', from[0] ?? ''), to: parseLocation('--to', to[0] ?? '') };
-  if (isSameLocation(locations.from, locations.to))
-    throw new Error(`--from and --to are the same location: ${USAGE}`);
-  return locations;
-}
-
-function parseOptions(args: string[]) {
-  const option = { type: 'string', multiple: true } as const;
-  try {
-    return parseArgs({ args, options: { from: option, to: option } }).values;
-  } catch {
-    throw new Error(`usage: ${USAGE}`); // the parser's message may quote a password
-  }
+function parseLocations(options: Options): Locations {
+  const [from, to] = [parseLocation('--from', options.from), parseLocation('--to', options.to)];
+  if (isSameLocation(from, to)) throw new Error('--from and --to are the same location');
+  return { from, to };
 }
 
 const prefix =

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { finishedWithin } from '@event-sourced/event-log/time';
+import { unlessAborted } from '@event-sourced/event-log/time';
 import sonicBoom from 'sonic-boom';
 
 /** While standard output cannot be written; further lines are dropped. */
@@ -29,12 +29,12 @@ export function loggerOutput(fd: number, onDropped: (lines: number) => void): Lo
   let dropped = 0;
   let isRetrying = false;
   let ended: Promise<boolean> | undefined;
-  let isOverdue = false;
+  let giveUpAt = Number.POSITIVE_INFINITY;
   const output = new sonicBoom.SonicBoom({
     fd,
     sync: false,
     maxLength: MAX_WAITING_BYTES,
-    retryEAGAIN: () => !isOverdue, // a pipe that is full
+    retryEAGAIN: () => performance.now() < giveUpAt, // a pipe that is full
   });
   output.on('drop', () => void dropped++);
   output.on('drain', () => {
@@ -54,19 +54,13 @@ export function loggerOutput(fd: number, onDropped: (lines: number) => void): Lo
   });
 
   async function end(): Promise<boolean> {
-    const timer = setTimeout(() => {
-      isOverdue = true;
-    }, FLUSH_TIMEOUT_MS);
-    let isStuck = true;
-    const closedOrFailed = once(output, 'close')
-      .catch(() => {})
-      .then(() => {
-        isStuck = false;
-      });
+    giveUpAt = performance.now() + FLUSH_TIMEOUT_MS;
+    const closedOrFailed = once(output, 'close').then(
+      () => true,
+      () => true,
+    );
     output.end();
-    await finishedWithin(STUCK_TIMEOUT_MS, closedOrFailed);
-    clearTimeout(timer);
-    return !isStuck;
+    return (await unlessAborted(closedOrFailed, AbortSignal.timeout(STUCK_TIMEOUT_MS))) ?? false;
   }
 
   return {

@@ -1,6 +1,5 @@
 import { parseRfc3339 } from '@event-sourced/event-log/time';
-import type { CheckEvent } from '@event-sourced/transparency-log/monitor';
-import { type MonitorOptions, monitorLog } from '@event-sourced/transparency-log/monitor';
+import { type CheckEvent, type MonitorOptions, monitorLog } from '@event-sourced/transparency-log/monitor';
 import { isKnownType, plantContentProblem } from '../domain.ts';
 import { type Context, write } from './context.ts';
 import { commandProgress } from './progress.ts';

@@ -20,8 +20,8 @@ export async function rebuildCommand(context: Context): Promise<void> {
   resources.use(lockDataDir(dataDir));
   const store = await openStore(config, { logger: loggerTo(print), now: () => new Date(), onFatal });
   resources.defer(() => store.close());
-  for (const [name, { file, open }] of Object.entries(VIEWS))
-    await rebuild({ name, file: file(dataDir), open }, store, context);
+  for (const [name, { file, view }] of Object.entries(VIEWS))
+    await rebuild({ name, file: file(dataDir), open: (draft) => view.open(draft) }, store, context);
   if (!config.merkleTree) return;
   const log = await useLog(resources, context, { raw: true, storeIsOpen: true }); // as it is hashed
   await rebuild(

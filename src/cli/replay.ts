@@ -17,7 +17,7 @@ export async function replayCommand(options: Options, context: Context): Promise
   const format = options.table ? tableRow : toJson;
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
-  const batches = replay(log, filter, { signal, live: options.follow === true, after: '--after' });
+  const batches = replay(log, filter, { signal, live: options.follow === true });
   let header = options.table ? TABLE_HEADER : '';
   for await (const { events } of batches) {
     if (events.length === 0) continue;

@@ -1,9 +1,8 @@
 import { logFile } from '@event-sourced/event-log/disk';
 import { logFileProblems } from '@event-sourced/event-log/sqlite';
-import type { Problem } from '@event-sourced/event-log/views';
+import { comparedTable, type Problem } from '@event-sourced/event-log/views';
 import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
-import { type ComparedView, type ViewToCompare, verifyLog } from '@event-sourced/transparency-log/entries';
-import { MerkleTreeView } from '@event-sourced/transparency-log/view';
+import { type ComparedView, verifyLog } from '@event-sourced/transparency-log/entries';
 import { isKnownType, merkleTreeFile, plantEventProblem, VIEWS } from '../domain.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
@@ -24,7 +23,12 @@ export async function verifyCommand(options: Options, context: Context): Promise
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views: viewsIn(dataDir, merkleTree),
+      views: Object.entries(VIEWS).map(([name, { file, view }]) => ({
+        name,
+        file: file(dataDir),
+        format: comparedTable(view.definition, skip),
+      })),
+      treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // without it the file may be of an earlier time
       draftDir: dataDir, // not /tmp, which may be in memory
       isKnown: isKnownType,
       problemOf: plantEventProblem,
@@ -59,13 +63,6 @@ export async function verifyCommand(options: Options, context: Context): Promise
 
 type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: number };
 type Line = readonly [name: string, value: string];
-
-/** The views to compare. Without MERKLE_TREE=on the file of the tree may be of an earlier time. */
-function viewsIn(dataDir: string, merkleTree: boolean): ViewToCompare[] {
-  const views = Object.entries(VIEWS).map(([name, { file, open }]) => ({ name, file: file(dataDir), open }));
-  const tree = { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open };
-  return merkleTree ? [...views, tree] : views;
-}
 
 function comparedText(view: ComparedView | undefined): string {
   if (!view) return 'none';

@@ -9,17 +9,12 @@ const UNLISTED = 'https://evil.example';
 const open = await serviceOfFile({ MERKLE_TREE: 'on', CORS_ORIGINS: `${APP},${OTHER_APP}` });
 const shut = await serviceOfFile({ MERKLE_TREE: 'on' });
 
-const preflight = (path: string, origin: string, method = 'POST') => ({
-  path,
-  init: {
-    method: 'OPTIONS',
-    headers: {
-      origin,
-      'access-control-request-method': method,
-      'access-control-request-headers': 'authorization,content-type,last-event-id,log-position',
-    },
-  },
+const preflightOf = (origin: string, method = 'POST') => ({
+  origin,
+  'access-control-request-method': method,
+  'access-control-request-headers': 'authorization,content-type,last-event-id,log-position',
 });
+const options = (url: string, headers: Record<string, string>) => fetch(url, { method: 'OPTIONS', headers });
 const permissions = ({ headers }: Response): string[] =>
   [...headers.keys()].filter((name) => name.startsWith('access-control-'));
 const listed = (response: Response, field: string): string[] =>
@@ -34,24 +29,20 @@ const REFUSED: [number, string, RequestInit?][] = [
   [405, '/plants', { method: 'DELETE' }],
 ];
 
-describe('without CORS_ORIGINS', () => {
-  test('no origin is allowed', async () => {
-    const { path, init } = preflight('/plants', APP);
-    const response = await fetch(`${shut.url}${path}`, init);
-    expect(permissions(response)).toEqual([]);
-    expect(response.headers.get('allow')).toBe('GET, HEAD, POST');
-    expect((await refusalIn(response)).error).toBe(40501);
-    const list = await shut.as('alice').get('', { origin: APP });
-    expect([list.status, permissions(list), list.headers.get('vary')]).toEqual([200, [], null]);
-  });
+test('without CORS_ORIGINS, no origin is allowed', async () => {
+  const response = await options(`${shut.url}/plants`, preflightOf(APP));
+  expect(permissions(response)).toEqual([]);
+  expect(response.headers.get('allow')).toBe('GET, HEAD, POST');
+  expect((await refusalIn(response)).error).toBe(40501);
+  const list = await shut.as('alice').get('', { origin: APP });
+  expect([list.status, permissions(list), list.headers.get('vary')]).toEqual([200, [], null]);
 });
 
 describe('with CORS_ORIGINS', () => {
   test.each([APP, OTHER_APP])(
     'allows GET and POST from %s, and exposes the response headers',
     async (origin) => {
-      const { path, init } = preflight('/plants', origin);
-      const response = await fetch(`${open.url}${path}`, init);
+      const response = await options(`${open.url}/plants`, preflightOf(origin));
       expect([response.status, await response.text()]).toEqual([204, '']);
       expect(response.headers.get('access-control-allow-origin')).toBe(origin);
       expect(listed(response, 'access-control-allow-methods')).toEqual(['get', 'head', 'post']);
@@ -81,8 +72,7 @@ describe('with CORS_ORIGINS', () => {
     'https://app.example:444',
     'null',
   ])('does not allow the origin %s', async (origin) => {
-    const { path, init } = preflight('/plants', origin);
-    const response = await fetch(`${open.url}${path}`, init);
+    const response = await options(`${open.url}/plants`, preflightOf(origin));
     expect(response.headers.get('access-control-allow-origin')).toBeNull();
     const list = await open.as('alice').get('', { origin });
     expect(list.headers.get('access-control-allow-origin')).toBeNull();
@@ -106,7 +96,7 @@ describe('with CORS_ORIGINS', () => {
   );
 
   test.each(['/health/live', '/tile/0/000'])('a preflight of %s returns the allowed origin', async (path) => {
-    const response = await fetch(`${open.url}${path}`, preflight(path, APP, 'GET').init);
+    const response = await options(`${open.url}${path}`, preflightOf(APP, 'GET'));
     expect(response.status).toBe(204);
     expect(response.headers.get('access-control-allow-origin')).toBe(APP);
   });
@@ -117,9 +107,9 @@ describe('with CORS_ORIGINS', () => {
     [40501, '/plants', { origin: UNLISTED }],
     [40501, '/plants', { 'access-control-request-method': 'POST' }],
     [40401, '/nothing', { origin: APP }],
-    [40401, '/nothing', preflight('/nothing', APP).init.headers],
+    [40401, '/nothing', preflightOf(APP)],
   ])('returns %i for OPTIONS %s that is no preflight of a known path: %j', async (error, path, headers) => {
-    const response = await fetch(`${open.url}${path}`, { method: 'OPTIONS', headers });
+    const response = await options(`${open.url}${path}`, headers);
     expect((await refusalIn(response)).error).toBe(error);
   });
 });

@@ -1,28 +1,20 @@
 import { once } from 'node:events';
-import { request as httpRequest } from 'node:http';
-import { connect } from 'node:net';
 import { promisify } from 'node:util';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import type { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { appOver } from '../support/appOver.ts';
-import { exchange, responsesIn, responseTo } from '../support/rawHttp.ts';
+import { connection, exchange, responsesIn, responseTo } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, bearer, events } = await serviceOfFile();
 
-/** Any method, also those that fetch refuses to send. */
-function call(method: string, path: string, headers: Record<string, string> = {}): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    const request = httpRequest(url, { method, path, headers, agent: false }, async (response) => {
-      const pieces = await response.toArray();
-      const fields = new Headers(response.headersDistinct as unknown as Record<string, string>);
-      resolve(new Response(Buffer.concat(pieces), { status: response.statusCode ?? 0, headers: fields }));
-    });
-    request.on('error', reject).end();
-  });
-}
+/** Any method, also those that fetch refuses to send, with these fields. */
+const call = (method: string, path: string, fields = ''): Promise<Response> =>
+  responseTo(url, `${method} ${path} HTTP/1.1\r\nHost: plants\r\nConnection: close\r\n${fields}\r\n`);
+
+const tokenOfAlice = `Authorization: ${await bearer('alice')}\r\n`;
 
 /** The bytes of a POST, with these fields. */
 const postOfFern = async (user: string, fields = ''): Promise<string> =>
@@ -45,7 +37,7 @@ describe('an unknown path is 404, with and without a token:', () => {
     ['OPTIONS', '*'],
   ])('%s %s', async (method, path) => {
     await refusedWith(40401, await call(method, path));
-    await refusedWith(40401, await call(method, path, { authorization: await bearer('alice') }));
+    await refusedWith(40401, await call(method, path, tokenOfAlice));
   });
 });
 
@@ -55,8 +47,8 @@ describe.each([
   ['/health/live?x', ['POST', 'OPTIONS'], 'GET, HEAD'],
 ])('another method for %s is 405, with the allowed ones in Allow:', (path, methods, allow) => {
   test.each(methods)('%s', async (method) => {
-    for (const headers of [{}, { authorization: await bearer('alice') }]) {
-      const response = await call(method, path, headers);
+    for (const fields of ['', tokenOfAlice]) {
+      const response = await call(method, path, fields);
       expect(response.headers.get('allow')).toBe(allow);
       expect(await refusedWith(40501, response)).toContain(allow);
     }
@@ -66,7 +58,7 @@ describe.each([
 describe('a malformed URL is 40007:', () => {
   test.each(['/%zz', '/events%', '/plants%', '/plants/%c3%28', '/%ff'])('%s', async (path) => {
     await refusedWith(40007, await call('GET', path));
-    await refusedWith(40007, await call('POST', path, { authorization: await bearer('alice') }));
+    await refusedWith(40007, await call('POST', path, tokenOfAlice));
   });
 });
 
@@ -99,7 +91,7 @@ describe('malformed HTTP is 40006 and closes the connection:', () => {
   });
 
   test('malformed chunks, even with a valid token', async () => {
-    const head = `${post}Authorization: ${await bearer('alice')}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    const head = `${post}${tokenOfAlice}Transfer-Encoding: chunked\r\n\r\n`;
     await refusedWith(40006, await responseTo(url, `${head}five\r\n{"id"\r\n0\r\n\r\n`));
     await refusedWith(40006, await responseTo(url, `${head}5\r\n{"id":\r\n0\r\n\r\n`));
     expect(events('alice')).toEqual([]);
@@ -124,7 +116,7 @@ test('an HTTP/1.0 request needs no Host', async () => {
 test.each(['a-present', '100-continue, a-present', '200-ok'])(
   'an unknown Expect is 41701: %s',
   async (expectation) => {
-    await refusedWith(41701, await call('POST', '/plants', { expect: expectation }));
+    await refusedWith(41701, await call('POST', '/plants', `Expect: ${expectation}\r\n`));
   },
 );
 
@@ -143,17 +135,16 @@ test.each([
 });
 
 describe('a body of more than 60 KiB is 41301', () => {
-  const head = async () =>
-    `POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: ${await bearer('alice')}\r\nContent-Type: application/json\r\n`;
+  const head = `POST /plants HTTP/1.1\r\nHost: plants\r\n${tokenOfAlice}Content-Type: application/json\r\n`;
 
   test('by its Content-Length, before it is sent', async () => {
-    await refusedWith(41301, await responseTo(url, `${await head()}Content-Length: 61441\r\n\r\n`));
+    await refusedWith(41301, await responseTo(url, `${head}Content-Length: 61441\r\n\r\n`));
   });
 
   test('by its chunks; the bytes after them are not processed as a request', async () => {
     const chunk = `1000\r\n${' '.repeat(0x1000)}\r\n`;
     const smuggled = 'POST /plants HTTP/1.1\r\nHost: plants\r\n\r\n';
-    const bytes = `${await head()}Transfer-Encoding: chunked\r\n\r\n${chunk.repeat(16)}${smuggled}`;
+    const bytes = `${head}Transfer-Encoding: chunked\r\n\r\n${chunk.repeat(16)}${smuggled}`;
     const responses = responsesIn(await exchange(url, bytes));
     const errors = await Promise.all(
       responses.map(async (response) => ((await response.json()) as { error: number }).error),
@@ -163,7 +154,7 @@ describe('a body of more than 60 KiB is 41301', () => {
   });
 
   test('by its chunk extensions', async () => {
-    const bytes = `${await head()}Transfer-Encoding: chunked\r\n\r\n2;x=${'y'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`;
+    const bytes = `${head}Transfer-Encoding: chunked\r\n\r\n2;x=${'y'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`;
     await refusedWith(41301, await responseTo(url, bytes));
   });
 });
@@ -246,9 +237,7 @@ describe('the connection of a client that never closes it is closed after the re
     expect([app.server.headersTimeout, app.server.requestTimeout]).toEqual([10_000, 20_000]);
     app.server.requestTimeout = app.server.headersTimeout = 500;
     app.server.timeout = 0; // a connection without traffic is not closed for that
-    const { hostname: host, port } = new URL(url);
-    const socket = connect({ host, port: Number(port), allowHalfOpen: true }).on('error', () => {});
-    onTestFinished(() => void socket.destroy());
+    const socket = connection(url);
     socket.write(bytes);
     let received = '';
     socket.on('data', (piece) => {

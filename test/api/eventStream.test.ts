@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { auditorToken, linesOf, listen, messagesIn, openEvents } from '../support/eventStream.ts';
@@ -134,23 +133,6 @@ describe('GET /events as text/event-stream', () => {
       await expect.poll(subjects, { message: filter }).toEqual(expected);
     }
     expect(await connections.at(-2)?.ended).toBe(true);
-  });
-
-  test('sends the same to a hundred clients', async () => {
-    const verifyToken = (user: string) => claimsOf(user, 'audit');
-    const { url, append } = await watchedApp({ verifyToken });
-    await append('alice', 1);
-    const streams = await Promise.all(
-      Array.from({ length: 100 }, (_, i) =>
-        reading(url, { token: `carol${Math.floor(i / MAX_IN_FLIGHT['event streams'])}` }),
-      ),
-    );
-    const warned = warnings();
-    await append('bob', 1);
-    const texts = await Promise.all(streams.map((stream) => stream.received(/plant-bob.*\n\n/)));
-    expect(subjectsIn(messagesIn(texts[0] ?? ''))).toEqual(['plant-alice/1', 'plant-bob/1']);
-    expect(new Set(texts).size).toBe(1);
-    expect(warned).toEqual([]);
   });
 
   test('responds to HEAD with the same headers, and ends the subscription', async () => {
@@ -327,19 +309,16 @@ describe('a client', async () => {
     expect(open()).toBe(1);
   });
 
-  test.each([SSE, 'application/x-ndjson'])(
-    'that disconnects in the middle of %s ends its subscription',
-    async (accept) => {
-      const { url, token, expectNoSubscription, delivered } = await watchedApp({ log });
-      stopClock(); // so that the disconnect is detected, not the idle time
-      const connection = await openEvents(url, { token, headers: { accept } });
-      expect(connection.response.statusCode).toBe(200);
-      for (let last = -1; last !== delivered(); await pause(20)) last = delivered();
-      expect(delivered()).toBeLessThan(MANY);
-      connection.leave();
-      await expectNoSubscription();
-    },
-  );
+  test('that disconnects in the middle of a stream ends its subscription', async () => {
+    const { url, token, expectNoSubscription, delivered } = await watchedApp({ log });
+    stopClock(); // so that the disconnect is detected, not the idle time
+    const connection = await openEvents(url, { token });
+    for (let last = -1; last !== delivered(); await pause(20)) last = delivered();
+    expect(delivered()).toBeGreaterThan(0);
+    expect(delivered()).toBeLessThan(MANY);
+    connection.leave();
+    await expectNoSubscription();
+  });
 
   test('of NDJSON gets the complete replay when the server is closed; a stream ends', async () => {
     const { app, url, token, open, delivered } = await watchedApp({ log });

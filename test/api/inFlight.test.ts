@@ -1,32 +1,23 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { InFlight, MAX_IN_FLIGHT, TooManyInFlight } from '../../src/inFlight.ts';
+import { TooManyInFlight } from '../../packages/http/src/inFlight.ts';
+import { InFlight, MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 
 const open = () => Object.assign(new EventEmitter(), { closed: false });
 
-/** All lists that alice may have in flight. */
-function allLists() {
+test('the lists of all users are counted, and those of each user limited, until their responses are closed', () => {
   const lists = new InFlight('lists');
   const responses = Array.from({ length: MAX_IN_FLIGHT.lists }, open);
   for (const response of responses) lists.add('alice', response);
-  const another = () => lists.add('alice', open());
-  expect(another).toThrow(TooManyInFlight);
-  return { lists, responses, another };
-}
-
-test('a list is in flight until its response is closed', () => {
-  const { responses, another } = allLists();
-  responses[0]?.emit('close');
-  another();
-  expect(another).toThrow(TooManyInFlight);
-});
-
-test('the lists of all users are counted, each until it is not in flight any more', () => {
-  const { lists, responses } = allLists();
+  const another = open();
+  expect(() => lists.add('alice', another)).toThrow(TooManyInFlight);
   const ofBob = open();
   lists.add('bob', ofBob);
   expect(lists.total).toBe(MAX_IN_FLIGHT.lists + 1);
-  for (const response of [...responses, ofBob]) response.emit('close');
+  responses.pop()?.emit('close');
+  lists.add('alice', another);
+  expect(() => lists.add('alice', open())).toThrow(TooManyInFlight);
+  for (const response of [...responses, another, ofBob]) response.emit('close');
   expect(lists.total).toBe(0);
 });
 

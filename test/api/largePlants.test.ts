@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { created } from '../../packages/event-log/test/views/created.ts';
@@ -7,6 +7,7 @@ import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { appOver } from '../support/appOver.ts';
+import { connection, getWith } from '../support/rawHttp.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -32,13 +33,10 @@ async function serve() {
   /** Requests all plants of a user, and reads nothing. Resolves when the server has the request. */
   const neverRead = async (user: string): Promise<{ client: Socket; server: Socket }> => {
     const accepted = once(app.server, 'connection');
-    const { hostname, port } = new URL(url);
-    const client = connect(Number(port), hostname).pause();
-    client.on('error', () => {});
-    onTestFinished(() => void client.destroy());
+    const client = connection(url).pause();
     const [server] = await accepted;
     const requested = once(app.server, 'request');
-    client.write(`GET /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${user}\r\n\r\n`);
+    client.write(getWith('/plants', user));
     await requested;
     return { client, server };
   };

@@ -1,8 +1,6 @@
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { newEventId } from '../../packages/event-log/src/eventId.ts';
 import {
   type EventStore,
@@ -15,6 +13,7 @@ import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
+import { getWith, unread } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
@@ -40,17 +39,6 @@ function serve(tree: object, store: Partial<EventStore>, reached = async () => {
       transparency: { tree: { notReady: undefined, ...tree } as never, signer: newSigner() },
     },
   );
-}
-
-/** A response of `url` that no one reads; resolves when its first bytes have arrived. */
-async function unread(url: string, path: string, token: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => {});
-  onTestFinished(() => void socket.destroy());
-  socket.write(`GET ${path} HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${token}\r\n\r\n`);
-  await once(socket, 'readable');
-  return socket;
 }
 
 test.each([
@@ -119,7 +107,9 @@ describe('bundles that no one reads', () => {
     await (await untilAvailable(() => carol.request('/checkpoint'))).text();
     const token = await auditorToken(dir);
     const sockets = await Promise.all(
-      Array.from({ length: MAX_IN_FLIGHT['bundles of entries'] + 4 }, () => unread(url, path, token)),
+      Array.from({ length: MAX_IN_FLIGHT['bundles of entries'] + 4 }, () =>
+        unread(url, getWith(path, token)),
+      ),
     );
     const statuses = sockets.map((socket) => `${socket.read(12)}`.slice(-3));
     expect(statuses.filter((status) => status === '200')).toHaveLength(MAX_IN_FLIGHT['bundles of entries']);
@@ -146,7 +136,7 @@ describe('bundles that no one reads', () => {
     const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
     const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
     const { url, log } = await serve({ startOf: () => 0n, has: () => true }, { readAll });
-    const first = unread(url, '/tile/entries/000', 'carol');
+    const first = unread(url, getWith('/tile/entries/000', 'carol'));
     await expect.poll(() => pages.length).toBe(1);
     pages[0]?.(page);
     const socket = await first;

@@ -48,26 +48,14 @@ describe('creating a plant', () => {
     ]);
   });
 
-  describe('with a traceparent', () => {
+  test('keeps a valid traceparent in the metadata of the event, after the others', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const post = (user: string, given: string) =>
-      as(user).post('{"id":1,"name":"Fern"}', { traceparent: given });
-    const traces = (user: string) => events(user).map(({ metadata }) => metadata.traceparent);
-
-    test('keeps it in the metadata of the event, after the others', async () => {
-      expect((await post('alice of traces', traceparent)).status).toBe(200);
-      const [event] = events('alice of traces');
-      expect(Object.entries(event?.metadata ?? {}).at(-1)).toEqual(['traceparent', traceparent]);
-    });
-
-    test.each(['', 'malformed', `${traceparent}-more`, '<script>', 'a'.repeat(8_000)])(
-      'that is malformed ignores it: %.20s',
-      async (given) => {
-        const user = `carol of ${given.length}`;
-        expect((await post(user, given)).status).toBe(200);
-        expect(traces(user)).toEqual([undefined]);
-      },
-    );
+    const alice = as('alice of traces');
+    for (const [id, given] of [traceparent, 'a'.repeat(8_000)].entries())
+      expect((await alice.post(`{"id":${id},"name":"Fern"}`, { traceparent: given })).status).toBe(200);
+    const [valid, malformed] = events('alice of traces').map(({ metadata }) => metadata);
+    expect(Object.entries(valid ?? {}).at(-1)).toEqual(['traceparent', traceparent]);
+    expect(malformed).not.toHaveProperty('traceparent');
   });
 
   test('ignores unknown fields and does not store them', async () => {
@@ -104,20 +92,14 @@ describe('creating it again', () => {
     expect(events(user)).toHaveLength(1);
   });
 
-  test.each([
-    ['another name', fern, { name: 'fern', tag: 'indoor' }],
-    ['another tag', fern, { name: 'Fern', tag: '' }],
-    ['no tag', fern, { name: 'Fern' }],
-    ['a tag if it had none', { name: 'Fern' }, fern],
-    ['the same text in another normal form', { name: 'F\u00e9rn' }, { name: 'Fe\u0301rn' }],
-  ])('with other content is 40003 and appends no event: %s', async (what, before, plant) => {
-    const user = `alice who changes ${what}`;
-    const first = await as(user).create(7, before);
-    const refused = await as(user).create(7, plant);
+  test('with other content is 40003 and appends no event', async () => {
+    const alice = as('alice who changes');
+    const first = await alice.create(7, fern);
+    const refused = await alice.create(7, { name: 'Fern' });
     expect(refused.headers.get('log-position')).toBe(first.headers.get('log-position'));
     expect(await refusedWith(40003, refused)).toMatch(/\bID\b/);
-    expect(events(user)).toHaveLength(1);
-    expect(await as(user).list()).toEqual([before]);
+    expect(events('alice who changes')).toHaveLength(1);
+    expect(await alice.list()).toEqual([fern]);
   });
 
   test('as another user creates another plant: IDs are unique per user', async () => {
@@ -158,13 +140,10 @@ describe('creating it twice concurrently', () => {
   });
 });
 
-describe('the id', () => {
-  test('of minus zero is zero', async () => {
-    const alice = as('alice at zero');
-    expect((await alice.post('{"id":-0,"name":"Fern"}')).status).toBe(200);
-    expect((await alice.post('{"id":0.0,"name":"Fern"}')).status).toBe(200);
-    expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
-  });
+test('the ID minus zero is zero', async () => {
+  const alice = as('alice at zero');
+  for (const id of ['-0', '0.0']) expect((await alice.post(`{"id":${id},"name":"Fern"}`)).status).toBe(200);
+  expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
 });
 
 describe('a body that violates NewPlant is 40002 and names the field:', () => {
@@ -190,7 +169,7 @@ describe('a body that violates NewPlant is 40002 and names the field:', () => {
   });
 });
 
-// More of them are in test/http/exactJson.test.ts.
+// packages/http/test/exactJson.test.ts has more of them.
 describe('a body that cannot be parsed exactly is 40001:', () => {
   test.each([
     ['an empty body', ''],

@@ -2,12 +2,10 @@ import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import {
   type EventStore,
-  type Page,
   type RecordedEvent,
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
@@ -19,7 +17,7 @@ import { CheckpointFileUnusable } from '../../packages/transparency-log/src/sign
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { appendTo, logWith } from '../support/logs.ts';
+import { alterLog, appendTo, logWith } from '../support/logs.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
@@ -92,19 +90,15 @@ function clients({ url, dir }: { url: string; dir: string }) {
 }
 
 describe.each(BOTH)('over %s', (_, server) => {
-  const { as, audit, bytes, text, checkpoint } = clients(server);
+  const { as, audit, bytes, text } = clients(server);
 
-  test('the checkpoint is a note that the key of the log has signed', async () => {
+  test('a verifier recomputes the root that the log has signed, and every tile, from the entries alone', async () => {
     const response = await audit('/checkpoint');
     expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
     expect(response.headers.get('cache-control')).toBe('no-store');
-    const { origin, size } = verifyCheckpoint(await response.text(), await text('/log-key'));
+    const { origin, size, root } = verifyCheckpoint(await response.text(), await text('/log-key'));
     expect(origin).toBe(server.origin);
     expect(size).toBeGreaterThanOrEqual(EVENTS);
-  });
-
-  test('a verifier recomputes its root, and every tile, from the entries alone', async () => {
-    const { size, root } = await checkpoint();
     const tiles = tilesOf(size);
     const entries: Buffer[] = [];
     for (const { path, hashes } of tiles.filter(({ level }) => level === 0)) {
@@ -285,21 +279,6 @@ test('an empty log has a checkpoint, no tiles, and a root in its replay', async 
   await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
 });
 
-test('a checkpoint is signed again after a second at the earliest', async () => {
-  const leaves = ['a', 'b'].map((text) => leafHash(text));
-  const tree = { logId: 'm', position: 1n, size: 1, root: leaves[0] };
-  let now = 0;
-  const hashes = Buffer.from(leaves.join(''), 'hex');
-  const { get, vkey } = await serve({ tree: { current: () => ({ ...tree }), hashes }, now: () => now });
-  const size = async () => verifyCheckpoint(await (await get('/checkpoint')).text(), vkey).size;
-  expect(await size()).toBe(1);
-  Object.assign(tree, { size: 2, root: nodeHash(...(leaves as [string, string])) });
-  now = 999;
-  expect(await size()).toBe(1);
-  now = 1_000;
-  expect(await size()).toBe(2);
-});
-
 const EVENT: RecordedEvent = {
   position: 1n,
   stream: 'plant-alice/1',
@@ -310,84 +289,96 @@ const EVENT: RecordedEvent = {
   metadata: {},
 };
 
-/** The API over a log with one plant of alice, and a fake tree. */
-async function serve(given: {
-  tree: { current?: () => object; reached?: () => void; hashes?: Buffer };
-  pages?: (() => Promise<Page>)[];
-  now?: () => number;
-}) {
+/** The API over a log without events but one plant of alice, and an empty tree; or what is given of both. */
+async function overFakeTree(given: { store?: Partial<EventStore>; tree?: object } = {}) {
   const signer = newSigner();
   const tree = {
     notReady: undefined,
-    get current(): object | undefined {
-      return given.tree.current?.();
-    },
-    get read() {
-      const { position } = tree.current as { position: bigint };
-      return { to: position, last: position };
-    },
-    reached: async () => given.tree.reached?.(),
-    readTile: ({ width }: Tile) => given.tree.hashes?.subarray(0, width * 32) ?? void tree.current,
-    has: (tile: Tile) => tree.readTile(tile) !== undefined,
-    startOf: () => 0n,
+    current: { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' },
+    read: { to: 0n, last: 0n },
+    reached: async () => {},
+    onReady: () => {},
+    ...given.tree,
   };
+  const state = { now: 0 };
+  const refusals: unknown[] = [];
+  const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
   const { url, log } = await appOver(
     {
-      lastPosition: async () => 1n,
+      lastPosition: async () => 0n,
       readStream: async () => [EVENT],
-      readAll: async () => given.pages?.shift()?.() ?? { events: [EVENT], position: 1n, isEnd: true },
+      readAll: async () => ({ events: [], position: 0n, isEnd: true }),
+      ...given.store,
     },
     {
       ...AUDITORS,
       transparency: { tree: tree as never, signer },
-      now: () => new Date(given.now?.() ?? 0),
+      now: () => new Date(state.now),
+      observer: { onRequest: () => {}, onTokenRejected: () => {}, onCheckpoints },
     },
   );
-  const headers = { authorization: 'Bearer carol' };
-  const vkey = formatVerifierKey(signer.verifierKey);
-  const get = (path: string, given = {}) => fetch(`${url}${path}`, { headers: { ...headers, ...given } });
-  return { get, log, vkey };
+  const get = (path: string) =>
+    fetch(`${url}${path}`, { headers: { authorization: 'Bearer carol', 'accept-encoding': 'identity' } });
+  /** The checkpoint that a replay names. */
+  const replayed = async () => {
+    const response = await get('/events');
+    await response.text();
+    return response.headers.get('checkpoint');
+  };
+  return { signer, tree, state, refusals, get, log, replayed };
 }
 
-describe('entries of a log that cannot be read', () => {
-  const fail = async () => {
-    throw new StoreUnavailable('the disk is gone');
-  };
-  const page = async () => ({ events: [EVENT], position: 1n, isEnd: false });
-
-  test('any more are aborted', async () => {
-    const { get, log } = await serve({ tree: { hashes: Buffer.alloc(64) }, pages: [page, fail] });
-    const response = await get('/tile/entries/000.p/2', { 'accept-encoding': 'identity' });
-    expect(response.status).toBe(200);
-    await expect(response.arrayBuffer()).rejects.toThrow();
-    await expect.poll(log).toMatch(/the disk is gone.*response aborted/);
+test('a checkpoint is signed again after a second at the earliest', async () => {
+  const leaves = [leafHash('a'), leafHash('b')] as const;
+  const hashes = Buffer.from(leaves.join(''), 'hex');
+  const { signer, tree, state, get } = await overFakeTree({
+    tree: { readTile: ({ width }: Tile) => hashes.subarray(0, width * 32) },
   });
+  Object.assign(tree.current, { size: 1, root: leaves[0] });
+  const vkey = formatVerifierKey(signer.verifierKey);
+  const size = async () => verifyCheckpoint(await (await get('/checkpoint')).text(), vkey).size;
+  expect(await size()).toBe(1);
+  Object.assign(tree.current, { size: 2, root: nodeHash(...leaves) });
+  state.now = 999;
+  expect(await size()).toBe(1);
+  state.now = 1_000;
+  expect(await size()).toBe(2);
 });
 
-describe('while the tree is behind', () => {
-  const behind = () => {
-    throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
-  };
-
-  test.each(['/checkpoint', '/tile/0/000', '/tile/entries/000', '/proofs/plants?id=1&user=alice'])(
-    '%s is 50302',
-    async (path) => {
-      const { get } = await serve({ tree: { current: behind, reached: behind } });
-      const response = await get(path);
-      expect(response.headers.get('retry-after')).toBe('1');
-      expect(await refusedWith(50302, response)).toMatch(/Merkle tree/);
-    },
-  );
+test('entries of a log that cannot be read any more are aborted', async () => {
+  const readAll = vi
+    .fn<EventStore['readAll']>()
+    .mockResolvedValueOnce({ events: [EVENT], position: 1n, isEnd: false })
+    .mockRejectedValue(new StoreUnavailable('the disk is gone'));
+  const { get, log } = await overFakeTree({
+    store: { readAll },
+    tree: { has: () => true, startOf: () => 0n },
+  });
+  const response = await get('/tile/entries/000.p/2');
+  expect(response.status).toBe(200);
+  await expect(response.arrayBuffer()).rejects.toThrow();
+  await expect.poll(log).toMatch(/the disk is gone.*response aborted/);
 });
+
+test.each(['/checkpoint', '/tile/0/000', '/tile/entries/000', '/proofs/plants?id=1&user=alice'])(
+  'while the tree is behind, %s is 50302',
+  async (path) => {
+    const reached = async () => {
+      throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
+    };
+    const { get } = await overFakeTree({ tree: { reached, has: () => false } });
+    const response = await get(path);
+    expect(response.headers.get('retry-after')).toBe('1');
+    expect(await refusedWith(50302, response)).toMatch(/Merkle tree/);
+  },
+);
 
 test('a plant whose event was altered after it was hashed has no receipt: 50002', async () => {
   const service = await startServiceWithTree();
   const { as, audit } = clients(service);
   for (const id of [1, 2]) await as('alice').create(id, { name: 'Fern' });
   expect((await audit('/proofs/plants?id=1&user=alice')).status).toBe(200);
-  using db = new DatabaseSync(join(service.dir, 'log.db'));
-  db.exec('DROP TRIGGER events_are_never_updated');
-  db.exec(`UPDATE events SET data = replace(data, 'Fern', 'Oak') WHERE position = 1`);
+  alterLog(service.dir, "UPDATE events SET data = replace(data, 'Fern', 'Oak') WHERE position = 1");
   const message = await refusedWith(50002, await as('alice').request('/proofs/plants?id=1'));
   expect(message).toMatch(/^The log no longer has the event that created this plant/);
   expect((await as('alice').request('/proofs/plants?id=2')).status).toBe(200);
@@ -420,42 +411,10 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
   }
 });
 
-/** The API over an empty log, or what `store` has, and an empty tree; with the reasons for which nothing is signed. */
-async function overEmptyTree(store: Partial<EventStore> = {}) {
-  const signer = newSigner();
-  const current = { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' };
-  const read = { to: 0n, last: 0n };
-  const tree = { notReady: undefined, current, read, reached: async () => {}, onReady: () => {} };
-  const state = { now: 0 };
-  const refusals: unknown[] = [];
-  const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
-  const { url } = await appOver(
-    {
-      lastPosition: async () => 0n,
-      readAll: async () => ({ events: [], position: 0n, isEnd: true }),
-      ...store,
-    },
-    {
-      ...AUDITORS,
-      transparency: { tree: tree as never, signer },
-      now: () => new Date(state.now),
-      observer: { onRequest: () => {}, onTokenRejected: () => {}, onCheckpoints },
-    },
-  );
-  const get = (path: string) => fetch(`${url}${path}`, { headers: { authorization: 'Bearer carol' } });
-  /** The checkpoint that a replay names. */
-  const replayed = async () => {
-    const response = await get('/events');
-    await response.text();
-    return response.headers.get('checkpoint');
-  };
-  return { signer, tree, state, refusals, get, replayed };
-}
-
 const UNUSABLE = new CheckpointFileUnusable('cannot use the signed checkpoint');
 
 test('a replay names its checkpoint again after the signed checkpoint could not be read', async () => {
-  const { signer, tree, state, refusals, replayed } = await overEmptyTree();
+  const { signer, tree, state, refusals, replayed } = await overFakeTree();
   const check = vi.spyOn(signer, 'check').mockRejectedValueOnce(UNUSABLE);
   tree.onReady();
   expect(await replayed()).toBeNull();
@@ -467,7 +426,7 @@ test('a replay names its checkpoint again after the signed checkpoint could not 
 });
 
 test('checkpoints are refused until one can be saved, although the one before can be read', async () => {
-  const { signer, tree, state, refusals, get, replayed } = await overEmptyTree();
+  const { signer, tree, state, refusals, get, replayed } = await overFakeTree();
   const sign = vi.spyOn(signer, 'sign').mockRejectedValue(UNUSABLE);
   await refusedWith(50304, await get('/checkpoint'));
   tree.onReady();
@@ -483,7 +442,7 @@ test('a replay names its checkpoint again after the log could not be read to its
   const { promise: isRead, resolve } = Promise.withResolvers<void>();
   const readAll = vi.fn(async () => ({ events: [], position: 1_000n, isEnd: true }));
   readAll.mockImplementationOnce(() => isRead.then(() => readAll()));
-  const { replayed } = await overEmptyTree({ lastPosition: async () => 1_000n, readAll });
+  const { replayed } = await overFakeTree({ store: { lastPosition: async () => 1_000n, readAll } });
   expect(await replayed()).toBeNull();
   resolve();
   await expect.poll(replayed).toMatch(/^0 /);

@@ -1,11 +1,10 @@
 import type { Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { accessibilityProblems } from '../support/axe.ts';
-import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
+import { HAS_BROWSER, openPage } from '../support/browser.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer } = await serviceOfFile();
-const { open } = browserOfFile();
 
 const CREATE = '#operations-plants-createPlant';
 const LIST = '#operations-plants-listPlants';
@@ -52,7 +51,7 @@ async function tryOut(page: Page, operation: string, body?: string): Promise<[st
 describe.skipIf(!HAS_BROWSER)('the API reference', () => {
   test('is accessible, besides what Swagger UI itself violates; shows an error response without a token; creates and lists plants and replays the log with a pasted one', async () => {
     await as('alice').create(1, { name: 'Oak' });
-    const { page, requests, problems } = await open(`${url}/docs`);
+    const { page, requests, problems } = await openPage(`${url}/docs`);
     await toggle(page, CREATE);
     await page.waitForSelector(`${CREATE} .execute`);
     expect(Object.keys(await accessibilityProblems(page)).toSorted()).toEqual([

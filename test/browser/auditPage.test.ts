@@ -11,14 +11,12 @@ import {
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { accessibilityProblems } from '../support/axe.ts';
-import { browserOfFile, HAS_BROWSER } from '../support/browser.ts';
+import { HAS_BROWSER, openPage } from '../support/browser.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 import { appendMany, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
-
-const { open } = browserOfFile();
 
 const SCREENS = [
   { width: 400, height: 860, scheme: 'dark' },
@@ -36,7 +34,7 @@ async function submit(page: Page, section: string, fields: Record<string, string
 
 /** The page of an auditor who is signed in, when it is live. */
 async function auditPage({ url, dir }: { url: string; dir: string }) {
-  const opened = await open(`${url}/audit`);
+  const opened = await openPage(`${url}/audit`);
   await submit(opened.page, '#sign-in', { token: await auditorToken(dir) });
   await opened.page.waitForSelector(LIVE);
   return opened;
@@ -77,7 +75,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   test('says why a token is refused, and keeps one nowhere but in memory', async () => {
     const { url, dir, as } = await startService();
     await as('alice').create(1, { name: 'Fern' });
-    const { page, requests } = await open(`${url}/audit`);
+    const { page, requests } = await openPage(`${url}/audit`);
     await submit(page, '#sign-in', { token: 'nonsense' });
     await becomes(page, '#sign-in .problem', ['The token is not valid.']);
     const token = await auditorToken(dir);
@@ -330,6 +328,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       ['longer', signed(302), /^✗ .* it has signed 302 events, and now signs 301/],
       ['forged', signed(200).replace('\n200\n', '\n201\n'), /^✗ forged: the signature of .* is invalid/],
       ['other', '\xff', /^✗ other: the text is not a signed note/],
+      ['binary', Buffer.of(0xff), /^✗ binary: the text is not UTF-8/],
     ] as const) {
       writeFileSync(join(dir, file), text);
       const input = await page.waitForSelector('[type="file"]');
@@ -380,7 +379,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   test('is usable by keyboard', async () => {
     const { url, dir, as } = await startService();
     for (const [id, name] of ['Fern', 'Ivy'].entries()) await as('alice').create(id, { name });
-    const { page } = await open(`${url}/audit`);
+    const { page } = await openPage(`${url}/audit`);
     const press = async (...keys: Parameters<typeof page.keyboard.press>[0][]): Promise<void> => {
       for (const key of keys) await page.keyboard.press(key);
     };
@@ -398,7 +397,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   test('is accessible on a dark phone and on a light wide screen, and nothing is beyond its width', async () => {
     const { url, dir, as } = await startServiceWithTree();
     await as('alice').create(1, { name: 'Fern', tag: 'W'.repeat(200) });
-    const { page } = await open(`${url}/audit`);
+    const { page } = await openPage(`${url}/audit`);
     const expectAccessible = async (): Promise<void> => {
       for (const { scheme, ...size } of SCREENS) {
         await page.setViewport(size);

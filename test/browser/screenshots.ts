@@ -13,7 +13,7 @@ import { readConfig } from '../../src/config.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { startService } from '../../src/service.ts';
 import { openStore } from '../../src/stores.ts';
-import { chromiumPath, startChromium } from '../support/chromium.ts';
+import { startChromium } from '../support/chromium.ts';
 
 // npm run screenshots: writes a picture of each page, wide and narrow, to docs/screenshots/.
 
@@ -63,7 +63,7 @@ const service = await startService(config, {
 const { privateKey } = loadOrCreateKey(config.keyFile);
 const token = await issueToken(privateKey, { subject: 'carol', scope: 'audit', lifetime: '1h' });
 const key = formatVerifierKey(loadExistingLogKey(config).verifierKey);
-const browser = await startChromium(await chromiumPath());
+const browser = await startChromium();
 
 async function shoot(page: Page, name: string): Promise<void> {
   await page.evaluate('document.activeElement?.blur(); scrollTo(0, 0)');

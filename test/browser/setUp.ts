@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node';
-import { chromiumPath, startChromium } from '../support/chromium.ts';
+import { startChromium } from '../support/chromium.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,7 +13,7 @@ const required = Boolean(process.env.REQUIRE_BROWSER);
 /** Provides a Chromium until all files are over, or else prints why the tests of pages are skipped or failed. */
 export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   try {
-    const browser = await startChromium(await chromiumPath());
+    const browser = await startChromium();
     project.provide('chromium', browser.wsEndpoint());
     return () => browser.close();
   } catch (error) {

@@ -13,8 +13,7 @@ import { tempDir } from '../support/tempDir.ts';
 const copying = (from: string, to: string) => runCli(['copy', '--from', from, '--to', to]);
 const copy = async (from: string, to: string) => withoutProgress(await copying(from, to));
 
-const USAGE = 'npm run copy -- --from <url|dir> --to <url|dir>';
-const SAME_LOCATION = `--from and --to are the same location: ${USAGE}`;
+const SAME_LOCATION = '--from and --to are the same location';
 const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
 
@@ -46,12 +45,9 @@ describe('npm run copy', () => {
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
   });
 
-  test.each([
-    ['a space', `replace(data, ':', ': ')`],
-    ['a duplicate member', `replace(data, '{', '{"id":"9",')`],
-  ])('rejects an event of the source in whose JSON someone has inserted %s', async (_, data) => {
+  test('rejects an event of the source in whose JSON someone has inserted a member', async () => {
     const [from, to] = [logWith({ events: 3 }), join(tempDir(), 'to')];
-    alterSecond(from, data);
+    alterSecond(from, `replace(data, '{', '{"id":"9",')`);
     expectRefused(await copy(from, to), /the event at position 2 of the source cannot be copied: its data /);
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(1);
   });
@@ -85,20 +81,16 @@ function ended(result: string) {
 
 describe('a copy is rejected', () => {
   test.each([
-    ['without --from and --to', []],
-    ['without --to', ['--from', './data']],
-    ['without --from', ['--to', './data']],
-    ['with two sources', ['--from', './data', '--from', './other', '--to', UNAVAILABLE]],
-  ])('%s', async (_, args) => {
-    expect(await refusal(args)).toBe(`requires one --from and one --to: ${USAGE}`);
-  });
-
-  test.each([
-    ['with an unknown option', ['--form', './data', '--to', UNAVAILABLE]],
-    ['with an option without its value', ['--from', '--to', UNAVAILABLE]],
-    ['with locations without options', ['./data', UNAVAILABLE]],
-  ])('%s', async (_, args) => {
-    expect(await refusal(args)).toBe(`usage: ${USAGE}`);
+    ['without --to', ['--from', './data'], /option '--to <url\|dir>' not specified$/],
+    ['without --from', ['--to', './data'], /option '--from <url\|dir>' not specified$/],
+    ['with two sources', ['--from', './data', '--from', UNAVAILABLE], /^--from must be given once\.$/],
+    [
+      'with an option without its value',
+      ['--from', '--to', UNAVAILABLE],
+      /option '--to <url\|dir>' not specified$/,
+    ],
+  ])('%s', async (_, args, reason) => {
+    expect(await refusal(args)).toMatch(reason);
   });
 
   test('with an empty location', async () => {

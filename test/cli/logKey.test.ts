@@ -1,5 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto';
-import { copyFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
@@ -27,18 +26,6 @@ test('npm run log-key prints the key that the service has created at its start',
   expect(origin).toBe('urn:plant-store');
   expect(Buffer.from(key, 'base64')).toEqual(Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')]));
   expect(readFileSync(join(dir, 'key.json'), 'utf8')).not.toContain(x);
-});
-
-test('npm run log-key refuses a file with another key, and leaves it unchanged', async () => {
-  const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const content = JSON.stringify(privateKey.export({ format: 'jwk' }));
-  writeFileSync(LOG_KEY_FILE, content, { mode: 0o600 });
-  expectRefused(
-    await runCli(['log-key'], { LOG_KEY_FILE }),
-    /cannot use the key file .*: its key type is not/,
-  );
-  expect(readFileSync(LOG_KEY_FILE, 'utf8')).toBe(content);
 });
 
 test('npm run log-key refuses the key that signs tokens', async () => {

@@ -21,8 +21,9 @@ const created = (id: number, user: string, data: object = { id: `${id}`, user, n
 
 const metadataAt = (occurredAt: string) => ({ $correlationId: 'c', schemaVersion: 1, occurredAt });
 
-describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run plants of %s', (store) => {
-  test('prints for each position what GET /plants returned at it', async () => {
+test.for(['the embedded log', 'EventStoreDB'] as const)(
+  'npm run plants of %s prints for each position what GET /plants returned at it',
+  async (store) => {
     const { env, writeOther } = await emptyLog(store);
     const service = await startService(env);
     const lists: { at: bigint; user: string; body: string }[] = [];
@@ -46,8 +47,8 @@ describe.for(['the embedded log', 'EventStoreDB'] as const)('npm run plants of %
       expect(await plants(env, '--user', user)).toEqual(now);
       expect(await plants(env, '--user', user, '--at', '0')).toEqual(printed('[]\n'));
     }
-  });
-});
+  },
+);
 
 describe('npm run plants -- --at a time', () => {
   /** Clocks are not monotonic: a later event may have an earlier time. */

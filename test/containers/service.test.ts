@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test } from 'vitest';
-import { ready, untilAvailable } from '../support/instances.ts';
+import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
+import { ready } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
-import { type Plant, startService } from '../support/service.ts';
 
 const server = inject('eventStoreDb');
 const EVENTSTOREDB_URL = server?.url ?? '';
-const fern = { name: 'Fern', tag: 'indoor' };
 
 /** Two new users: the tests share one log. */
 function newUsers() {
@@ -14,28 +13,21 @@ function newUsers() {
   return { alice: `alice of ${run}`, bob: `bob of ${run}` };
 }
 
-async function startReady(env: Record<string, string>) {
-  const service = await startService(env);
+async function startReady(env: Record<string, string> = {}) {
+  const service = await serviceOver(EVENTSTOREDB_URL, env);
   await ready(service);
   return service;
 }
 
-/** The plants of a user, as soon as the view has caught up with the user's writes. */
-async function listOf(as: { get: () => Promise<Response> }): Promise<Plant[]> {
-  return (await untilAvailable(() => as.get())).json() as Promise<Plant[]>;
-}
-
-const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
-
 describe.skipIf(!server)('an auditor of the log in a container', () => {
   test('reads the same events over HTTP and by npm run replay, without problems', async () => {
-    const { dir, as } = await startReady({ EVENTSTOREDB_URL });
+    const { dir, as } = await startReady();
     const { alice, bob } = newUsers();
     for (let id = 1; id <= 5; id++) {
       await as(alice).create(id, { name: `Fern ${id}` });
       await as(bob).create(id, { name: `Oak ${id}` });
     }
-    await listOf(as(alice));
+    await listed(as(alice));
     const env = { EVENTSTOREDB_URL, DATA_DIR: dir };
     const command = (...args: string[]) => run({ env, command: [NODE, MAIN, ...args] });
     const carol = as('carol', 'audit');
@@ -55,20 +47,20 @@ describe.skipIf(!server)('an auditor of the log in a container', () => {
 describe.skipIf(!server)('a restarted instance', () => {
   test('resumes from its view, and includes plants created meanwhile on another instance', async () => {
     const { alice, bob } = newUsers();
-    const before = await startReady({ EVENTSTOREDB_URL });
-    const other = await startReady({ EVENTSTOREDB_URL });
-    await before.as(bob).create(1, { name: 'Oak' });
-    const last = await before.as(alice).create(1, fern);
-    await listOf(before.as(alice));
+    const before = await startReady();
+    const other = await startReady();
+    await created(before.as(bob), 1, 'Oak');
+    const last = await created(before.as(alice), 1, 'Fern');
+    await listed(before.as(alice));
     await before.close();
 
-    const meanwhile = await other.as(alice).create(2, { name: 'Moss' });
-    const again = await startReady({ EVENTSTOREDB_URL, DATA_DIR: before.dir });
-    const upTo = { 'log-position': positionIn(meanwhile) };
-    const response = await untilAvailable(() => again.as(alice).get('', upTo));
-    expect(await response.json()).toEqual([fern, { name: 'Moss' }]);
-    expect(await listOf(again.as(bob))).toEqual([{ name: 'Oak' }]);
+    const meanwhile = await created(other.as(alice), 2, 'Moss');
+    const again = await startReady({ DATA_DIR: before.dir });
+    const { get } = again.as(alice);
+    const upToMoss = () => get('', { 'log-position': meanwhile });
+    expect(await listed({ get: upToMoss })).toEqual([{ name: 'Fern' }, { name: 'Moss' }]);
+    expect(await listed(again.as(bob))).toEqual([{ name: 'Oak' }]);
     const caughtUp = again.log().find(({ msg }) => msg === 'view caught up');
-    expect(caughtUp).toMatchObject({ from: positionIn(last).split('.')[1] });
+    expect(caughtUp).toMatchObject({ from: last.split('.')[1] });
   });
 });

@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { ATTACKS } from '../support/attacks.ts';
 import { startServer } from '../support/server.ts';
 import { type client, tokenOf } from '../support/service.ts';
 
@@ -14,6 +13,74 @@ const NAME = 'a fern with a name of eight thousand characters'.padEnd(8_000, '-'
 const ROUNDS = 30;
 /** What the process may open besides, such as a checkpoint's files. */
 const OTHER_DESCRIPTORS = 20;
+
+/** How a connection misbehaves: what it sends, and never reads the responses to. */
+type Attack = {
+  name: string;
+  /** All connections are open before any of them sends. */
+  atOnce?: boolean;
+  /** The bytes; `token` is an Authorization field of one user, who has many plants. */
+  bytes: (token: string) => string;
+};
+
+const HOST = 'Host: plants\r\n';
+const JSON_TYPE = 'Content-Type: application/json\r\n';
+const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n';
+/** The largest body. */
+const BODY_BYTES = 60 * 1024;
+/** Each byte of a body in a chunk of its own; the body never ends. */
+const ONE_BYTE_CHUNKS = '1\r\n \r\n'.repeat(10_000);
+const FIELDS = Array.from({ length: 900 }, (_, i) => `x${i.toString(36)}:${i.toString(36)}\r\n`).join('');
+
+const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\n${HOST}${fields}\r\n`;
+const post = (body: string, fields: string) =>
+  `POST /plants HTTP/1.1\r\n${HOST}${JSON_TYPE}${fields}Content-Length: ${body.length}\r\n\r\n${body}`;
+const halfPost = (fields: string) =>
+  `POST /plants HTTP/1.1\r\n${HOST}${JSON_TYPE}${fields}Content-Length: ${BODY_BYTES}\r\n\r\n${' '.repeat(BODY_BYTES - 1)}`;
+const slowPost = (fields: string) =>
+  `POST /plants HTTP/1.1\r\n${HOST}${JSON_TYPE}${fields}${CHUNKED}${ONE_BYTE_CHUNKS}`;
+
+/** The most requests that a read of 64 KiB can have. */
+const SMALLEST = 'GET / HTTP/1.1\r\nHost:x\r\n\r\n'.repeat(8_000);
+
+const ATTACKS: readonly Attack[] = [
+  // Of nobody.
+  { name: 'nothing', bytes: () => '' },
+  { name: 'half a head', bytes: () => `GET /plants HTTP/1.1\r\n${HOST}${FIELDS}`.slice(0, -1) },
+  { name: 'half a body', bytes: () => halfPost('') },
+  { name: 'half a body in chunks of a byte', bytes: () => slowPost('') },
+  { name: 'pipelined GET /openapi.json', bytes: () => get('/openapi.json').repeat(8_000) },
+  { name: 'pipelined GET /docs/static', bytes: () => get('/docs/static/swagger-ui-bundle.js').repeat(8_000) },
+  { name: 'pipelined GET /audit', bytes: () => get('/audit/main.ts').repeat(4_000) },
+  { name: 'pipelined GET of no route', bytes: () => get('/nothing').repeat(8_000) },
+  { name: 'pipelined GET without a token', bytes: () => get('/plants').repeat(8_000) },
+  { name: 'pipelined POST without a token', bytes: () => post('{"id":1,"name":"Fern"}', '').repeat(2_000) },
+  { name: 'pipelined heads of many fields', bytes: () => get('/openapi.json', FIELDS).repeat(50) },
+  {
+    name: 'unread responses, then a body in chunks of a byte',
+    bytes: () => get('/openapi.json').repeat(100) + slowPost(''),
+  },
+  { name: 'the smallest requests, at once', atOnce: true, bytes: () => SMALLEST },
+  {
+    name: 'a bundle, smallest requests, at once',
+    atOnce: true,
+    bytes: () => get('/docs/static/swagger-ui-bundle.js') + SMALLEST,
+  },
+  // Of one user.
+  { name: 'half a body of a user', bytes: halfPost },
+  { name: 'half a body of a user, in chunks of a byte', bytes: slowPost },
+  {
+    name: 'a body of a user in chunks of a byte, behind unread lists',
+    bytes: (token) => get('/plants', token).repeat(3) + slowPost(token),
+  },
+  { name: 'unread lists of a user', bytes: (token) => get('/plants', token) },
+  { name: 'pipelined lists of a user', bytes: (token) => get('/plants', token).repeat(1_000) },
+  { name: 'pipelined pages of a user', bytes: (token) => get('/plants?limit=500', token).repeat(1_000) },
+  {
+    name: 'pipelined POST and GET of a user',
+    bytes: (token) => (post('{"id":1,"name":"Fern"}', token) + get('/plants?limit=1', token)).repeat(500),
+  },
+];
 
 /** A connection that reads nothing, and does not close. */
 function open(url: string): Promise<Socket> {

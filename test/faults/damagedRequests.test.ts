@@ -25,47 +25,17 @@ const valid = [
   `POST /plants HTTP/1.1\r\n${HOST}${known}${JSON_TYPE}${CHUNKED}`,
 ];
 
-const METHODS = [
-  ...'get PLANT GETGET PRI CONNECT TRACE OPTIONS PROPFIND DELETE'.split(' '),
-  '',
-  'G\0T',
-  'GET ',
-];
-const TARGETS = [
-  ...'* /%zz /plants% // http:// http://plants/plants /../plants'.split(' '),
-  '',
-  '/plants\0',
-  '/plants plants',
-];
-const VERSIONS = [
-  ...'HTTP/0.9 HTTP/1.0 HTTP/1.2 HTTP/2.0 HTTP/11.1 http/1.1 HTTPS/1.1 ICY'.split(' '),
-  '',
-  'HTTP/1.1 ',
-];
-const LENGTHS = [
-  ...'-1 +5 0x10 5,5 99999999999999999999 1e3 65537 70000 4294967296 9223372036854775807'.split(' '),
-  ...'27 0 ٥'.split(' '),
-  '5, 6',
-  '',
-  '5 5',
-];
+const METHODS = 'get|PLANT|GETGET|PRI|CONNECT|TRACE|OPTIONS|PROPFIND|DELETE||G\0T|GET '.split('|');
+const TARGETS = '*|/%zz|/plants%|//|http://|http://plants/plants|/../plants||/plants\0|/plants plants'.split(
+  '|',
+);
+const VERSIONS = 'HTTP/0.9|HTTP/1.0|HTTP/1.2|HTTP/2.0|HTTP/11.1|http/1.1|HTTPS/1.1|ICY||HTTP/1.1 '.split('|');
+const LENGTHS =
+  '-1|+5|0x10|5,5|99999999999999999999|1e3|65537|70000|4294967296|9223372036854775807|27|0|٥|5, 6||5 5'.split(
+    '|',
+  );
 const CHUNKS = ['-1', 'x', '', '0x5', 'ffffffffffffffff', '5;', '5;a="', '11 1', '10001', '0'];
-const PIECES = [
-  '\0',
-  '\r',
-  '\n',
-  '\r\n',
-  '\r\n\r\n',
-  ' ',
-  '\t',
-  ':',
-  ',',
-  '"',
-  '\x7f',
-  '\xff',
-  '%zz',
-  '\x1b[2J',
-];
+const PIECES = '\0|\r|\n|\r\n|\r\n\r\n| |\t|:|,|"|\x7f|\xff|%zz|\x1b[2J'.split('|');
 const FIELDS = [
   'Transfer-Encoding: chunked',
   'Transfer-Encoding: gzip',

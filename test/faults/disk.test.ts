@@ -3,7 +3,7 @@ import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, readdirSync, re
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { canMount, expectStartFailure, isRoot, smallDisk, storeFern } from '../support/disk.ts';
+import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
@@ -78,7 +78,10 @@ describe.skipIf(!canMount)('a full disk', () => {
 
   test('makes a later start fail, and the log is not changed', async () => {
     const { dir, visiblePath, command, fill, free } = await smallDisk();
-    await storeFern({ command, env: { DATA_DIR: dir } }, visiblePath);
+    const server = await startServer({ command, env: { DATA_DIR: dir } });
+    await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
+    process.kill(server.pid, 'SIGTERM');
+    expect((await server.ended).code).toBe(0);
     const before = readFileSync(join(visiblePath, 'log.db'));
     fill();
     await expectStartFailure({ command, env: { DATA_DIR: dir } }, dir);
@@ -166,16 +169,10 @@ describe('a read-only data directory', () => {
     chmodSync(dir, 0o700);
   });
 
-  test('makes a first start fail', async () => {
+  test('makes a first start fail, also if it has to be created in one', async () => {
     const dir = tempDir();
     chmodSync(dir, isRoot ? 0o755 : 0o500);
-    await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, dir);
-  });
-
-  test('makes a start fail if it has to be created in a read-only directory', async () => {
-    const dir = tempDir();
-    chmodSync(dir, isRoot ? 0o755 : 0o500);
-    const DATA_DIR = join(dir, 'data');
-    await expectStartFailure({ ...reader, env: { DATA_DIR } }, DATA_DIR);
+    for (const DATA_DIR of [dir, join(dir, 'data')])
+      await expectStartFailure({ ...reader, env: { DATA_DIR } }, DATA_DIR);
   });
 });

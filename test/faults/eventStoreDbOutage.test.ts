@@ -141,6 +141,26 @@ describe('a view is not rebuilt', () => {
     expect(service.messages()).not.toContain('rebuilding view');
   });
 
+  test('when the service starts on a node that was the leader before; it waits for the log', async () => {
+    const { first, second, elect, url } = await cluster({ shared: false });
+    const id = randomUUID();
+    for (const node of [first, second]) node.write('begun', { id });
+    elect(second);
+    const before = await serviceOver(url);
+    await created(before.alice, 1, 'Fern');
+    await listed(before.alice);
+    await before.close();
+
+    elect(first); // which does not have the plant
+    slowClock(); // the node is believed after some seconds
+    const again = await serviceOver(url, { DATA_DIR: before.dir });
+    await expect.poll(again.messages).toContain('event store unavailable; projection is waiting');
+    elect(second);
+    first.notLeader(1, { address: '127.0.0.1', port: second.port });
+    expect(await listed(again.alice)).toEqual([{ name: 'Fern' }]);
+    expect(again.messages()).not.toContain('rebuilding view');
+  });
+
   test('when the leader dies and the other node lags; no list gets shorter', async () => {
     const { first: leader, second: follower, elect, url } = await cluster({ shared: false });
     const firstEvent = { id: randomUUID() };

@@ -1,31 +1,34 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { expectGracefulEnd, processOver } from '../support/eventStoreDbProcess.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
+import { startFakeServer } from '../support/stores.ts';
 
-test.each<[string, Parameters<typeof expectGracefulEnd>[0]]>([
-  ['a server that was never available', { later: 200 }],
-  ['an available server', { fail: () => {}, later: 200 }],
-  ['a server that has just stopped', { fail: (server) => server.stop(), later: 200 }],
-  ['a frozen server', { fail: (server) => server.freeze(), later: 200 }],
-  ['a server that stopped seconds ago', { fail: (server) => server.stop(), later: 3_000 }],
-  ['a server that froze seconds ago', { fail: (server) => server.freeze(), later: 3_000 }],
-])('SIGTERM stops the service gracefully during a POST to %s', (_, ending) => expectGracefulEnd(ending));
+/** What happens to the server after the first plant, and the milliseconds from a POST to the signal. */
+const ENDINGS: [string, ((server: FakeEventStoreDb) => unknown) | undefined, number][] = [
+  ['a server that was never available', undefined, 200],
+  ['an available server', () => {}, 200],
+  ['a server that has just stopped', (server) => server.stop(), 200],
+  ['a frozen server', (server) => server.freeze(), 200],
+  ['a server that stopped seconds ago', (server) => server.stop(), 3_000],
+  ['a server that froze seconds ago', (server) => server.freeze(), 3_000],
+];
 
-test('the password of a server with TLS is never printed at any log level, also when subscriptions drop and the server stops', async () => {
-  const { server, cert, at } = await secured();
-  const url = `esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`;
-  const service = await processOver(url, MOST_VERBOSE);
-  const drops = () => service.messages().filter((msg) => msg.includes('subscription dropped')).length;
-  await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
-  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
-  server.dropSubscriptions('internal');
-  await expect.poll(drops).toBeGreaterThan(0);
-  await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
-  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
-  const before = service.messages().length;
-  await server.stop();
-  await expect.poll(() => service.messages().length).toBeGreaterThan(before);
-  await service.terminate();
-  expectNoPassword(service.stdout() + service.stderr());
+test.each(ENDINGS)('SIGTERM stops the service gracefully during a POST to %s', async (_, fail, delayMs) => {
+  const server = await startFakeServer();
+  if (!fail) await server.stop();
+  const service = await processOver(server.url);
+  if (fail) await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
+  await fail?.(server);
+  const inFlight = service.alice.create(2, { name: 'Ivy' }).then(
+    ({ status }) => status,
+    () => 'cut',
+  );
+  await pause(delayMs);
+  expect(await service.terminate()).toEqual({ code: 0, signal: null });
+  expect([200, 503, 'cut']).toContain(await inFlight);
+  const cut = 'closed connections of requests in flight';
+  const steps = service.messages().filter((msg) => ['closing', cut, 'closed'].includes(msg));
+  expect(steps).toEqual(['closing', ...(steps.includes(cut) ? [cut] : []), 'closed']);
 });

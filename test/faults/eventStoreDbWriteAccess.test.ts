@@ -118,5 +118,5 @@ test('a store that is closed while its permission is checked ends the connection
     if (passed < 5_000) clock.pass(10);
     await nextTurn();
   }
-  expect(connection.endReason).toBe('the log is closed');
+  expect(connection.endReason).toBe('the access check is done');
 });

@@ -1,10 +1,10 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { rowsIn } from '../support/logs.ts';
 import { type Cut, Disk, writeFiles } from '../support/powerCut.ts';
 import { Random } from '../support/random.ts';
@@ -192,14 +192,4 @@ async function problemOf(
 async function startProcess(dir: string) {
   const { as, terminate } = await startServer({ env: { DATA_DIR: dir } });
   return { as, close: async () => expect((await terminate()).code).toBe(0) };
-}
-
-/** Repeats a request while the view is catching up. */
-async function untilAvailable(send: () => Promise<Response>): Promise<Response> {
-  for (let attempt = 1; ; attempt++) {
-    const response = await send();
-    if (response.status !== 503 || attempt === 100) return response;
-    await response.text();
-    await pause(100);
-  }
 }

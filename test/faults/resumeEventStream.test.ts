@@ -9,20 +9,17 @@ import { startFakeServer } from '../support/stores.ts';
 
 const MIN_PLANTS = 100;
 const MAX_BYTES_OF_CONNECTION = 6_000;
-const MAX_MS_OF_CONNECTION = 30;
 /** While plants are posted. */
 const MIN_CUTS = 8;
 
-type Cut = { after: number; of: 'bytes' | 'milliseconds' };
-
-/** A client whose connection is cut repeatedly, and which resumes each time with the last received ID. */
-function readWithCuts(url: string, token: string, cuts: Cut[]) {
+/** A client whose connection is cut after so many bytes each time, and which resumes with the last received ID. */
+function readWithCuts(url: string, token: string, cuts: number[]) {
   const messages: Message[] = [];
   const done = { cuts: 0 };
   let expected = Number.POSITIVE_INFINITY;
   let leaving = new AbortController();
 
-  async function readUntil({ after, of }: Cut): Promise<void> {
+  async function readBytes(count: number): Promise<void> {
     leaving = new AbortController();
     const lastId = messages.at(-1)?.id;
     const headers = {
@@ -30,35 +27,28 @@ function readWithCuts(url: string, token: string, cuts: Cut[]) {
       authorization: `Bearer ${token}`,
       ...(lastId !== undefined && { 'last-event-id': lastId }),
     };
-    const timer = of === 'milliseconds' ? setTimeout(() => leaving.abort(), after) : undefined;
-    try {
-      const response = await fetch(url, { headers, signal: leaving.signal });
-      if (response.status === 503) return;
-      if (response.status !== 200) throw new Error(`refused with ${response.status}, after ${lastId}`);
-      let text = '';
-      let bytes = 0;
-      const decoder = new TextDecoder();
-      for await (const piece of response.body as ReadableStream<Uint8Array>) {
-        const left = of === 'bytes' ? after - bytes : piece.length;
-        bytes += piece.length;
-        text += decoder.decode(piece.subarray(0, left), { stream: true });
-        messages.push(...messagesIn(text));
-        text = text.split('\n\n').at(-1) ?? '';
-        if (piece.length >= left && of === 'bytes') return;
-        if (messages.length >= expected) return;
-      }
-    } catch (error) {
-      if (!leaving.signal.aborted) throw error;
-    } finally {
-      clearTimeout(timer);
-      leaving.abort();
+    const response = await fetch(url, { headers, signal: leaving.signal });
+    if (response.status === 503) return;
+    if (response.status !== 200) throw new Error(`refused with ${response.status}, after ${lastId}`);
+    const decoder = new TextDecoder();
+    let text = '';
+    let left = count;
+    for await (const piece of response.body as ReadableStream<Uint8Array>) {
+      text += decoder.decode(piece.subarray(0, left), { stream: true });
+      messages.push(...messagesIn(text));
+      text = text.split('\n\n').at(-1) ?? '';
+      left -= piece.length;
+      if (left <= 0 || messages.length >= expected) return;
     }
   }
 
   const reading = (async () => {
     for (const cut of cuts) {
       if (messages.length >= expected) return;
-      await readUntil(cut);
+      await readBytes(cut).catch((error) => {
+        if (!leaving.signal.aborted) throw error;
+      });
+      leaving.abort();
       done.cuts++;
     }
     throw new Error('no cuts are left');
@@ -76,15 +66,11 @@ function readWithCuts(url: string, token: string, cuts: Cut[]) {
   };
 }
 
-/** Random cuts of connections; SEED=… selects others. */
-function randomCuts(): (reader: number) => Cut[] {
+/** Random cuts of connections, in bytes; SEED=… selects others. */
+function randomCuts(): (reader: number) => number[] {
   const seed = Number(process.env.SEED ?? 2026);
   onTestFailed(() => console.error(`SEED=${seed}`));
-  const cut: fc.Arbitrary<Cut> = fc.oneof(
-    fc.record({ after: fc.nat(MAX_BYTES_OF_CONNECTION), of: fc.constant('bytes' as const) }),
-    fc.record({ after: fc.nat(MAX_MS_OF_CONNECTION), of: fc.constant('milliseconds' as const) }),
-  );
-  return (reader) => fc.sample(cut, { seed: seed + reader, numRuns: 10_000 });
+  return (reader) => fc.sample(fc.nat(MAX_BYTES_OF_CONNECTION), { seed: seed + reader, numRuns: 10_000 });
 }
 
 /** One service for writes and reads. */

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import type { Socket } from 'node:net';
+import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { logWith } from '../support/logs.ts';
+import { getWith, unread } from '../support/rawHttp.ts';
 import { startServer } from '../support/server.ts';
 import { tokenOf } from '../support/service.ts';
 
@@ -23,17 +23,6 @@ if (!hasProc) console.info('skipped: memory cannot be measured here, since there
 const peakMemory = (pid: number): number =>
   Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 
-/** A connection that sends these bytes and reads nothing; resolves when the first bytes of a response have arrived. */
-async function unread(url: string, bytes: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => {});
-  onTestFinished(() => void socket.destroy());
-  socket.write(bytes);
-  await once(socket, 'readable');
-  return socket;
-}
-
 test.skipIf(!hasProc)(
   'a thousand connections of a user that read nothing leave the server in its memory, and other users get responses',
   async () => {
@@ -52,7 +41,7 @@ test.skipIf(!hasProc)(
       ['alice', '/plants', 'application/json'],
     ] as const;
     for (const [user, path, accept] of forms) {
-      const request = `GET ${path} HTTP/1.1\r\nHost: x\r\nAccept: ${accept}\r\nAuthorization: Bearer ${tokens[user]}\r\n\r\n`;
+      const request = getWith(path, tokens[user], `Accept: ${accept}\r\n`);
       const sockets: Socket[] = [];
       while (sockets.length < CONNECTIONS) {
         const step = Array.from({ length: STEP }, () => unread(url, request.repeat(REQUESTS_PER_CONNECTION)));

@@ -1,15 +1,12 @@
-import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import { auditorToken, listen } from '../support/eventStream.ts';
+import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
 import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';
-import { exchange } from '../support/rawHttp.ts';
+import { exchange, listen } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
-import { openEmbeddedLog, signed } from '../support/signedHistory.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -167,7 +164,7 @@ describe('a scrape after known requests', () => {
     const { url, metricsUrl, dir, as } = await start();
     const streams = async () => (await scrape(metricsUrl)).get('plant_store_event_streams');
     await as('alice').create(1, FERN);
-    const { source, messages } = listen(url, { token: await auditorToken(dir) });
+    const { source, messages } = listenToEvents(url, { token: await auditorToken(dir) });
     await expect.poll(() => messages).toHaveLength(1);
     expect(await streams()).toBe(1);
     source.close();
@@ -212,21 +209,10 @@ describe('the port of the metrics', () => {
   });
 
   test('in use ends the start with one line', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const { port } = await listen(() => {});
     const starting = start({ METRICS_PORT: `${port}` });
     await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
   });
-});
-
-test('a scrape names a log that contradicts what it has signed', async () => {
-  const { rewrite } = await openEmbeddedLog();
-  await signed(await rewrite(['Fern', 'Moss']));
-  const { metricsUrl } = await start({ MERKLE_TREE: 'on', ...(await rewrite(['Fern', 'Elm'])) });
-  const refused = async () => samplesOf(await scrape(metricsUrl), 'plant_store_checkpoints_refused');
-  await expect.poll(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
 });
 
 test('docs/alarms.md lists exactly the alerts', () => {

@@ -20,13 +20,8 @@ export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
 /** Every token is the name of an auditor. */
 export const AUDITORS = { verifyToken: (user: string) => claimsOf(user, 'audit') };
 
-let opened: Promise<Views> | undefined;
-
 /** Empty views, which nothing is applied to: all tests of this process share them. */
-function emptyViews(): Promise<Views> {
-  opened ??= openEmptyViews();
-  return opened;
-}
+let emptyViews: Promise<Views> | undefined;
 
 async function openEmptyViews(): Promise<Views> {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
@@ -45,7 +40,8 @@ export async function appOver(
     ...given
   }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
 ) {
-  const views = { ...(await emptyViews()), ...(plantsByUser && { plantsByUser }) };
+  emptyViews ??= openEmptyViews();
+  const views = { ...(await emptyViews), ...(plantsByUser && { plantsByUser }) };
   const lines: string[] = [];
   const store = {
     logId: async () => 'm',
@@ -63,6 +59,7 @@ export async function appOver(
     verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
     pages: false,
+    rateLimit: undefined,
     source: 'urn:example:store',
     logger: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(0),

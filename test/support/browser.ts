@@ -1,5 +1,5 @@
-import type { Browser, Page, Viewport } from 'puppeteer-core';
-import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
+import type { Page } from 'puppeteer-core';
+import { inject, onTestFinished } from 'vitest';
 import { TIMEOUT_MS } from './chromium.ts';
 
 const browserWSEndpoint = inject('chromium');
@@ -7,9 +7,7 @@ const browserWSEndpoint = inject('chromium');
 /** Whether Chromium starts here; if not, the set-up of the project has printed why. */
 export const HAS_BROWSER = browserWSEndpoint !== undefined;
 
-const SIZE: Viewport = { width: 1280, height: 900 };
-
-export type OpenPage = {
+type OpenPage = {
   page: Page;
   /** The URLs that the page has requested. */
   requests: string[];
@@ -17,39 +15,34 @@ export type OpenPage = {
   problems: string[];
 };
 
-/** The Chromium of all files, for the tests of one. */
-export function browserOfFile() {
-  let browser: Browser;
-  if (browserWSEndpoint !== undefined) {
-    beforeAll(async () => {
-      const { connect } = await import('puppeteer-core');
-      browser = await connect({ browserWSEndpoint, protocolTimeout: TIMEOUT_MS });
-    });
-    afterAll(() => browser.disconnect());
-  }
-
-  /** Opens a page in a profile of its own, until the end of the test. */
-  async function open(url: string, size: Viewport = SIZE): Promise<OpenPage> {
-    const context = await browser.createBrowserContext();
-    onTestFinished(() => context.close());
-    const page = await context.newPage();
-    page.setDefaultTimeout(TIMEOUT_MS);
-    const requests: string[] = [];
-    const problems: string[] = [];
-    const { origin } = new URL(url);
-    page.on('request', (request) => {
-      const requested = new URL(request.url());
-      requests.push(requested.href);
-      const isLocal = ['data:', 'blob:'].includes(requested.protocol);
-      if (!isLocal && requested.origin !== origin) problems.push(`request to ${requested.origin}`);
-    });
-    page.on('console', (message) => {
-      if (message.type() === 'error') problems.push(`console: ${message.text()}`);
-    });
-    page.on('pageerror', (error) => problems.push(`uncaught: ${error}`));
-    await page.setViewport(size);
-    await page.goto(url);
-    return { page, requests, problems };
-  }
-  return { open };
+/** Opens a page in a profile of its own, until the end of the test. */
+export async function openPage(url: string): Promise<OpenPage> {
+  const { connect } = await import('puppeteer-core');
+  const browser = await connect({
+    browserWSEndpoint: browserWSEndpoint as string,
+    protocolTimeout: TIMEOUT_MS,
+    defaultViewport: { width: 1280, height: 900 },
+  });
+  const context = await browser.createBrowserContext();
+  onTestFinished(async () => {
+    await context.close();
+    await browser.disconnect();
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(TIMEOUT_MS);
+  const requests: string[] = [];
+  const problems: string[] = [];
+  const { origin } = new URL(url);
+  page.on('request', (request) => {
+    const requested = new URL(request.url());
+    requests.push(requested.href);
+    const isLocal = ['data:', 'blob:'].includes(requested.protocol);
+    if (!isLocal && requested.origin !== origin) problems.push(`request to ${requested.origin}`);
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'error') problems.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => problems.push(`uncaught: ${error}`));
+  await page.goto(url);
+  return { page, requests, problems };
 }

@@ -13,14 +13,10 @@ const ARGS = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--no-
 /** Ends a hang of the browser, in milliseconds. */
 export const TIMEOUT_MS = 300_000;
 
-/** The path of a Chromium. */
-export async function chromiumPath(): Promise<string> {
-  return CHROMIUM || join(await extracted(), 'chromium');
-}
-
 /** Starts a Chromium. The caller must close it. @throws Error if it does not start here */
-export async function startChromium(executablePath: string): Promise<Browser> {
+export async function startChromium(): Promise<Browser> {
   const { launch } = await import('puppeteer-core');
+  const executablePath = CHROMIUM || join(await extracted(), 'chromium');
   const headless = CHROMIUM ? true : 'shell';
   return launch({ executablePath, headless, args: ARGS, timeout: TIMEOUT_MS, protocolTimeout: TIMEOUT_MS });
 }

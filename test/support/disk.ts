@@ -1,10 +1,7 @@
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect } from 'vitest';
 import { expectRefused } from './cli.ts';
 import { canRun, MAIN, NODE, run, start } from './process.ts';
-import { startServer } from './server.ts';
-import { client } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const isRoot = process.getuid?.() === 0;
@@ -51,11 +48,4 @@ export async function expectStartFailure(options: Parameters<typeof run>[0], wha
   const ended = await run(options);
   expectRefused(ended, RegExp(RegExp.escape(what)));
   return ended.stderr;
-}
-
-/** Starts the server, stores alice's Fern, and stops it. */
-export async function storeFern(options: Parameters<typeof startServer>[0], visiblePath: string) {
-  const server = await startServer(options);
-  await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
-  expect((await server.terminate()).code).toBe(0);
 }

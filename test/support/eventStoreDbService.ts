@@ -21,7 +21,7 @@ export async function serviceOver(EVENTSTOREDB_URL: string, env: Record<string, 
 type User = Awaited<ReturnType<typeof serviceOver>>['alice'];
 
 /** The plants of a user, as soon as the service can list them. */
-export async function listed({ get }: User): Promise<Plant[]> {
+export async function listed({ get }: Pick<User, 'get'>): Promise<Plant[]> {
   return (await untilAvailable(() => get())).json() as Promise<Plant[]>;
 }
 

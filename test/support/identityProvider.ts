@@ -1,16 +1,7 @@
-import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Adapter, Provider } from 'oidc-provider';
-import { expect, onTestFinished, vi } from 'vitest';
-import {
-  PROVIDER_ALGORITHMS,
-  providerKeys,
-  tokenVerifier,
-} from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { appOver } from './appOver.ts';
-import { refusedWith } from './refusal.ts';
+import { listen } from './rawHttp.ts';
 
 export const AUDIENCE = 'https://plants.example';
 
@@ -20,21 +11,6 @@ export async function signingKey(alg: 'RS256' | 'ES256') {
   return { ...(await exportJWK(privateKey)), alg, use: 'sig' };
 }
 type SigningKey = Awaited<ReturnType<typeof signingKey>>;
-
-/** An HTTP server on the loopback interface, closed at the end of the test. */
-export async function listen(handler: RequestListener, port = 0) {
-  const server = createServer(handler).listen(port, '127.0.0.1');
-  server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
-  await once(server, 'listening');
-  const close = async (): Promise<void> => {
-    if (!server.listening) return;
-    server.close();
-    server.closeAllConnections();
-    await once(server, 'close');
-  };
-  onTestFinished(close);
-  return { port: (server.address() as AddressInfo).port, close };
-}
 
 /**
  * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749
@@ -98,62 +74,4 @@ class EmptyAdapter implements Adapter {
   async consume(): Promise<undefined> {}
   async destroy(): Promise<undefined> {}
   async revokeByGrantId(): Promise<undefined> {}
-}
-
-/** The API that trusts a provider as the service does, without plants. */
-async function apiTrusting(issuer: string) {
-  const key = providerKeys(new URL(`${issuer}/jwks`));
-  const now = () => new Date();
-  const verifyToken = tokenVerifier({
-    key,
-    algorithms: PROVIDER_ALGORITHMS,
-    issuer,
-    audience: AUDIENCE,
-    now,
-  });
-  const { url, log } = await appOver({}, { verifyToken });
-  const list = (token: string): Promise<Response> =>
-    fetch(`${url}/plants`, { headers: { authorization: `Bearer ${token}` } });
-  return { list, log };
-}
-
-/** An identity provider, and the API that trusts it. */
-export async function trusted(key: SigningKey) {
-  const provider = await startIdentityProvider(key);
-  return { provider, service: await apiTrusting(provider.issuer) };
-}
-
-/** Expects 503, since the keys of the provider could not be fetched. */
-export async function expectUnavailable(response: Response): Promise<void> {
-  expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-  expect(response.headers.get('www-authenticate')).toBeNull();
-  await refusedWith(50303, response);
-}
-
-/**
- * Expects that verified tokens are accepted during an outage of the provider, others are 503, and all are accepted after
- * it. The date is that of fake timers.
- */
-export async function expectOutageBridged(
-  key: SigningKey,
-  outage: RequestListener | undefined,
-): Promise<void> {
-  const { provider, service } = await trusted(key);
-  const known = await provider.token('alice', AUDIENCE);
-  const unknown = await provider.token('bob', AUDIENCE);
-  expect((await service.list(known)).status).toBe(200);
-
-  await provider.close();
-  const outageServer = outage && (await listen(outage, provider.port));
-  vi.setSystemTime(Date.now() + 9 * 60_000);
-  const pendingResponse = service.list(unknown);
-  expect((await service.list(known)).status).toBe(200);
-  await expectUnavailable(await pendingResponse);
-  await refusedWith(40102, await service.list('garbage'));
-  expect(service.log()).not.toContain(unknown);
-
-  await outageServer?.close();
-  await startIdentityProvider(key, provider.port);
-  expect((await service.list(unknown)).status).toBe(200);
-  expect((await service.list(known)).status).toBe(200);
 }

@@ -43,7 +43,16 @@ export function appendTo(dir: string, ...events: EventToStore[]): string {
   return dir;
 }
 
-/** The same on a fake EventStoreDB server. */
+/** Runs SQL on the log in a data directory, like an intruder: without its triggers, which are then restored. */
+export function alterLog(dir: string, sql: string): void {
+  using db = new DatabaseSync(join(dir, 'log.db'));
+  const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all();
+  for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
+  db.exec(sql);
+  for (const { sql } of triggers) db.exec(`${sql}`);
+}
+
+/** Writes events to a fake EventStoreDB server. */
 export function writeTo(server: FakeEventStoreDb, ...events: EventToStore[]): FakeEvent[] {
   return events.map(({ stream, type = 'PlantCreated', metadata = METADATA, ...event }) =>
     server.write(stream, { type, metadata, ...event }),

@@ -12,7 +12,7 @@ export async function scrapeText(url = ''): Promise<string> {
 
 export const scrape = async (url: string | undefined): Promise<Samples> => samplesIn(await scrapeText(url));
 
-export function samplesIn(text: string): Samples {
+function samplesIn(text: string): Samples {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   return new Map(
     lines.map((line) => {

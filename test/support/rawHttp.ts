@@ -1,20 +1,62 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
 
 /** The time without data after which `idle` is called, in milliseconds. */
 const QUIET_MS = 50;
 type Idle = () => Promise<unknown>;
+
+/** An HTTP server on the loopback interface, closed at the end of the test. */
+export async function listen(handler: RequestListener, port = 0) {
+  const server = createServer(handler).listen(port, '127.0.0.1');
+  server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
+  await once(server, 'listening');
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  };
+  onTestFinished(close);
+  return { port: (server.address() as AddressInfo).port, close };
+}
+
+/** A connection whose end is not the end of what it sends. */
+function open(url: string): Socket {
+  const { hostname: host, port } = new URL(url);
+  const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+  return socket.on('error', () => {}); // a reset closes the connection, too
+}
+
+/** The same, until the end of the test. */
+export function connection(url: string): Socket {
+  const socket = open(url);
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+/** A connection that sends bytes and reads nothing; resolves when the first bytes of a response have arrived. */
+export async function unread(url: string, bytes: string): Promise<Socket> {
+  const socket = connection(url);
+  socket.write(bytes);
+  await once(socket, 'readable');
+  return socket;
+}
+
+/** The bytes of a GET with a bearer token, and with these other fields. */
+export const getWith = (path: string, token: string, fields = ''): string =>
+  `GET ${path} HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${token}\r\n${fields}\r\n`;
 
 /**
  * Sends bytes over a new connection; returns all bytes received until the server closes it. With `idle`,
  * the sending side is closed when nothing was received while `idle` resolved.
  */
 export function exchange(url: string, bytes: string | Buffer, idle?: Idle): Promise<Buffer> {
-  const { hostname: host, port } = new URL(url);
   return new Promise((resolve) => {
     const received: Buffer[] = [];
-    const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+    const socket = open(url);
     socket.on('data', (piece: Buffer) => received.push(piece));
-    socket.on('error', () => {}); // a reset closes the connection, too
     socket.on('end', () => socket.destroy());
     socket.on('close', () => resolve(Buffer.concat(received)));
     socket.write(bytes);

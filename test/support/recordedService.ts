@@ -2,13 +2,12 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
-import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
 import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';
 import { MAIN, NODE, run } from './process.ts';
 import { startServer } from './server.ts';
+import { client } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
@@ -65,20 +64,13 @@ export async function recordService(): Promise<Recording> {
   ): Promise<void> {
     const server = await startServer({ command: traced(trace, [NODE, MAIN]), env: { DATA_DIR: dir } });
     const pid = tracedPid(trace);
-    const { privateKey } = loadOrCreateKey(join(dir, 'key.json'));
-    const bearers = await Promise.all(
-      USERS.map((subject) => issueToken(privateKey, { subject, lifetime: '1h' })),
-    );
+    const as = client(server.url, dir);
     const last = nextId + plants;
     let acknowledged = 0;
     const write = async (): Promise<void> => {
       while (nextId < last) {
         const id = nextId++;
-        const response = await fetch(`${server.url}/plants`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${bearers[id % 2]}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ id, name: `plant ${id}` }),
-        });
+        const response = await as(USERS[id % 2 === 0 ? 0 : 1]).create(id, { name: `plant ${id}` });
         expect(response.status).toBe(200);
         await response.text();
         if (++acknowledged === killAfter) globalThis.process.kill(pid, 'SIGKILL');

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, onTestFinished } from 'vitest';
-import type { CopyProgress } from '../../packages/event-log/src/copy/copyLog.ts';
 import {
   type EventLog,
   type EventStore,
@@ -12,7 +11,7 @@ import {
 } from '../../packages/event-log/src/eventStore.ts';
 import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
-import { everything } from '../../packages/event-log/src/testing/contract.ts';
+import { everything, type Open } from '../../packages/event-log/src/testing/contract.ts';
 import {
   FakeEventStoreDb,
   type FakeOptions,
@@ -32,6 +31,17 @@ async function closedAtEnd(opening: Promise<EventStore>, atEnd: AtEnd = onTestFi
 /** The log of a data directory, until the end of the test; with `afterAll`, of the file. */
 export const openIn = (dir: string, atEnd?: AtEnd): Promise<EventStore> =>
   closedAtEnd(openSqliteStore({ file: join(dir, 'log.db') }), atEnd);
+
+/** Opens stores over new files or, given a store, over its file again, until the end of the test. */
+export function openFiles(open: (file: string) => Promise<EventStore>): Open {
+  const files = new WeakMap<EventStore, string>();
+  return async (again) => {
+    const file = (again && files.get(again)) ?? join(tempDir(), 'log.db');
+    const store = await closedAtEnd(open(file));
+    files.set(store, file);
+    return store;
+  };
+}
 
 /** The log of a connection string. */
 export const openOver = (url: string, prefix = STREAMS.prefix): Promise<EventStore> =>
@@ -74,15 +84,6 @@ export async function contents(store: EventLog) {
 
 export function comparable({ position, ...event }: RecordedEvent) {
   return event;
-}
-
-/** Restarts a server at the 50th event of the copy and of the comparison. */
-export function restarting(server: FakeEventStoreDb) {
-  return async ({ events }: CopyProgress) => {
-    if (events !== 50) return;
-    await server.stop();
-    await server.restart();
-  };
 }
 
 /** The message of a copy that fails. */

@@ -1,6 +1,7 @@
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import type { EventLog } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
+import { comparedTable } from '../../packages/event-log/src/views/tableDraft.ts';
 import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
@@ -22,8 +23,9 @@ export const verifyEvents = (log: EventLog, options: Partial<Parameters<typeof v
 export async function verifyDir(dir: string): Promise<Verification & { view: bigint | undefined }> {
   const log = openLogReader(logFile(dir), { raw: true });
   try {
-    const { file, open } = VIEWS.plantsByUser;
-    const view = { name: 'plantsByUser', file: file(dir), open };
+    const { file, view: plants } = VIEWS.plantsByUser;
+    const format = comparedTable(plants.definition, new Set());
+    const view = { name: 'plantsByUser', file: file(dir), format };
     const verification = await verifyEvents(log, { views: [view], draftDir: tempDir() });
     return { ...verification, view: verification.views.plantsByUser?.upTo };
   } finally {

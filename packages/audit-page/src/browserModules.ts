@@ -29,22 +29,18 @@ export async function browserModules(
 
 function modulesOf(entry: string, replacements: Replacements): Map<string, string> {
   const modules = new Map<string, string>();
-  const add = (file: string, path = pathOf(file)): string => {
-    if (modules.has(path)) return path;
-    modules.set(path, '');
-    const text = readFileSync(file, 'utf8');
-    const javaScript = file.endsWith('.ts') ? withoutTypes(text) : text;
+  const paths = new Map([[entry, 'main.ts']]); // by file, of those that are added below, too
+  for (const [file, path] of paths) {
     const { resolve } = createRequire(file);
-    const linked = javaScript.replace(IMPORT, (specifier) => {
+    const linked = javaScriptOf(file).replace(IMPORT, (specifier) => {
       const imported = replacements[specifier] ?? resolve(specifier);
       if (isBuiltin(imported)) throw new Error(`${path} imports ${specifier}, which browsers do not have`);
-      const link = relative(dirname(path), add(imported));
-      return link.startsWith('.') ? link : `./${link}`;
+      const importedPath = pathOf(imported);
+      paths.set(imported, importedPath);
+      return `./${relative(dirname(path), importedPath)}`;
     });
     modules.set(path, linked);
-    return path;
-  };
-  add(entry, 'main.ts');
+  }
   return modules;
 }
 
@@ -55,15 +51,12 @@ function pathOf(file: string): string {
   return `${name}/${relative(dirname(manifest), file)}`;
 }
 
-/** Without the warning that Node's function is experimental: Node itself runs this code with the same one. */
-function withoutTypes(typeScript: string): string {
-  const { emitWarning } = process;
-  process.emitWarning = () => {};
-  try {
-    return stripTypeScriptTypes(typeScript);
-  } finally {
-    process.emitWarning = emitWarning;
-  }
+function javaScriptOf(file: string): string {
+  const text = readFileSync(file, 'utf8');
+  return file.endsWith('.ts') ? stripTypeScriptTypes(text) : text;
 }
 
-if (!isMainThread && parentPort) parentPort.postMessage(modulesOf(...(workerData as [string, Replacements])));
+if (!isMainThread && parentPort) {
+  process.emitWarning = () => {}; // that Node's function is experimental: Node itself runs this code with the same one
+  parentPort.postMessage(modulesOf(...(workerData as [string, Replacements])));
+}

@@ -1,13 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import {
-  type Batch,
-  type EventLog,
-  type Position,
-  type RecordedEvent,
-  START,
-  StoreUnavailable,
-} from './eventStore.ts';
+import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
 import { unlessAborted } from './time/sleep.ts';
+import type { Turn } from './time/turns.ts';
 
 const PAGE_SIZE = 500;
 /** Of all live readers, if they share turns. */
@@ -17,8 +11,6 @@ const BATCH_COST = 16;
 /** A live reader that has not asked for more for this time does not keep its subscription. */
 export const IDLE_TIMEOUT_MS = 2_000;
 
-/** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
-export type Turn = (share?: number) => Promise<void>;
 const anyTurn: Turn = () => nextTurn();
 
 type ReadToEnd = {
@@ -51,11 +43,6 @@ export async function* readToEnd(
     if (caughtUp && end !== START) assertReached(end, position);
     yield { events: page.events, caughtUp, position };
   }
-}
-
-/** The same, one by one. */
-export async function* eventsOf(log: EventLog, range?: ReadToEnd): AsyncGenerator<RecordedEvent, undefined> {
-  for await (const { events } of readToEnd(log, range)) yield* events;
 }
 
 /** @throws StoreUnavailable if reading ended at a position before the end that is known */

@@ -2,20 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { tokenRejection } from './auth.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
+import type { ServerObserver } from './observer.ts';
 import { rejectionLogger } from './rejectionLogger.ts';
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/**
- * The error handler of the server, which calls `onError` first. Server errors are logged; those that a full disk would
- * repeat, together.
- */
-export function errorHandler(errors: ErrorEntries, onError?: (error: unknown) => void): ErrorHandler {
+/** The error handler of the server. Server errors are logged; those that a full disk would repeat, together. */
+export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): ErrorHandler {
   const logRejection = rejectionLogger();
   return (error, request, reply) => {
-    onError?.(error);
+    const rejection = tokenRejection(error);
+    if (rejection) observer?.onTokenRejected(rejection);
     const { status, body, headers } = errorResponse(errors, error);
     if (status === 503)
       logRejection({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });

@@ -39,15 +39,16 @@ export type ErrorEntry = Readonly<{
 }>;
 export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
 
-type Text = { message: string } | { example: string };
+type More = { of?: readonly Thrown[]; headers?: ErrorHeaders; message?: string; example?: string };
 
-export function entry(
-  code: number,
-  description: string,
-  { of = [], headers = {}, ...text }: Text & { of?: readonly Thrown[]; headers?: ErrorHeaders },
-): ErrorEntry {
-  const isExample = 'example' in text;
-  return { code, description, message: isExample ? text.example : text.message, isExample, of, headers };
+/** An entry; without a message, and an example of one, its message is its description. */
+export function entry(code: number, description: string, more: More = {}): ErrorEntry {
+  const { of = [], headers = {}, example, message = example ?? sentence(description) } = more;
+  return { code, description, message, isExample: example !== undefined, of, headers };
+}
+
+export function sentence(text: string): string {
+  return `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
 export const RETRY = { 'Retry-After': '1' };
@@ -59,26 +60,19 @@ export const HTTP_ERRORS = {
     example: 'name must be a string.',
   }),
   invalidQuery: entry(40004, 'the query is invalid', { example: 'limit must be given once.' }),
-  malformedHttp: entry(40006, 'malformed HTTP', { message: 'Malformed HTTP.' }),
-  malformedUrl: entry(40007, 'the URL is malformed', {
-    of: ['FST_ERR_BAD_URL'],
-    message: 'The URL is malformed.',
-  }),
-  notFound: entry(40401, 'not found', { message: 'Not found.' }),
+  malformedHttp: entry(40006, 'malformed HTTP'),
+  malformedUrl: entry(40007, 'the URL is malformed', { of: ['FST_ERR_BAD_URL'] }),
+  notFound: entry(40401, 'not found'),
   methodNotAllowed: entry(40501, 'the method is not allowed', { example: 'Method not allowed; use GET.' }),
   notAcceptable: entry(40601, 'the client accepts none of the media types', {
     example: 'The media types are application/x-ndjson and text/event-stream.',
   }),
   requestTimeout: entry(40801, 'the request was not received in time', {
     of: ['ERR_HTTP_REQUEST_TIMEOUT'],
-    message: 'The request was not received in time.',
   }),
-  bodyTooLarge: entry(41301, 'the body is larger than 60 KiB', {
-    message: 'The body is larger than 60 KiB.',
-  }),
+  bodyTooLarge: entry(41301, 'the body is larger than 60 KiB'),
   chunkExtensionsTooLarge: entry(41301, 'the chunk extensions are too large', {
     of: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
-    message: 'The chunk extensions are too large.',
   }),
   unsupportedMediaType: entry(41501, 'the body is not application/json in UTF-8', {
     of: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
@@ -87,10 +81,7 @@ export const HTTP_ERRORS = {
   expectationFailed: entry(41701, 'the Expect field is not supported', {
     message: 'The only supported Expect is 100-continue.',
   }),
-  headersTooLarge: entry(43101, 'the header fields are too large', {
-    of: ['HPE_HEADER_OVERFLOW'],
-    message: 'The header fields are too large.',
-  }),
+  headersTooLarge: entry(43101, 'the header fields are too large', { of: ['HPE_HEADER_OVERFLOW'] }),
   tooManyInFlight: entry(42901, 'too many responses of the user are in flight; read them, and retry', {
     of: [TooManyInFlight],
     headers: RETRY,

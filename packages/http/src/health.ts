@@ -1,16 +1,16 @@
 import type { FastifyInstance } from 'fastify';
 import type { ErrorEntry } from './errors.ts';
 
-/** Why the service cannot be used, and the error that its clients get; undefined if it can. */
-export type NotReady = { entry: ErrorEntry; reasons: readonly string[] } | undefined;
+/** Why the service cannot be used, if there are reasons, and the error that its clients get. */
+type Readiness = { reasons: readonly string[]; entry: ErrorEntry };
 
 /** `/health/live`: the process responds. `/health/ready`: the service can be used, or else why not. */
-export function healthRoutes(app: FastifyInstance, notReady: () => NotReady): void {
+export function healthRoutes(app: FastifyInstance, readiness: () => Readiness): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const found = notReady();
-    if (!found) return { status: 'ready' };
+    const { reasons, entry } = readiness();
+    if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
-    return { error: found.entry.code, message: [...new Set(found.reasons)].join('; ') };
+    return { error: entry.code, message: [...new Set(reasons)].join('; ') };
   });
 }

@@ -1,12 +1,12 @@
 export { apiReference } from './apiReference.ts';
-export { assertScope, authenticate, requireScope, type TokenRejection, tokenRejection } from './auth.ts';
+export { assertScope, authenticate, requireScope } from './auth.ts';
 export { type ErrorEntry, entry, HTTP_ERRORS, RETRY, tokenErrors } from './errors.ts';
 export { healthRoutes } from './health.ts';
 export { InFlight, TooManyInFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
+export type { ServerObserver } from './observer.ts';
 export { type ApiDescription, errorsOf, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
-export { limitRate, type RateLimit } from './rateLimit.ts';
-export type { ClosedRequest } from './requestLog.ts';
+export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';
 export { traceparentOf } from './traceparent.ts';

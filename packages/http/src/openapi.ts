@@ -1,11 +1,11 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import { ErrorBody, type ErrorEntries, type ErrorEntry } from './errors.ts';
+import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 // How routes describe their responses in the OpenAPI document.
 
-export type Headers = Record<string, TSchema>;
+type Headers = Record<string, TSchema>;
 
 /** Every response has them. */
 const COMMON_HEADERS: Headers = {
@@ -18,23 +18,20 @@ const ERROR_HEADERS: Headers = {
 };
 
 /** What a media type of a response has. */
-export type Media = { schema: TSchema; example?: unknown };
+type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/** The responses of a route to these errors, by status; `headers` are sent to authenticated callers. */
-export type ErrorsOf<Name extends string = string> = (
-  errors: readonly (Name | ErrorEntry)[],
-  headers?: Headers,
-) => Record<number, Response>;
-
-/** Describes the error responses of routes; `common` are those that every route may have. */
-export function errorsOf<Entries extends ErrorEntries, Name extends keyof Entries & string>(
-  entries: Entries,
-  common: readonly Name[],
-): ErrorsOf<keyof Entries & string> {
-  return (errors, headers = {}) => {
+/**
+ * Describes the error responses of routes, by status: those that every route may have, `common`, and its own. `headers`
+ * are sent to authenticated callers.
+ */
+export function errorsOf<Name extends string>(
+  entries: Record<Name, ErrorEntry>,
+  common: readonly NoInfer<Name>[],
+) {
+  return (errors: readonly (Name | ErrorEntry)[], headers: Headers = {}): Record<number, Response> => {
     const own = [...errors, ...common].map((one) => (typeof one === 'string' ? entries[one] : one));
-    const byStatus = Map.groupBy(own as ErrorEntry[], ({ code }) => Math.floor(code / 100));
+    const byStatus = Map.groupBy(own, ({ code }) => Math.floor(code / 100));
     return Object.fromEntries(
       [...byStatus].map(([status, causes]) => [
         status,
@@ -55,7 +52,7 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
   const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
   const example = { error: first.code, message: first.message };
   return {
-    description: `${description[0]?.toUpperCase()}${description.slice(1)}.`,
+    description: sentence(description),
     headers: { ...own, ...headers },
     content: { 'application/json': { schema: ErrorBody, example } },
   };

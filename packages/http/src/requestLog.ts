@@ -1,23 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ServerObserver } from './observer.ts';
 import { traceparentOf } from './traceparent.ts';
 
-/**
- * A request whose response is sent, or whose client has disconnected. `route` is the pattern of its path, undefined if
- * it has no route; `status` is undefined if no response was begun.
- */
-export type ClosedRequest = {
-  method: string;
-  route: string | undefined;
-  status: number | undefined;
-  seconds: number;
-};
-
-/** Logs one line per request, when its response is sent or its client has disconnected; then calls `onClosed`. */
-export function logWhenClosed(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  onClosed?: (request: ClosedRequest) => void,
-): void {
+/** Logs one line per request, when its response is sent or its client has disconnected. */
+export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
   reply.raw.once('close', () => {
     const { user, method, url, headers, log } = request;
     const line = {
@@ -31,7 +17,7 @@ export function logWhenClosed(
     };
     log.info(line, 'request');
     const route = request.is404 ? undefined : request.routeOptions.url;
-    onClosed?.({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
+    observer?.onRequest({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
   });
 }
 

@@ -14,7 +14,8 @@ import { boundedServer } from './boundedServer.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
-import { type ClosedRequest, logWhenClosed } from './requestLog.ts';
+import type { ServerObserver } from './observer.ts';
+import { logWhenClosed } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
@@ -44,21 +45,13 @@ type Options = {
   corsFields?: { allowed: string[]; exposed: string[] };
   /** Every error that has a response of its own. */
   errors: ErrorEntries;
-  onClosed?: ((request: ClosedRequest) => void) | undefined;
-  onError?: ((error: unknown) => void) | undefined;
+  observer?: ServerObserver | undefined;
 };
 
 /** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
 export async function httpServer(options: Options) {
-  const {
-    logger,
-    corsOrigins,
-    corsFields = { allowed: [], exposed: [] },
-    errors,
-    onClosed,
-    onError,
-  } = options;
-  const handleError = errorHandler(errors, onError);
+  const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, observer } = options;
+  const handleError = errorHandler(options.errors, observer);
   const exposed = ['Request-Id', 'Retry-After', ...corsFields.exposed].sort();
   const app = Fastify({
     loggerInstance: logger,
@@ -72,7 +65,7 @@ export async function httpServer(options: Options) {
     clientErrorHandler: handleClientError,
     routerOptions: ROUTER_OPTIONS,
     frameworkErrors: (error, request, reply) => {
-      prepareReply(request, reply, onClosed);
+      prepareReply(request, reply, observer);
       const { origin } = request.headers; // no hook runs, not that of the CORS plugin either
       if (corsOrigins.length > 0)
         reply.header('vary', 'Origin').header('access-control-expose-headers', exposed.join(', '));
@@ -104,7 +97,7 @@ export async function httpServer(options: Options) {
   });
   app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
-    prepareReply(request, reply, onClosed);
+    prepareReply(request, reply, observer);
     // OPTIONS is allowed for CORS preflight requests only.
     if (request.method === 'OPTIONS' && !(isPreflight(request) && methodsOf(request).length > 0))
       throwNotFound(request);
@@ -157,8 +150,8 @@ export async function httpServer(options: Options) {
 }
 
 /** What every response has. */
-function prepareReply(request: FastifyRequest, reply: FastifyReply, onClosed: Options['onClosed']): void {
-  logWhenClosed(request, reply, onClosed);
+function prepareReply(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
+  logWhenClosed(request, reply, observer);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 

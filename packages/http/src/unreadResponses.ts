@@ -12,8 +12,6 @@ type Handle = { bytesWritten: number; writeQueueSize: number };
 type Reader = {
   /** What it had read when they were seen first. */
   before: number;
-  /** What it has read since. */
-  read: number;
   /** In which second they were seen first. */
   since: number;
 };
@@ -72,24 +70,23 @@ export class UnreadResponses {
 
   #unreadOf(socket: Socket): number {
     const unread = socket.writableLength;
-    if (unread === 0) {
-      this.#readers.delete(socket);
-      return 0;
-    }
-    const read = readBytes(socket);
-    const reader = this.#readers.get(socket);
-    if (reader) reader.read = read - reader.before;
-    else this.#readers.set(socket, { before: read, read: 0, since: this.#second });
+    if (unread === 0) this.#readers.delete(socket);
+    else if (!this.#readers.has(socket))
+      this.#readers.set(socket, { before: readBytes(socket), since: this.#second });
     return unread;
   }
 
   /** The connections with unread bytes, in the order in which they are closed. */
   #inOrder(): Socket[] {
-    const isNew = ({ since }: Reader): number => (this.#second - since < 2 ? 1 : 0);
     return [...this.#readers]
+      .map(([socket, { before, since }]) => ({
+        socket,
+        read: readBytes(socket) - before,
+        isNew: Number(this.#second - since < 2),
+      }))
       .reverse()
-      .sort(([, a], [, b]) => a.read - b.read || isNew(a) - isNew(b))
-      .map(([socket]) => socket);
+      .sort((a, b) => a.read - b.read || a.isNew - b.isNew)
+      .map(({ socket }) => socket);
   }
 }
 

@@ -1,10 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { connection } from '../../../test/support/rawHttp.ts';
 import { serveMetrics } from '../src/metricsServer.ts';
 
+const GET = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n';
 const UP = { text: 'up 1\n', contentType: 'text/plain' };
 
 /** Serves metrics until the end of the test. */
@@ -13,6 +15,12 @@ async function serve(options: Partial<Parameters<typeof serveMetrics>[0]> = {}):
   const { url, close } = await serveMetrics({ ...defaults, ...options });
   onTestFinished(close);
   return url;
+}
+
+async function connected(url: string): Promise<Socket> {
+  const socket = connection(url);
+  await once(socket, 'connect');
+  return socket;
 }
 
 test('metrics that cannot be read are reported, and the client learns nothing', async () => {
@@ -34,8 +42,7 @@ test('metrics are served on IPv6, too', async () => {
 test('connections without a request do not keep Prometheus out', async () => {
   const url = await serve();
   for (let i = 0; i < 60; i++) {
-    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
-    await once(socket, 'connect');
+    const socket = await connected(url);
     if (i % 2 === 0) socket.write('GET /metrics HTTP/1.1\r\n'); // and never the rest
   }
   for (let i = 0; i < 3; i++) expect(await (await fetch(url)).text()).toBe('up 1\n');
@@ -51,10 +58,7 @@ test('connections that pipeline requests, and read nothing, do not keep Promethe
   };
   const url = await serve({ read });
   for (let i = 0; i < 45; i++) {
-    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
-    onTestFinished(() => void socket.destroy());
-    await once(socket, 'connect');
-    socket.pause().write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(400));
+    (await connected(url)).pause().write(GET.repeat(400));
     const headers = { connection: 'close' }; // each time, Prometheus has a new connection
     expect(await (await fetch(url, { headers })).text()).toBe(text);
   }
@@ -65,17 +69,15 @@ test('a connection too many closes the one that was answered longest ago', async
   const url = await serve();
   const closed: number[] = [];
   const open = async (i: number) => {
-    const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) }).on('error', () => {});
-    onTestFinished(() => void socket.destroy());
-    await once(socket, 'connect');
+    const socket = await connected(url);
     socket.once('end', () => closed.push(i));
-    socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    socket.write(GET);
     await once(socket, 'data');
     return socket;
   };
   const [first] = [await open(0), await open(1)];
   for (let i = 2; i < 40; i++) await open(i);
-  first.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+  first.write(GET);
   await once(first, 'data');
   await open(40);
   await expect.poll(() => closed).toEqual([1]);

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { connection } from '../../../test/support/rawHttp.ts';
 import { type Handle, handleInOrder } from '../src/pipelining.ts';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
@@ -29,9 +30,7 @@ async function serve(handle: Handle) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const sockets: Socket[] = [];
   onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
     server.closeAllConnections();
     server.close();
     await once(server, 'close');
@@ -41,11 +40,7 @@ async function serve(handle: Handle) {
     parsed: () => parsed,
     closed: () => closed,
     connections: promisify(server.getConnections.bind(server)),
-    open: (): Socket => {
-      const socket = connect({ host: '127.0.0.1', port }).on('error', () => {});
-      sockets.push(socket);
-      return socket;
-    },
+    open: () => connection(`http://127.0.0.1:${port}`),
   };
 }
 
@@ -60,19 +55,19 @@ async function bodies(socket: Socket, count: number): Promise<string> {
   throw new Error(`closed after ${received}`);
 }
 
-/** A handler that holds all requests but those of `/other`. */
-function holding() {
+/** A server that holds all requests but those of `/other`. */
+async function serveHolding(onRequest = (_request: IncomingMessage): void => {}) {
   const held: { request: IncomingMessage; response: ServerResponse }[] = [];
-  const handle: Handle = (request, response) => {
+  const server = await serve((request, response) => {
+    onRequest(request);
     if (request.url === '/other') response.end('o');
     else held.push({ request, response });
-  };
-  return { held, handle, next: () => expect.poll(() => held.length).toBeGreaterThan(0) };
+  });
+  return { ...server, held, next: () => expect.poll(() => held.length).toBeGreaterThan(0) };
 }
 
 test('of 20 000 pipelined requests one is handled, few wait, and the others are not parsed', async () => {
-  const { held, handle, next } = holding();
-  const { open, read, parsed, closed } = await serve(handle);
+  const { held, next, open, read, parsed, closed } = await serveHolding();
   const socket = open();
   socket.write(MANY);
   await next();
@@ -90,8 +85,7 @@ test('of 20 000 pipelined requests one is handled, few wait, and the others are 
 });
 
 test('if too many wait, the connection is closed after the last of them was answered', async () => {
-  const { held, handle, next } = holding();
-  const { open, read } = await serve(handle);
+  const { held, next, open, read } = await serveHolding();
   const socket = open();
   const answered = text(socket);
   socket.write(MANY);
@@ -112,8 +106,7 @@ test('if too many wait, the connection is closed after the last of them was answ
 });
 
 test('one that is too large to wait closes the connection after the response in flight, whose head was sent', async () => {
-  const { held, handle, next } = holding();
-  const { open, read, closed } = await serve(handle);
+  const { held, next, open, read, closed } = await serveHolding();
   const socket = open();
   const answered = text(socket);
   socket.write(get('/a'));
@@ -133,8 +126,7 @@ test.each([
   post('x'),
   'nonsense\r\n\r\n',
 ])('whatever comes when too many wait, those that wait are answered: %j', async (last) => {
-  const { held, handle, next } = holding();
-  const { open, read, closed } = await serve(handle);
+  const { held, next, open, read, closed } = await serveHolding();
   const socket = open();
   const answered = text(socket);
   const tooMany = 20;
@@ -155,8 +147,7 @@ test.each([
 });
 
 test('a client that disconnects is noticed while requests without a body wait', async () => {
-  const { held, handle, next } = holding();
-  const { open, read, connections } = await serve(handle);
+  const { held, next, open, read, connections } = await serveHolding();
   for (const disconnect of ['destroy', 'resetAndDestroy'] as const) {
     const before = read();
     const socket = open();
@@ -171,12 +162,10 @@ test('a client that disconnects is noticed while requests without a body wait', 
 });
 
 test('while a request with a body waits, no more of it is read', async () => {
-  const { held, handle, next } = holding();
   const received: number[] = [];
-  const { open, connections } = await serve((request, response) => {
-    request.on('data', (piece: Buffer) => received.push(piece.length));
-    handle(request, response);
-  });
+  const { held, next, open, connections } = await serveHolding((request) =>
+    request.on('data', (piece: Buffer) => received.push(piece.length)),
+  );
   expect(await connections()).toBe(0);
   const socket = open();
   const body = 'x'.repeat(10_000_000);
@@ -193,8 +182,7 @@ test('while a request with a body waits, no more of it is read', async () => {
 });
 
 test('pipelined requests are answered in order, the next one when the one before it was sent', async () => {
-  const { held, handle, next } = holding();
-  const { open } = await serve(handle);
+  const { held, next, open } = await serveHolding();
   const socket = open();
   socket.write(Array.from('abcdefgh', (name) => get(`/${name}`)).join(''));
   const answered = bodies(socket, 8);
@@ -223,8 +211,7 @@ test('bodies of pipelined requests arrive whole, in order', async () => {
 });
 
 test('of a client that has disconnected, those that wait are not handled', async () => {
-  const { held, handle, next } = holding();
-  const { open, connections } = await serve(handle);
+  const { held, next, open, connections } = await serveHolding();
   const socket = open();
   socket.write(MANY);
   await next();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { connection } from '../../../test/support/rawHttp.ts';
 import { openServer } from './openServer.ts';
 
 const APP = 'https://app.example';
@@ -62,9 +62,9 @@ test.each([
     return answered.promise;
   });
   app.post('/beds', async ({ body }) => body);
-  const { hostname: host, port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
   app.server.requestTimeout = app.server.headersTimeout = 1;
-  const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+  const socket = connection(url);
   socket.write(GET_SLOW + half);
   const received = text(socket);
   await called.promise;

@@ -2,6 +2,7 @@
 
 export { MemoryTree } from './merkle/memoryTree.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
+export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
@@ -12,13 +13,12 @@ export {
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { readAhead } from './monitor/readAhead.ts';
 export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
-export { encodeHash } from './notes/encoding.ts';
+export { decodeUtf8, encodeHash } from './notes/encoding.ts';
 export { parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';
 export { printable } from './notes/printable.ts';
 export {
   formatInclusionProof,
-  isConsistent,
   isInclusionProof,
   openConsistencyProof,
   openInclusionProof,

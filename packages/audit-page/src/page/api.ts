@@ -11,7 +11,7 @@ export class ApiError extends Error {
   }
 }
 
-type Options = { accept?: string; headers?: Record<string, string>; signal?: AbortSignal | undefined };
+type Options = { headers?: Record<string, string>; signal?: AbortSignal };
 
 /** The HTTP API with the token of the auditor, which is nowhere but here. */
 export class Api {
@@ -27,22 +27,27 @@ export class Api {
    * GETs a path, such as events?limit=1; after a refusal by a rate limit, again.
    * @throws ApiError; TypeError if the service is unavailable
    */
-  async get(path: string, { accept = '*/*', headers = {}, signal }: Options = {}): Promise<Response> {
+  async get(path: string, options: Options = {}): Promise<Response> {
     const response = await fetch(path, {
-      headers: { ...headers, accept, authorization: `Bearer ${this.#token}` },
+      ...options,
+      headers: { ...options.headers, authorization: `Bearer ${this.#token}` },
       redirect: 'error',
       cache: 'no-store', // tiles never change, but whether that is true is what is checked
-      ...(signal && { signal }),
     });
     if (response.ok) return response;
     if (response.status === 429) {
-      await pause(1_000 * Number(response.headers.get('retry-after') ?? 1), signal);
-      signal?.throwIfAborted();
-      return this.get(path, { accept, headers, signal });
+      await pause(1_000 * Number(response.headers.get('retry-after') ?? 1), options.signal);
+      options.signal?.throwIfAborted();
+      return this.get(path, options);
     }
     const { error, message = response.statusText } = await response.json().catch(() => ({}));
     if (response.status === 401) this.#onUnauthorized(message);
     throw new ApiError(response.status, message, error);
+  }
+
+  /** The bytes at a path. @throws as `get` */
+  async getBytes(path: string, options?: Options): Promise<Buffer> {
+    return Buffer.from(await (await this.get(path, options)).arrayBuffer());
   }
 }
 
@@ -55,12 +60,9 @@ export function messageOf(error: unknown): string {
 }
 
 /** Waits, or until the signal aborts. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  signal?.addEventListener('abort', () => {
-    clearTimeout(timer);
-    resolve();
+export function pause(ms: number, signal?: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+    signal?.addEventListener('abort', resolve);
   });
-  return promise;
 }

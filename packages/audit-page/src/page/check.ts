@@ -1,6 +1,6 @@
 import {
   consistencyProofFromTiles,
-  isConsistent,
+  decodeUtf8,
   isInclusionProof,
   MAX_NOTE_BYTES,
   openCheckpoint,
@@ -11,6 +11,7 @@ import {
   type TreeHead,
   tilePath,
   type VerifierKey,
+  verifyConsistency,
 } from '@event-sourced/transparency-log';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { longText, make, saveFile } from './dom.ts';
@@ -30,25 +31,21 @@ export class Check extends View {
 
   constructor(section: HTMLElement, api: Api) {
     super(section, api);
-    this.on('form', 'submit', () => this.#checkSignature(this.field('key').value.trim()));
-    this.on('.keep', 'click', () => this.#keep());
-    this.on('.read', 'click', () => this.#readWholeLog());
-    this.on('.stop', 'click', () => this.loading.abort());
+    this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
+    this.find('.keep').onclick = () => this.#keep();
+    this.find('.read').onclick = () => this.#readWholeLog();
+    this.find('.stop').onclick = () => this.loading.abort();
     const input = this.find<HTMLInputElement>('[type="file"]');
-    this.on('[type="file"]', 'change', () => {
+    input.onchange = () => {
       void this.#checkFile(input.files?.[0]);
       input.value = '';
-    });
-    this.on('.drop', 'dragover', (event) => event.preventDefault());
-    this.on('.drop', 'drop', (event) => {
+    };
+    const drop = this.find('.drop');
+    drop.ondragover = (event) => event.preventDefault();
+    drop.ondrop = (event) => {
       event.preventDefault();
       void this.#checkFile(event.dataTransfer?.files[0]);
-    });
-  }
-
-  override close(): void {
-    super.close();
-    this.#forget();
+    };
   }
 
   /** Says so if the service has no Merkle tree. */
@@ -141,8 +138,7 @@ export class Check extends View {
     const { key } = this.#verified;
     try {
       if (file.size > MAX_FILE_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
-      const bytes = await file.arrayBuffer();
-      const text = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true }).decode(bytes);
+      const text = decodeUtf8(await file.bytes());
       if (isInclusionProof(text)) {
         const { index, entry, checkpoint } = await openInclusionProof(text, key);
         const shown = longText(visible(entry.toString()));
@@ -165,7 +161,7 @@ export class Check extends View {
     if (later.size < earlier.size) {
       const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
       show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
-    } else if (isConsistent(earlier, later, await this.#proof(earlier, later))) {
+    } else if (verifyConsistency(earlier, later, await this.#proof(earlier.size, later.size))) {
       const size = counted(later.size, 'event');
       show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
     } else {
@@ -175,11 +171,8 @@ export class Check extends View {
   }
 
   /** The consistency proof, from the tiles of the log. @throws ApiError */
-  async #proof(earlier: TreeHead, later: TreeHead): Promise<string[]> {
-    if (earlier.size === 0) return [];
-    return consistencyProofFromTiles(earlier.size, later.size, async (tile) =>
-      Buffer.from(await (await this.api.get(tilePath(tile))).arrayBuffer()),
-    );
+  #proof(from: number, to: number): Promise<string[]> {
+    return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
   }
 
   #keep(): void {

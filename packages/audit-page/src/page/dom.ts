@@ -22,10 +22,10 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-export function button(label: string, onClick: () => void): HTMLButtonElement {
+export function button(label: Node | string, onClick: () => void): HTMLButtonElement {
   const element = make('button', '', label);
   element.type = 'button';
-  element.addEventListener('click', onClick);
+  element.onclick = onClick;
   return element;
 }
 
@@ -52,15 +52,16 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
   });
 }
 
-/** A text of an event within a line. Its direction has no effect on what is around it. */
-export function cellText(text: string): HTMLElement {
+/** A text of an event within a line, or nothing. Its direction has no effect on what is around it. */
+export function cellText(value: unknown): HTMLElement {
+  const text = typeof value === 'string' ? value : '';
   const element = make('bdi', '', visible(beginning(text, MAX_CELL_CHARACTERS)));
   if (text.length > MAX_CELL_CHARACTERS) element.append('…');
   return element;
 }
 
-export function chip(text: string | undefined): Node | string {
-  return text === undefined ? '' : make('span', 'chip', cellText(text));
+export function chip(value: unknown): Node | string {
+  return typeof value === 'string' ? make('span', 'chip', cellText(value)) : '';
 }
 
 /** A text of several lines; if it is long, its beginning and a button that shows all. */

@@ -1,7 +1,7 @@
 import type { Domain } from '../domain.ts';
 import { type Api, ApiError, messageOf } from './api.ts';
 import { button, cellText, chip, longText, make, saveFile } from './dom.ts';
-import { type ShownEvent, textOf } from './events.ts';
+import type { ShownEvent } from './events.ts';
 import { indentedJson, utc } from './text.ts';
 
 /** The error code of a path that the service does not have. */
@@ -30,10 +30,10 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   toggle.setAttribute('aria-expanded', 'false');
   const cells: Record<string, Node | string> = {
     time: toggle,
-    user: entity ? cellText(entity.user) : '',
-    name: cellText(textOf(data?.name) ?? (entity ? '' : subject)),
-    tag: chip(textOf(data?.tag)),
-    id: cellText(entity?.id ?? ''),
+    user: cellText(entity?.user),
+    name: cellText(entity || typeof data?.name === 'string' ? data?.name : subject),
+    tag: chip(data?.tag),
+    id: cellText(entity?.id),
     type: cellText(type),
     position: String(position),
   };

@@ -27,33 +27,17 @@ export function parseEvent(json: string): ShownEvent {
   };
 }
 
-export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
-
-/** All events that match a query, as NDJSON; with order=descending a page of them. @throws ApiError */
-export function getEvents(api: Api, query: URLSearchParams, signal?: AbortSignal): Promise<Response> {
-  return api.get(`events?${query}`, { accept: 'application/x-ndjson', signal });
-}
-
 /** A page of events, newest first, and the query of the next one (RFC 8288). @throws ApiError */
 export async function readPage(
   api: Api,
-  query: URLSearchParams,
+  query: URLSearchParams | string,
   signal: AbortSignal,
 ): Promise<{ events: ShownEvent[]; next: string | undefined }> {
-  const response = await getEvents(api, query, signal);
+  const response = await api.get(`events?${query}`, { signal });
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   const [, url] = /<([^>]*)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
   const next = url === undefined ? undefined : new URL(url, location.href).search.slice(1);
   return { events: lines.map(parseEvent), next };
-}
-
-/** Reads all events that match a query, oldest first, one by one. @throws ApiError */
-export async function* readEvents(
-  api: Api,
-  query: URLSearchParams,
-  signal: AbortSignal,
-): AsyncGenerator<ShownEvent> {
-  for await (const line of linesOf(await getEvents(api, query, signal))) yield parseEvent(line);
 }
 
 /** The lines of a response, without their ends. A last line that does not end is left out. */

@@ -1,42 +1,30 @@
 import { barsOf, type TimeRange } from './bars.ts';
-import { find, make, moveByArrows } from './dom.ts';
+import { button, find, make } from './dom.ts';
 import { counted, utc } from './text.ts';
 
-/** Bars of events over time; one that is clicked is selected. */
-export class Histogram {
-  readonly #figure: HTMLElement;
-  readonly #onSelect: (range: TimeRange) => void;
-
-  constructor(figure: HTMLElement, onSelect: (range: TimeRange) => void) {
-    this.#figure = figure;
-    this.#onSelect = onSelect;
-    moveByArrows(find(figure, '.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
-  }
-
-  show(times: readonly number[]): void {
-    const bars = barsOf(times);
-    const most = Math.max(...bars.map(({ count }) => count));
-    const container = find(this.#figure, '.bars');
-    this.#figure.hidden = bars.length === 0;
-    const focused = [...container.children].indexOf(document.activeElement as Element);
-    container.replaceChildren(...bars.map((bar) => this.#bar(bar, most)));
-    const last = [...container.querySelectorAll('button')].at(-1);
-    if (last) last.tabIndex = 0;
-    if (focused !== -1) (container.children[focused] as HTMLElement | undefined)?.focus();
-    const [from, to] = this.#figure.querySelectorAll('.axis span');
-    from?.replaceChildren(utc(bars[0]?.from ?? Number.NaN).slice(0, 19));
-    to?.replaceChildren(utc(bars.at(-1)?.to ?? Number.NaN).slice(0, 19));
-  }
-
-  #bar({ from, to, count }: TimeRange & { count: number }, most: number): HTMLElement {
+/** Shows bars of events over time; one that is clicked is selected. */
+export function showHistogram(
+  figure: HTMLElement,
+  times: readonly number[],
+  onSelect: (range: TimeRange) => void,
+): void {
+  const bars = barsOf(times);
+  const most = Math.max(...bars.map(({ count }) => count));
+  const barOf = ({ from, to, count }: (typeof bars)[number]): HTMLElement => {
     if (count === 0) return make('span');
-    const bar = make('button', '', make('i'));
-    bar.type = 'button';
+    const bar = button(make('i'), () => onSelect({ from, to }));
     bar.tabIndex = -1;
-    bar.title = `${counted(count, 'event')} from ${utc(from)} to ${utc(to)}`;
-    bar.setAttribute('aria-label', bar.title);
+    bar.title = bar.ariaLabel = `${counted(count, 'event')} from ${utc(from)} to ${utc(to)}`;
     find(bar, 'i').style.height = `${Math.max(4, (100 * count) / most)}%`;
-    bar.addEventListener('click', () => this.#onSelect({ from, to }));
     return bar;
-  }
+  };
+  const container = find(figure, '.bars');
+  const focused = [...container.children].indexOf(document.activeElement as Element);
+  container.replaceChildren(...bars.map(barOf));
+  const last = [...container.querySelectorAll('button')].at(-1);
+  if (last) last.tabIndex = 0;
+  (container.children[focused] as HTMLElement | undefined)?.focus();
+  const ends = [bars[0]?.from, bars.at(-1)?.to].map((time) => utc(time ?? Number.NaN).slice(0, 19));
+  find(figure, '.axis').replaceChildren(...ends.map((end) => make('span', '', end)));
+  figure.hidden = bars.length === 0;
 }

@@ -24,15 +24,15 @@ export async function followEvents(
   api: Api,
   { query, after, signal, onEvent, onState }: Options,
 ): Promise<void> {
-  let last = after;
+  const headers: Record<string, string> = { accept: 'text/event-stream' };
+  if (after !== undefined) headers['last-event-id'] = after;
   for (let retryMs = FIRST_RETRY_MS; !signal.aborted; retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)) {
     try {
-      const headers: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
-      const response = await api.get(`events?${query}`, { accept: 'text/event-stream', headers, signal });
+      const response = await api.get(`events?${query}`, { headers, signal });
       onState('Live');
       retryMs = FIRST_RETRY_MS;
       for await (const line of linesOf(response)) {
-        if (line.startsWith('id: ')) last = line.slice('id: '.length);
+        if (line.startsWith('id: ')) headers['last-event-id'] = line.slice('id: '.length);
         else if (line.startsWith('data: ')) onEvent(parseEvent(line.slice('data: '.length)));
       }
       onState('Reconnecting', 'The connection ended.');

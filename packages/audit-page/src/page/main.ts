@@ -6,37 +6,37 @@ import { find } from './dom.ts';
 import { PointInTime } from './pointInTime.ts';
 import { Timeline } from './timeline.ts';
 
-const VIEWS = ['timeline', 'point-in-time', 'check'] as const;
-type View = (typeof VIEWS)[number];
-
-const section = (id: View | 'sign-in'): HTMLElement => find(document, `#${id}`);
-const token = find<HTMLTextAreaElement>(document, '#token');
-const signInProblem = find(section('sign-in'), '.problem');
-
 /** What the oldest supported browsers have; docs/auditing.md lists them. */
 const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
+
+/** The page without a token and without anything of the log. */
+const signedOut = find(document, 'main').cloneNode(true);
 
 /** What is there while the auditor is signed in. */
 let views: { timeline: Timeline; pointInTime: PointInTime; check: Check } | undefined;
 
+const section = (id: string): HTMLElement => find(document, `#${id}`);
+
 /** Shows the view of the fragment, by default the first one. */
 function show(): void {
-  const id = location.hash.slice(1);
-  const current = views ? (VIEWS.find((view) => view === id) ?? VIEWS[0]) : 'sign-in';
-  for (const id of [...VIEWS, 'sign-in'] as const) section(id).hidden = id !== current;
+  const links = [...document.querySelectorAll<HTMLAnchorElement>('nav a')];
+  const link = links.find(({ hash }) => hash === location.hash) ?? links[0];
+  for (const one of links) one.ariaCurrent = one === link ? 'page' : null;
+  const current = views ? link?.hash : '#sign-in';
+  for (const one of document.querySelectorAll<HTMLElement>('main > section'))
+    one.hidden = `#${one.id}` !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !views;
-  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
-    link.ariaCurrent = link.hash === `#${current}` ? 'page' : null;
-  if (current === 'check') void views?.check.show();
+  if (current === '#check') void views?.check.show();
 }
 
 async function signIn(): Promise<void> {
+  const token = find<HTMLTextAreaElement>(document, '#token');
   const api = new Api(token.value.trim(), signOut);
-  signInProblem.textContent = '';
+  showProblem('');
   try {
     await api.get('events?limit=0');
   } catch (error) {
-    signInProblem.textContent = messageOf(error);
+    showProblem(messageOf(error));
     return;
   }
   token.value = '';
@@ -57,15 +57,21 @@ async function signIn(): Promise<void> {
 function signOut(message = ''): void {
   for (const view of Object.values(views ?? {})) view.close();
   views = undefined;
-  for (const form of document.querySelectorAll('form')) form.reset();
-  signInProblem.textContent = message;
+  find(document, 'main').replaceWith(signedOut.cloneNode(true));
+  showProblem(message);
   show();
-  token.focus();
+  section('token').focus();
 }
 
-addEventListener('submit', (event) => event.preventDefault());
-find(section('sign-in'), 'form').addEventListener('submit', signIn);
-find(document, '#sign-out').addEventListener('click', () => signOut());
+function showProblem(text: string): void {
+  find(section('sign-in'), '.problem').textContent = text;
+}
+
+addEventListener('submit', (event) => {
+  event.preventDefault();
+  if (section('sign-in').contains(event.target as Node)) void signIn();
+});
+section('sign-out').onclick = () => signOut();
 addEventListener('hashchange', show);
 if (isSupported) show();
 find(document, 'main').hidden = !isSupported;

@@ -1,7 +1,7 @@
 import type { Domain, Entity } from '../domain.ts';
 import { type Api, messageOf } from './api.ts';
 import { cellText, chip, make } from './dom.ts';
-import { readEvents, textOf } from './events.ts';
+import { linesOf, parseEvent } from './events.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, utc } from './text.ts';
 import { View } from './view.ts';
@@ -12,7 +12,7 @@ const PAGE_SIZE = 500;
 /** The entities of a user at a point in time. */
 export class PointInTime extends View {
   readonly #domain: Domain;
-  readonly #slider = this.find<HTMLInputElement>('input[type="range"]');
+  readonly #slider = this.find<HTMLInputElement>('[type="range"]');
   /** The events that change an entity, in log order. */
   #changes: Change[] = [];
   /** The times of changes, ascending. */
@@ -22,54 +22,49 @@ export class PointInTime extends View {
   constructor(section: HTMLElement, api: Api, domain: Domain) {
     super(section, api);
     this.#domain = domain;
-    this.on('form', 'submit', () => this.#load(this.field('user').value.trim()));
-    this.on('input[type="range"]', 'input', () => this.#show());
-    this.on('.more', 'click', () => this.#show(this.#rows + PAGE_SIZE));
+    this.find('form').onsubmit = () => this.showUser(this.field('user').value.trim());
+    this.#slider.oninput = () => this.#show();
+    this.find('.more').onclick = () => this.#show(this.#rows + PAGE_SIZE);
   }
 
-  override close(): void {
-    super.close();
-    this.#changes = [];
-    this.find('tbody').replaceChildren();
-    this.find('.state').hidden = true;
-  }
-
-  /** Shows the entities of a user at a time. */
-  async showUser(user: string, time: number): Promise<void> {
+  /** Shows the entities of a user at a time, by default the last one. */
+  async showUser(user: string, time = Number.POSITIVE_INFINITY): Promise<void> {
     this.field('user').value = user;
-    await this.#load(user, time);
-  }
-
-  async #load(user: string, time = Number.POSITIVE_INFINITY): Promise<void> {
     const signal = this.restart();
     this.find('.state').hidden = true;
     this.showProblem('');
-    const { parseStream, evolve } = this.#domain;
-    const changes: Change[] = [];
     try {
-      const entities = new Map<string, Entity | undefined>();
-      for await (const event of readEvents(this.api, new URLSearchParams({ user }), signal)) {
-        const { type, revision, data, subject } = event;
-        const stream = parseStream(subject);
-        if (stream?.user !== user) continue;
-        const { id } = stream;
-        const entity = evolve(entities.get(id), event);
-        if (entity === entities.get(id)) continue;
-        entities.set(id, entity);
-        changes.push({ type, revision, data, time: event.time, id });
-      }
-      signal.throwIfAborted();
+      this.#changes = await this.#read(user, signal);
     } catch (error) {
       if (!signal.aborted) this.showProblem(messageOf(error));
       return;
     }
-    this.#changes = changes;
-    const times = new Set(changes.map((change) => change.time).filter(Number.isFinite));
+    const times = new Set(this.#changes.map((change) => change.time).filter(Number.isFinite));
     this.#times = [...times].sort((a, b) => a - b);
     this.#slider.max = String(this.#times.length);
     this.#slider.value = String(this.#times.filter((one) => !(one > time)).length);
     this.find('.state').hidden = false;
     this.#show();
+  }
+
+  async #read(user: string, signal: AbortSignal): Promise<Change[]> {
+    const { parseStream, evolve } = this.#domain;
+    const changes: Change[] = [];
+    const entities = new Map<string, Entity | undefined>();
+    const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
+    for await (const line of linesOf(response)) {
+      const { type, revision, data, time, subject } = parseEvent(line);
+      const stream = parseStream(subject);
+      if (stream?.user !== user) continue;
+      const change = { id: stream.id, type, revision, data, time };
+      const before = entities.get(change.id);
+      const entity = evolve(before, change);
+      if (entity === before) continue;
+      entities.set(change.id, entity);
+      changes.push(change);
+    }
+    signal.throwIfAborted();
+    return changes;
   }
 
   #show(rows = PAGE_SIZE): void {
@@ -79,9 +74,8 @@ export class PointInTime extends View {
     const time = this.#times[at - 1] ?? Number.NEGATIVE_INFINITY;
     const states = statesAt(this.#changes, time, evolve);
     const when = at === 0 ? `Before the first ${noun}` : `${utc(time)} UTC`;
-    const text = `${when}: ${counted(states.length, noun)}`;
-    this.find('.when').textContent = text;
-    this.#slider.setAttribute('aria-valuetext', text);
+    this.#slider.ariaValueText = `${when}: ${counted(states.length, noun)}`;
+    this.find('.when').textContent = this.#slider.ariaValueText;
     this.find('tbody').replaceChildren(...states.slice(0, rows).map((state) => stateRow(state, time)));
     const more = this.find('.more');
     more.hidden = states.length <= rows;
@@ -93,8 +87,8 @@ function stateRow({ id, entity, since, changed }: State, now: number): HTMLTable
   return make(
     'tr',
     changed === now ? 'new' : '',
-    make('td', 'name', cellText(textOf(entity.name) ?? '')),
-    make('td', 'tag', chip(textOf(entity.tag))),
+    make('td', 'name', cellText(entity.name)),
+    make('td', 'tag', chip(entity.tag)),
     make('td', 'id', cellText(id)),
     make('td', 'time', utc(since)),
   );

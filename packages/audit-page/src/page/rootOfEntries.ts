@@ -23,8 +23,8 @@ export async function rootOfEntries(
 ): Promise<string> {
   const readBundle = async (index: number): Promise<Buffer[]> => {
     const width = tileWidth(0, index, size);
-    const response = await api.get(tilePath({ level: 'entries', index, width }), { signal });
-    const entries = parseEntryBundle(Buffer.from(await response.arrayBuffer()));
+    const path = tilePath({ level: 'entries', index, width });
+    const entries = parseEntryBundle(await api.getBytes(path, { signal }));
     if (entries.length !== width)
       throw new NotVerified(`bundle ${index} has ${entries.length} entries, not ${width}`);
     return entries;

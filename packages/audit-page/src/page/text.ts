@@ -5,23 +5,22 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /** A text with characters that cannot be seen replaced by their code point, such as [U+202E]. */
 export function visible(text: string): string {
-  return text.replace(INVISIBLE, (character) => {
-    const codePoint = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
-    return `[U+${codePoint}]`;
-  });
+  return text.replace(
+    INVISIBLE,
+    (character) => `[U+${hex(character.codePointAt(0) as number).toUpperCase()}]`,
+  );
 }
 
 /** The JSON of an event, indented, digit by digit, with escapes for characters that cannot be seen. */
 export function indentedJson(json: string): string {
   const value = JSON.parse(json, exact as (key: string, value: unknown) => unknown);
+  const escaped = (codeUnit: string): string => `\\u${hex(codeUnit.charCodeAt(0))}`;
   return JSON.stringify(value, null, 2).replace(INVISIBLE, (character) =>
-    character === '\n'
-      ? character
-      : [...Array(character.length).keys()]
-          .map((i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`)
-          .join(''),
+    character === '\n' ? character : character.split('').map(escaped).join(''),
   );
 }
+
+const hex = (code: number): string => code.toString(16).padStart(4, '0');
 
 /** A reviver that keeps all digits: https://tc39.es/proposal-json-parse-with-source */
 function exact(_key: string, value: unknown, { source }: { source: string }): unknown {

@@ -1,9 +1,8 @@
 import { messageOf } from './api.ts';
-import type { TimeRange } from './bars.ts';
-import { make, moveByArrows, saveFile } from './dom.ts';
+import { moveByArrows, saveFile } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
-import { getEvents, readPage, type ShownEvent } from './events.ts';
-import { Histogram } from './histogram.ts';
+import { readPage, type ShownEvent } from './events.ts';
+import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
 import { count, counted, utc } from './text.ts';
 import { View } from './view.ts';
@@ -19,9 +18,8 @@ const REFRESH_INTERVAL_MS = 100;
 /** The events of the log, newest first: a page of them, and those that arrive. */
 export class Timeline extends View {
   readonly #actions: Actions;
-  readonly #form = this.find<HTMLFormElement>('form');
   readonly #rows = this.find('tbody');
-  readonly #histogram = new Histogram(this.find('.chart'), (range) => this.#zoom(range));
+  readonly #types = this.find<HTMLDataListElement>('datalist');
   /** The queries of the pages up to this one, and of the next one. */
   #pages: string[] = [];
   #index = 0;
@@ -30,28 +28,23 @@ export class Timeline extends View {
   /** The position of the oldest event in the bars. */
   #oldest: bigint | undefined;
   #times: number[] = [];
-  #types = new Set<string>();
+  /** Events that are shown together, with those that arrive until then. */
   #arrived: ShownEvent[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
   /** Events that arrived while an older page is shown. */
   #unseen = 0;
 
   constructor(section: HTMLElement, actions: Omit<Actions, 'onUser'>) {
     super(section, actions.api);
-    this.#actions = { ...actions, onUser: (user) => this.#showUser(user) };
+    const onUser = (user: string): void => this.#filter({ user, id: '', type: '', since: '', until: '' });
+    this.#actions = { ...actions, onUser };
+    moveByArrows(this.find('.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
-    this.on('form', 'submit', () => this.load());
-    this.on('form', 'reset', () => setTimeout(() => this.load()));
-    this.on('.newest', 'click', () => this.load());
-    this.on('.newer', 'click', () => (this.#index === 1 ? this.load() : this.#show(this.#index - 1)));
-    this.on('.older', 'click', () => this.#show(this.#index + 1));
-    this.on('.download', 'click', () => this.#download());
-  }
-
-  override close(): void {
-    super.close();
-    this.#clear();
-    this.find('datalist').replaceChildren();
+    this.find('form').onsubmit = () => this.load();
+    this.find('form').onreset = () => setTimeout(() => this.load());
+    this.find('.newest').onclick = () => this.load();
+    this.find('.newer').onclick = () => (this.#index === 1 ? this.load() : this.#show(this.#index - 1));
+    this.find('.older').onclick = () => this.#show(this.#index + 1);
+    this.find('.download').onclick = () => this.#download();
   }
 
   /** Shows the newest events that match the filters, and follows the log. */
@@ -63,7 +56,7 @@ export class Timeline extends View {
     try {
       const query = this.#filters();
       // The filters may leave out the last event of the log.
-      const last = await readPage(api, new URLSearchParams({ order: 'descending', limit: '1' }), signal);
+      const last = await readPage(api, 'order=descending&limit=1', signal);
       const end = last.events[0]?.position;
       this.#end = end ?? -1n;
       this.#pages = [
@@ -82,16 +75,9 @@ export class Timeline extends View {
     }
   }
 
-  #zoom({ from, to }: TimeRange): void {
-    this.field('since').value = utc(from);
-    this.field('until').value = utc(to);
-    this.#form.requestSubmit();
-  }
-
-  #showUser(user: string): void {
-    this.#form.reset();
-    this.field('user').value = user;
-    this.#form.requestSubmit();
+  #filter(values: Record<string, string>): void {
+    for (const [name, value] of Object.entries(values)) this.field(name).value = value;
+    void this.load();
   }
 
   /** The filters as the API has them. @throws RangeError */
@@ -116,7 +102,7 @@ export class Timeline extends View {
     let next = this.#pages[index];
     try {
       for (let found = 0; next !== undefined && found < PAGE_SIZE; ) {
-        const page = await readPage(this.api, new URLSearchParams(next), signal);
+        const page = await readPage(this.api, next, signal);
         const events = page.events.filter(({ position }) => position <= this.#end);
         this.#rows.append(...events.map((event) => eventRow(event, this.#actions)));
         this.#chart(events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest));
@@ -133,15 +119,13 @@ export class Timeline extends View {
     }
   }
 
-  /** Shows an event that has arrived, with others that arrive at that time. */
   #add(event: ShownEvent): void {
-    this.#arrived.push(event);
-    this.#timer ??= setTimeout(() => this.#showArrived(), REFRESH_INTERVAL_MS);
+    if (this.#arrived.push(event) === 1) setTimeout(() => this.#showArrived(), REFRESH_INTERVAL_MS);
   }
 
   #showArrived(): void {
     const arrived = this.#arrived.splice(0);
-    this.#timer = undefined;
+    if (arrived.length === 0) return; // the filters were set meanwhile
     this.#chart(arrived);
     if (this.#index === 0) {
       const rows = arrived.slice(-PAGE_SIZE).map((event) => eventRow(event, this.#actions));
@@ -158,26 +142,23 @@ export class Timeline extends View {
   #trim(): void {
     const all = this.#rows.querySelectorAll<HTMLElement>('.event');
     if (all.length <= 2 * PAGE_SIZE) return;
-    const last = all[PAGE_SIZE - 1] as HTMLElement;
     const rest = all[PAGE_SIZE] as HTMLElement;
     while (rest.nextSibling) rest.nextSibling.remove();
     rest.remove();
-    const first = new URLSearchParams(this.#pages[0]);
-    this.#pages = [`${first}`, `${new URLSearchParams([...first, ['before', last.dataset.position ?? '']])}`];
+    const [first = ''] = this.#pages;
+    this.#pages = [first, `${first}&before=${all[PAGE_SIZE - 1]?.dataset.position}`];
   }
 
   #chart(events: readonly ShownEvent[]): void {
     this.#times.push(...events.map(({ time }) => time).filter(Number.isFinite));
     this.#times.splice(0, this.#times.length - MAX_TIMES);
-    this.#histogram.show(this.#times);
+    showHistogram(this.find('.chart'), this.#times, ({ from, to }) =>
+      this.#filter({ since: utc(from), until: utc(to) }),
+    );
     this.find('figcaption').textContent = `${counted(this.#times.length, 'event')} loaded, over time`;
-    for (const { type } of events) {
-      if (this.#types.has(type) || this.#types.size >= MAX_TYPES) continue;
-      this.#types.add(type);
-      const option = make('option');
-      option.value = type;
-      this.find('datalist').append(option);
-    }
+    const known = new Set([...this.#types.options].map(({ value }) => value));
+    const added = [...new Set(events.map(({ type }) => type)).difference(known)];
+    this.#types.append(...added.slice(0, MAX_TYPES - known.size).map((type) => new Option('', type)));
   }
 
   #showPaging(): void {
@@ -203,22 +184,20 @@ export class Timeline extends View {
   }
 
   #clear(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
     this.#arrived = [];
     this.#times = [];
     this.#unseen = 0;
     this.#index = 0;
     this.#oldest = undefined;
     this.#rows.replaceChildren();
-    this.#histogram.show([]);
+    this.#chart([]);
     this.showProblem('');
   }
 
   async #download(): Promise<void> {
     this.#enable('download', false);
     try {
-      saveFile('events.ndjson', await (await getEvents(this.api, this.#filters())).blob());
+      saveFile('events.ndjson', await (await this.api.get(`events?${this.#filters()}`)).blob());
     } catch (error) {
       this.showProblem(messageOf(error));
     } finally {

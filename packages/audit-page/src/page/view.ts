@@ -7,7 +7,6 @@ export class View {
   protected readonly api: Api;
   /** Aborts what is being loaded. */
   protected loading = new AbortController();
-  readonly #closed = new AbortController();
 
   constructor(section: HTMLElement, api: Api) {
     this.section = section;
@@ -15,7 +14,6 @@ export class View {
   }
 
   close(): void {
-    this.#closed.abort();
     this.loading.abort();
   }
 
@@ -32,15 +30,6 @@ export class View {
 
   protected field(name: string): HTMLInputElement {
     return this.find<HTMLInputElement>(`[name="${name}"]`);
-  }
-
-  /** Calls a listener until the view closes. */
-  protected on<E extends keyof HTMLElementEventMap>(
-    selector: string,
-    type: E,
-    listener: (event: HTMLElementEventMap[E]) => void,
-  ): void {
-    this.find(selector).addEventListener(type, listener, { signal: this.#closed.signal });
   }
 
   protected showProblem(text: string): void {

@@ -7,7 +7,7 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../eventStore.ts';
-import { eventsOf } from '../readEvents.ts';
+import { readToEnd } from '../readEvents.ts';
 import { copyProblem } from './copyable.ts';
 
 /**
@@ -88,7 +88,7 @@ export async function copyLog({ from, to, prefix = '', onProgress }: Options): P
 
 async function* openCursor(side: string, log: EventLog): Cursor {
   try {
-    yield* eventsOf(log);
+    for await (const { events } of readToEnd(log)) yield* events;
   } catch (error) {
     unavailable(side)(error as Error);
   }

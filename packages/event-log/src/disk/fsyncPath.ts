@@ -1,5 +1,4 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
-import { open } from 'node:fs/promises';
 
 /** Makes a file's content, or a directory's entries, survive a power cut. */
 export function fsyncPath(path: string): void {
@@ -11,14 +10,6 @@ export function fsyncPath(path: string): void {
   } finally {
     closeSync(fd);
   }
-}
-
-/** The same, while the event loop goes on. */
-export async function fsyncPathAsync(path: string): Promise<void> {
-  await using file = await open(path, 'r');
-  await file.sync().catch((error) => {
-    if (!isUnsupported(error)) throw error;
-  });
 }
 
 /** Some file systems cannot sync a directory. */

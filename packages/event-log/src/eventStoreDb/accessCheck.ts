@@ -1,6 +1,6 @@
 import { sleep } from '../time/sleep.ts';
-import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
-import type { WorkerOptions } from './protocol.ts';
+import { Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
+import type { CallFailed } from './protocol.ts';
 import { AccessDenied, type RetryingClient } from './retryingClient.ts';
 
 /** A server that has just started may not know its accounts before. */
@@ -11,8 +11,8 @@ export const ACCESS_RETRY_INTERVAL_MS = 500;
  * Checks that the server accepts the account, and that its certificate is trusted. A server that is
  * unavailable passes. @throws AccessDenied
  */
-export async function checkAccess(client: RetryingClient, options: WorkerOptions): Promise<void> {
-  const denied = await lastDenial(() => accessError(client.connection, options), client.closed);
+export async function checkAccess(client: RetryingClient): Promise<void> {
+  const denied = await lastDenial(() => accessError(client), client.closed);
   if (denied) throw new AccessDenied(denied.message, { cause: denied });
 }
 
@@ -30,7 +30,7 @@ export async function lastDenial(
   }
 }
 
-async function accessError(connection: Connection, options: WorkerOptions): Promise<CallFailed | undefined> {
+async function accessError({ connection, options }: RetryingClient): Promise<CallFailed | undefined> {
   const failure = await readFailure(connection);
   if (!failure || failure.kind === 'accessDenied' || failure.kind === 'badConnectionString') return failure;
   // Discovery of a cluster hides why a node does not respond.
@@ -42,12 +42,10 @@ async function accessError(connection: Connection, options: WorkerOptions): Prom
   return failureOfNode?.kind === 'accessDenied' ? failureOfNode : undefined;
 }
 
-async function readFailure(connection: Connection): Promise<CallFailed | undefined> {
-  await connection.opened; // a busy machine may take longer than the timeout
-  try {
-    await connection.call('readEdge', 'first', FIRST_REPLY_TIMEOUT_MS);
-    return undefined;
-  } catch (error) {
-    return error as CallFailed;
-  }
+/** Why nothing can be read. It may take the time until the thread has started, and until its first reply. */
+function readFailure(connection: Connection): Promise<CallFailed | undefined> {
+  return connection.call('readEdge', 'first', 2 * FIRST_REPLY_TIMEOUT_MS).then(
+    () => undefined,
+    (error: CallFailed) => error,
+  );
 }

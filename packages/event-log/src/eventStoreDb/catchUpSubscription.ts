@@ -10,7 +10,8 @@ import {
 } from '../eventStore.ts';
 import type { Logger } from '../logger.ts';
 import { backOff, unlessAborted } from '../time/sleep.ts';
-import { CallFailed, type Connection } from './connection.ts';
+import type { Connection } from './connection.ts';
+import { CallFailed } from './protocol.ts';
 import {
   AccessDenied,
   ATTEMPT_TIMEOUT_MS,
@@ -103,18 +104,15 @@ export async function* catchUpSubscription(
   while (!signal.aborted) {
     const subscription = crypto.randomUUID();
     let connection: Connection | undefined;
-    const unsubscribe = (): void => void connection?.call('unsubscribe', subscription).catch(() => {});
-    signal.addEventListener('abort', unsubscribe);
     let subscribedAt: number | undefined;
     try {
       const start = await findStart();
       connection = client.connection; // which may have been replaced meanwhile
-      await connection.call('subscribe', { subscription, after: start, prefix }, ATTEMPT_TIMEOUT_MS);
+      await orAbort(connection.call('subscribe', { subscription, after: start, prefix }, ATTEMPT_TIMEOUT_MS));
       subscribedAt = performance.now();
       if (failures > 1) logger?.info({ position: String(position) }, 'resubscribed');
       for (let next = connection.call('next', subscription); ; ) {
-        const batch = await next;
-        if (signal.aborted) return;
+        const batch = await orAbort(next);
         next = connection.call('next', subscription); // fetched while this batch is processed
         next.catch(() => {});
         const last = batch.events.at(-1);
@@ -131,8 +129,7 @@ export async function* catchUpSubscription(
       if (signal.aborted) return;
       handleDrop(error as Error, subscribedAt);
     } finally {
-      signal.removeEventListener('abort', unsubscribe);
-      unsubscribe();
+      void connection?.call('unsubscribe', subscription).catch(() => {});
     }
     const delay = failures === 0 ? 0 : backOff(failures, MAX_RETRY_DELAY_MS);
     wasWoken = await client.pause(delay, signal, wasWoken);

@@ -1,23 +1,13 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import type { Failure, NodeEvent, WorkerOptions } from './protocol.ts';
+import { CallFailed, type FailureKind, type WorkerOptions } from './protocol.ts';
 import type { Operations } from './worker.ts';
-
-/** A call to the server failed; `kind` says what to do. */
-export class CallFailed extends Error {
-  override readonly name = 'CallFailed';
-  readonly kind: Failure['kind'];
-  constructor({ kind, message }: Failure) {
-    super(message);
-    this.kind = kind;
-  }
-}
 
 export type Result<O extends keyof Operations> = Promise<Awaited<ReturnType<Operations[O]>>>;
 
-/** Starts with what is wrong with the connection string, if anything is. */
-type ClientThread = Thread<Operations, string | undefined, NodeEvent>;
+/** Starts with what is wrong with the connection string, if anything is. Its events are addresses for `onNode`. */
+type ClientThread = Thread<Operations, string | undefined, string>;
 
 type PendingCall = {
   operation: keyof Operations;
@@ -28,7 +18,7 @@ type PendingCall = {
 
 /** A shorter silence is not taken for a broken connection. */
 const MIN_SILENCE_MS = 1_000;
-/** The thread may take this to start, and then to its first reply: on a busy machine, seconds. */
+/** The thread may take this to start, and then again to its first reply: on a busy machine, seconds. */
 export const FIRST_REPLY_TIMEOUT_MS = 10_000;
 /** A node that refuses every append for this time is given up; a leader election takes about 5 s. */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
@@ -54,22 +44,18 @@ type ConnectionOptions = {
 export class Connection {
   /** Why the connection has ended; undefined while it is in use. */
   endReason: string | undefined;
+  #endKind: FailureKind = 'unavailable';
   #thread: ClientThread | undefined;
   readonly #running = Promise.withResolvers<ClientThread>();
-  #startedAt = Number.POSITIVE_INFINITY;
-  /** When the thread had started. */
-  #readyAt: number | undefined;
   readonly #startTimer: NodeJS.Timeout;
-  #endKind: Failure['kind'] = 'unavailable';
-  readonly #opened = Promise.withResolvers<void>();
+  readonly #options: ConnectionOptions;
+  /** The connection ends unless the thread has started, and then had its first reply, by this time. */
+  #firstReplyDueAt = Number.POSITIVE_INFINITY;
   readonly #pending = new Set<PendingCall>();
-  /** When the last reply came, by operation, and of any operation. */
-  #lastReplyAt = new Map<keyof Operations, number>();
-  #lastAnyReplyAt: number | undefined;
+  /** When the last reply came, to any call and to an append. */
+  #lastReplyAt: number | undefined;
+  #lastAppendReplyAt = 0;
   #hasSucceeded = false;
-  readonly #serverHasResponded: boolean;
-  readonly #firstReplyTimeoutMs: number;
-  readonly #onNode: (node: string) => void;
   /** Since when every append has been refused. */
   #appendsRefusedSince: number | undefined;
   // After the events that are due: replies may have arrived while this thread was busy.
@@ -78,45 +64,34 @@ export class Connection {
     DEADLINE_CHECK_INTERVAL_MS,
   ).unref();
 
-  constructor(
-    options: WorkerOptions,
-    {
-      delayMs = 0,
-      serverHasResponded = false,
-      firstReplyTimeoutMs = FIRST_REPLY_TIMEOUT_MS,
-      onNode = () => {},
-    }: ConnectionOptions = {},
-  ) {
-    this.#serverHasResponded = serverHasResponded;
-    this.#firstReplyTimeoutMs = firstReplyTimeoutMs;
-    this.#onNode = onNode;
-    this.#startTimer = setTimeout(() => this.#start(options), delayMs);
-  }
-
-  /** Resolves when the thread has started, or the connection has ended. */
-  get opened(): Promise<void> {
-    return this.#opened.promise;
+  constructor(worker: WorkerOptions, options: ConnectionOptions = {}) {
+    this.#options = options;
+    this.#startTimer = setTimeout(() => this.#start(worker), options.delayMs);
   }
 
   /** Whether any call had a reply, also a failure. */
   get hasReplied(): boolean {
-    return this.#lastAnyReplyAt !== undefined;
+    return this.#lastReplyAt !== undefined;
   }
 
   /** Whether the server has responded to this connection or an earlier one. */
   get serverHasResponded(): boolean {
-    return this.#serverHasResponded || this.#hasSucceeded;
+    return this.#hasSucceeded || this.#options.serverHasResponded === true;
   }
 
-  #start(options: WorkerOptions): void {
-    this.#startedAt = performance.now();
+  get #firstReplyTimeoutMs(): number {
+    return this.#options.firstReplyTimeoutMs ?? FIRST_REPLY_TIMEOUT_MS;
+  }
+
+  #start(worker: WorkerOptions): void {
+    this.#firstReplyDueAt = performance.now() + FIRST_REPLY_TIMEOUT_MS;
     const thread: ClientThread = new Thread(moduleBeside(import.meta.url, 'worker'), {
-      data: options,
+      data: worker,
       // The client prints the connection string, with its password, for DEBUG=esdb:* or an unknown option.
       env: compileCache(),
       stdout: true,
       stderr: true,
-      onEvent: ({ node }) => this.#onNode(node),
+      onEvent: (node) => this.#options.onNode?.(node),
       // After the reason that the thread may have given: it ends by itself if the connection string is invalid.
       onEnd: ({ message }) =>
         void thread.started.catch(() => {}).then(() => this.end(`the client failed: ${message}`)),
@@ -126,10 +101,9 @@ export class Connection {
     this.#thread = thread;
     thread.started.then(
       (invalid) => {
-        this.#readyAt = performance.now();
+        this.#firstReplyDueAt = performance.now() + this.#firstReplyTimeoutMs;
         if (invalid === undefined) this.#running.resolve(thread);
         else this.end(invalid, 'badConnectionString');
-        this.#opened.resolve();
       },
       () => {},
     );
@@ -137,7 +111,7 @@ export class Connection {
 
   /**
    * Calls the client. Without a reply within `timeoutMs` the call fails; the connection ends too if nothing
-   * was heard from it meanwhile, unless its first reply may still come.
+   * was heard from it meanwhile.
    * @throws CallFailed
    */
   call<O extends keyof Operations>(
@@ -145,8 +119,7 @@ export class Connection {
     argument: Parameters<Operations[O]>[0],
     timeoutMs = Number.POSITIVE_INFINITY,
   ): Result<O> {
-    if (this.endReason !== undefined)
-      return Promise.reject(new CallFailed({ kind: this.#endKind, message: this.endReason }));
+    if (this.endReason !== undefined) return Promise.reject(new CallFailed(this.#endKind, this.endReason));
     const startedAt = performance.now();
     return new Promise((resolve, reject) => {
       const call = { operation, startedAt, deadline: startedAt + timeoutMs, reject };
@@ -157,9 +130,9 @@ export class Connection {
           (value) => {
             if (this.#handleReply(call)) resolve(value);
           },
-          (failure: Failure) => {
+          (failure: CallFailed) => {
             if (!this.#handleReply(call, failure)) return;
-            reject(new CallFailed(failure));
+            reject(new CallFailed(failure.kind, failure.message));
             if (this.#isBrokenBy(failure)) this.end(failure.message);
           },
         );
@@ -167,26 +140,26 @@ export class Connection {
   }
 
   /** Ends the thread; pending calls fail. */
-  end(reason: string, kind: Failure['kind'] = 'unavailable'): void {
+  end(reason: string, kind: FailureKind = 'unavailable'): void {
     if (this.endReason !== undefined) return;
     this.endReason = reason;
     this.#endKind = kind;
-    this.#opened.resolve();
     clearInterval(this.#deadlineCheck);
     clearTimeout(this.#startTimer);
     void this.#thread?.terminate();
-    for (const { reject } of this.#pending) reject(new CallFailed({ kind, message: reason }));
+    for (const { reject } of this.#pending) reject(new CallFailed(kind, reason));
     this.#pending.clear();
   }
 
   /** Whether the call was still waiting for it. */
-  #handleReply(call: PendingCall, failure?: Failure): boolean {
+  #handleReply(call: PendingCall, failure?: CallFailed): boolean {
     if (!this.#pending.delete(call)) return false;
-    const now = performance.now();
-    this.#lastReplyAt.set(call.operation, now);
-    this.#lastAnyReplyAt = now;
-    if (call.operation === 'append') this.#watchAppends(now, failure);
+    this.#lastReplyAt = performance.now();
     if (!failure) this.#hasSucceeded = true;
+    if (call.operation === 'append') {
+      this.#lastAppendReplyAt = this.#lastReplyAt;
+      this.#watchAppends(this.#lastReplyAt, failure);
+    }
     return true;
   }
 
@@ -194,12 +167,12 @@ export class Connection {
    * The client is about to replace its channel, or may be in a broken state. A server that was never
    * reachable is neither.
    */
-  #isBrokenBy({ kind }: Failure): boolean {
+  #isBrokenBy({ kind }: CallFailed): boolean {
     return kind === 'connectionBroken' || (kind === 'unavailable' && this.#hasSucceeded);
   }
 
   /** A node that responds but refuses all appends, such as a former leader that is isolated, is given up. */
-  #watchAppends(now: number, failure: Failure | undefined): void {
+  #watchAppends(now: number, failure: CallFailed | undefined): void {
     if (failure?.kind !== 'transient') {
       this.#appendsRefusedSince = undefined;
       return;
@@ -211,32 +184,24 @@ export class Connection {
   #expireCalls(): void {
     if (this.endReason !== undefined) return;
     const now = performance.now();
+    const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
     for (const call of this.#pending) {
       const { operation, startedAt, deadline, reject } = call;
       if (now < deadline) continue;
       const silence = now - startedAt;
-      const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
       const message = `no response for ${Math.round(silence)} ms${hint}`;
       this.#pending.delete(call);
-      reject(new CallFailed({ kind: 'timeout', message }));
-      if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt) && !this.#isStarting(now)) {
-        this.end(message);
-        return;
-      }
+      reject(new CallFailed('timeout', message));
+      if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt)) this.end(message);
     }
+    if (!this.hasReplied && now >= this.#firstReplyDueAt)
+      this.end(`no response for ${this.#firstReplyTimeoutMs} ms${hint}`);
   }
 
   /** Appends share one gRPC call, which may hang while others work; a late read may just be long. */
   #isSilentSince(operation: keyof Operations, time: number): boolean {
-    const lastReplyAt = operation === 'append' ? this.#lastReplyAt.get(operation) : this.#lastAnyReplyAt;
-    return (lastReplyAt ?? 0) < time;
-  }
-
-  #isStarting(now: number): boolean {
-    if (this.hasReplied) return false;
-    return this.#readyAt === undefined
-      ? now - this.#startedAt < FIRST_REPLY_TIMEOUT_MS
-      : now - this.#readyAt < this.#firstReplyTimeoutMs;
+    if (this.#lastReplyAt === undefined) return false; // the first reply is not due yet
+    return (operation === 'append' ? this.#lastAppendReplyAt : this.#lastReplyAt) < time;
   }
 }
 

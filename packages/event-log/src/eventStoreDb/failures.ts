@@ -1,5 +1,5 @@
 import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
-import type { Failure } from './protocol.ts';
+import { CallFailed, type FailureKind } from './protocol.ts';
 
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
@@ -7,22 +7,6 @@ import type { Failure } from './protocol.ts';
 export const GRPC_STATUS = { OK: 0, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
 
 type ClientError = Error & { code?: number };
-
-/** An error whose failure is known where it is thrown. */
-export class OperationFailed extends Error {
-  readonly failure: Failure;
-  constructor(kind: Failure['kind'], message: string) {
-    super(message);
-    this.failure = { kind, message };
-  }
-}
-
-/**
- * The client caches a failed look-up of the server's features for good, unless the server was unavailable.
- */
-export function leavesClientBroken(error: ClientError): boolean {
-  return !isCommandError(error) && error.code !== GRPC_STATUS.UNAVAILABLE;
-}
 
 /** The client's error type, for errors of the server. */
 export function errorType(error: unknown): string | undefined {
@@ -32,20 +16,29 @@ export function errorType(error: unknown): string | undefined {
 /** What an account must be allowed to do, for operations that do not read $all. */
 const ACCESS: Record<string, string> = { append: 'append events', readStream: 'read streams' };
 
-export function toFailure(error: ClientError, operation: string): Failure {
-  if (error instanceof OperationFailed) return error.failure;
-  const kind = classify(error);
+export function toFailure(error: ClientError, operation: string): CallFailed {
+  if (error instanceof CallFailed) return error;
+  const isAppend = operation === 'append';
+  const kind = isAppend && leavesClientBroken(error) ? 'connectionBroken' : classify(error);
   const reason = readableMessage(error);
-  if (kind !== 'accessDenied') return { kind, message: reason };
+  if (kind !== 'accessDenied') return new CallFailed(kind, reason);
   if (errorType(error) !== ErrorType.ACCESS_DENIED)
-    return { kind, message: `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name` };
+    return new CallFailed(
+      kind,
+      `the TLS connection failed (${reason}): check tls, tlsCAFile and the host name`,
+    );
   const access = ACCESS[operation] ?? 'read $all';
   const message = `the server refuses the user or the password, or does not allow this user to ${access}`;
-  return { kind: operation === 'append' ? 'appendDenied' : kind, message };
+  return new CallFailed(isAppend ? 'appendDenied' : kind, message);
+}
+
+/** Before an append, the client looks up the server's features, and caches a failure unless it was UNAVAILABLE. */
+function leavesClientBroken(error: ClientError): boolean {
+  return !isCommandError(error) && error.code !== GRPC_STATUS.UNAVAILABLE;
 }
 
 /** The message without gRPC's wrapping. */
-export function readableMessage(error: ClientError): string {
+function readableMessage(error: ClientError): string {
   const message = error.message
     .replace(/^\d+ [A-Z_]+: /, '')
     .replace(/^No connection established\. Last error: (\w*Error[^:]*: )?/, '')
@@ -66,7 +59,7 @@ export function readableMessage(error: ClientError): string {
 const TLS_ERROR =
   /certificate|self.signed|wrong version number|EPROTO|packet length too long|SSL|servername/i;
 
-function classify(error: ClientError): Failure['kind'] {
+function classify(error: ClientError): FailureKind {
   switch (errorType(error)) {
     case ErrorType.WRONG_EXPECTED_VERSION:
       return 'wrongRevision';

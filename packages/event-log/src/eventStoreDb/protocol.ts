@@ -10,34 +10,37 @@ export const CONNECTION_STRING =
 /** Pages and appends are of the streams with the prefix. */
 export type WorkerOptions = { url: string; prefix: string };
 
-/** Sent when the node changes that responds to reads: the leader of a cluster. */
-export type NodeEvent = { node: string };
-
 /** Why a call failed, and what to do. */
-export type Failure = {
-  kind:
-    | 'wrongRevision'
-    /** There is no event at the position. */
-    | 'positionNotFound'
-    /** The stream exists, and its first event was deleted. */
-    | 'streamDeleted'
-    /** The client rejects the connection string. */
-    | 'badConnectionString'
-    /** Retrying does not help. */
-    | 'permanent'
-    /** The server refuses the account, or its certificate is not trusted. */
-    | 'accessDenied'
-    /** The server does not allow the account to append. */
-    | 'appendDenied'
-    /** Retry. */
-    | 'transient'
-    /** Retry: the client now connects to the leader. */
-    | 'notLeader'
-    /** Retry: the client opens a new channel. */
-    | 'unavailable'
-    /** Retry over a new connection: the client may be in a broken state. */
-    | 'connectionBroken'
-    /** No reply yet: the outcome is unknown. */
-    | 'timeout';
-  message: string;
-};
+export type FailureKind =
+  | 'wrongRevision'
+  /** There is no event at the position. */
+  | 'positionNotFound'
+  /** The stream exists, and its first event was deleted. */
+  | 'streamDeleted'
+  /** The client rejects the connection string. */
+  | 'badConnectionString'
+  /** Retrying does not help. */
+  | 'permanent'
+  /** The server refuses the account, or its certificate is not trusted. */
+  | 'accessDenied'
+  /** The server does not allow the account to append. */
+  | 'appendDenied'
+  /** Retry. */
+  | 'transient'
+  /** Retry: the client now connects to the leader. */
+  | 'notLeader'
+  /** Retry: the client opens a new channel. */
+  | 'unavailable'
+  /** Retry over a new connection: the client may be in a broken state. */
+  | 'connectionBroken'
+  /** No reply yet: the outcome is unknown. */
+  | 'timeout';
+
+export class CallFailed extends Error {
+  override readonly name = 'CallFailed';
+  readonly kind: FailureKind;
+  constructor(kind: FailureKind, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}

@@ -2,10 +2,12 @@ import {
   type AllStreamResolvedEvent,
   BACKWARDS,
   START as CLIENT_START,
+  type Direction,
   END,
   ErrorType,
   type EventStoreDBClient,
   FORWARDS,
+  type ReadPosition,
   type ReadStreamOptions,
   type ResolvedEvent,
   type StreamingRead,
@@ -18,7 +20,8 @@ import {
   type RecordedEvent,
   START,
 } from '../eventStore.ts';
-import { errorType, GRPC_STATUS, OperationFailed } from './failures.ts';
+import { errorType, GRPC_STATUS } from './failures.ts';
+import { CallFailed } from './protocol.ts';
 
 /** Without an event for this time a read fails: the client takes a deadline and ignores it. */
 const READ_TIMEOUT_MS = 3_000;
@@ -46,11 +49,11 @@ export class Reader {
     this.#onNode = onNode;
   }
 
-  /** The first events of a stream; none if it does not exist. @throws OperationFailed if the first was deleted */
+  /** The first events of a stream; none if it does not exist. @throws CallFailed if the first was deleted */
   async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
     const events = await this.#unlessNotFound(stream, { maxCount: limit });
     if (events?.[0]?.revision === 0n || (!events && !(await this.#isTruncated(stream)))) return events ?? [];
-    throw new OperationFailed('streamDeleted', `the first event of ${stream} was deleted`);
+    throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
   }
 
   /** A stream that was deleted softly looks as if it did not exist, except for its metadata. */
@@ -72,11 +75,9 @@ export class Reader {
 
   /** The first, or the last, event of $all; undefined if there is none. */
   async edge(edge: 'first' | 'last'): Promise<RecordedEvent | undefined> {
-    const range =
-      edge === 'first'
-        ? ({ fromPosition: CLIENT_START, direction: FORWARDS } as const)
-        : ({ fromPosition: END, direction: BACKWARDS } as const);
-    return (await this.#collect(this.#client.readAll({ ...range, maxCount: 1, ...FROM_LEADER }))).events[0];
+    const { events } =
+      edge === 'first' ? await this.#all(CLIENT_START, FORWARDS, 1) : await this.#all(END, BACKWARDS, 1);
+    return events[0];
   }
 
   /** The event of $all at a position; undefined if there is none. */
@@ -86,9 +87,7 @@ export class Reader {
 
   /** The first event of $all at or after the position of a record; undefined if there is none. */
   async firstFrom(position: Position): Promise<RecordedEvent | undefined> {
-    const fromPosition = { commit: position, prepare: position };
-    const range = { fromPosition, direction: FORWARDS, maxCount: 1, ...FROM_LEADER } as const;
-    return (await this.#collect(this.#client.readAll(range))).events[0];
+    return (await this.#all(clientPosition(position), FORWARDS, 1)).events[0];
   }
 
   /** The events of the streams with the prefix in one page of $all; it may have none. */
@@ -106,16 +105,14 @@ export class Reader {
   /** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
   async pageBackwards({ before, limit, prefix: narrower = '' }: BackwardRange): Promise<Page> {
     if (before === START) return { events: [], position: START, isEnd: true };
-    const fromPosition = before === undefined ? END : { commit: before, prepare: before };
-    const options = { fromPosition, direction: BACKWARDS, maxCount: limit, ...FROM_LEADER } as const;
     const { events, isCut } = await this.#unlessInvalid(before ?? START, () =>
-      this.#collect(this.#client.readAll(options), PAGE_LENGTH),
+      this.#all(before === undefined ? END : clientPosition(before), BACKWARDS, limit),
     );
     const position = events.at(-1)?.position ?? before;
     const isEnd = !isCut && events.length < limit;
     const first = isEnd ? await this.edge('first') : undefined;
     if (first && (position === undefined || position > first.position))
-      throw new OperationFailed('transient', 'the read ended before the start of the log');
+      throw new CallFailed('transient', 'the read ended before the start of the log');
     return {
       events: events.filter(({ stream }) => stream.startsWith(this.#prefix) && stream.startsWith(narrower)),
       position: position ?? START,
@@ -125,14 +122,9 @@ export class Reader {
 
   /** A page of $all from a position on, inclusive; empty if no event starts at the position. */
   async #from(position: Position, maxCount: number): Promise<Collected> {
-    const fromPosition = position === START ? CLIENT_START : { commit: position, prepare: position };
-    const read = (): Promise<Collected> =>
-      this.#collect(
-        this.#client.readAll({ fromPosition, direction: FORWARDS, maxCount, ...FROM_LEADER }),
-        PAGE_LENGTH,
-      );
+    const read = () => this.#all(clientPosition(position), FORWARDS, maxCount);
     const page = await this.#unlessInvalid(position, read).catch((error) => {
-      if (error instanceof OperationFailed && error.failure.kind === 'positionNotFound') return NOTHING;
+      if (error instanceof CallFailed && error.kind === 'positionNotFound') return NOTHING;
       throw error;
     });
     return position === START || page.events[0]?.position === position ? page : NOTHING;
@@ -140,7 +132,7 @@ export class Reader {
 
   /**
    * A read from a position. The error by which a server rejects a position may have other causes: it counts if a
-   * read of $all succeeds after it, and the same read fails again. @throws OperationFailed
+   * read of $all succeeds after it, and the same read fails again. @throws CallFailed
    */
   async #unlessInvalid(position: Position, read: () => Promise<Collected>): Promise<Collected> {
     try {
@@ -156,10 +148,16 @@ export class Reader {
     }
   }
 
+  /** Events of $all from a position on, until they have the length of a page. */
+  #all(fromPosition: ReadPosition, direction: Direction, maxCount: number): Promise<Collected> {
+    const range = { fromPosition, direction, maxCount };
+    return this.#collect(this.#client.readAll({ ...range, ...FROM_LEADER }), PAGE_LENGTH);
+  }
+
   /**
    * The events of a bounded read, until they have a length in characters. The client ends a read that it has
    * cancelled without an error, so a read is whole only if the server has completed it.
-   * @throws OperationFailed if it has not, or no event arrives in time
+   * @throws CallFailed if it has not, or no event arrives in time
    */
   async #collect(
     stream: StreamingRead<ResolvedEvent>,
@@ -177,7 +175,7 @@ export class Reader {
     });
     stream.on('error', () => {}); // the loop throws the first error; a second one may follow
     const timer = setTimeout(() => {
-      stream.destroy(new OperationFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
+      stream.destroy(new CallFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
       void stream.cancel().catch(() => {});
     }, READ_TIMEOUT_MS);
     const events: RecordedEvent[] = [];
@@ -196,8 +194,7 @@ export class Reader {
     } finally {
       clearTimeout(timer);
     }
-    if (!isCompleted)
-      throw new OperationFailed('transient', 'the read ended before the server had completed it');
+    if (!isCompleted) throw new CallFailed('transient', 'the read ended before the server had completed it');
     return { events, isCut: false };
   }
 }
@@ -214,13 +211,18 @@ function isInvalidPosition({ code, message }: Error & { code?: number }): boolea
   return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
 }
 
-function positionNotFound(position: Position): OperationFailed {
-  return new OperationFailed('positionNotFound', `there is no event at position ${position}`);
+function positionNotFound(position: Position): CallFailed {
+  return new CallFailed('positionNotFound', `there is no event at position ${position}`);
 }
 
 /** Of bytes, or of JSON: the client does not keep the text that it has parsed. */
 function lengthOf(content: unknown): number {
   return content instanceof Uint8Array ? content.length : (JSON.stringify(content)?.length ?? 0);
+}
+
+/** A position as the client takes it. */
+export function clientPosition(position: Position) {
+  return position === START ? CLIENT_START : { commit: position, prepare: position };
 }
 
 export function toRecordedEvent(

@@ -1,7 +1,7 @@
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
 import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
-import { type CallFailed, Connection, type Result } from './connection.ts';
-import type { WorkerOptions } from './protocol.ts';
+import { Connection, type Result } from './connection.ts';
+import type { CallFailed, FailureKind, WorkerOptions } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
 /**
@@ -28,11 +28,11 @@ type Listeners = {
 };
 
 /** Failures that say something of the log. */
-const RESULTS = new Set<CallFailed['kind']>(['wrongRevision', 'positionNotFound', 'streamDeleted']);
+const RESULTS = new Set<FailureKind>(['wrongRevision', 'positionNotFound', 'streamDeleted']);
 
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {
-  readonly #options: WorkerOptions;
+  readonly options: WorkerOptions;
   readonly #listeners: Listeners;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -48,7 +48,7 @@ export class RetryingClient {
   #recovery = new AbortController();
 
   constructor(options: WorkerOptions, listeners: Listeners = {}) {
-    this.#options = options;
+    this.options = options;
     this.#listeners = listeners;
     this.#connection = new Connection(options, { onNode: this.#onNode });
   }
@@ -76,7 +76,7 @@ export class RetryingClient {
       const { hasReplied, serverHasResponded } = this.#connection;
       this.#silentConnections = hasReplied ? 0 : this.#silentConnections + 1;
       this.#listeners.observer?.onReconnect();
-      this.#connection = new Connection(this.#options, {
+      this.#connection = new Connection(this.options, {
         delayMs: this.#connectionStartsAt - now,
         serverHasResponded,
         ...(serverHasResponded && { firstReplyTimeoutMs: this.#firstReplyTimeoutMs }),

@@ -23,9 +23,10 @@ import { finishedWithin, sleep } from '../time/sleep.ts';
 import { checkAccess } from './accessCheck.ts';
 import { appendRequest } from './appendRequest.ts';
 import { catchUpSubscription } from './catchUpSubscription.ts';
-import { CallFailed, type Connection } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { DeletedStreams } from './deletedStreams.ts';
 import { KnownEnd } from './knownEnd.ts';
+import { CallFailed } from './protocol.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
 import type { Operations } from './worker.ts';
 import { WriteAccess } from './writeAccess.ts';
@@ -67,7 +68,7 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
   // The store that appends reports it once for all connections of a service.
   const client = new RetryingClient({ url, prefix }, appends ? { observer, onLeaderChange } : { observer });
   try {
-    await checkAccess(client, { url, prefix });
+    await checkAccess(client);
   } catch (error) {
     await client.close();
     throw error;
@@ -90,7 +91,7 @@ class EventStoreDbStore implements EventStore {
   constructor(client: RetryingClient, options: Options) {
     this.#client = client;
     this.#options = options;
-    this.#writeAccess = new WriteAccess(client, options);
+    this.#writeAccess = new WriteAccess(client, options.logger);
     if (!options.appends) return;
     void this.#writeAccess.check();
     this.#deletedStreams = new DeletedStreams(client, this, options.prefix);

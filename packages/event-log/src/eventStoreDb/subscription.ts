@@ -1,15 +1,13 @@
-import { once } from 'node:events';
 import {
   type AllStreamResolvedEvent,
   type AllStreamSubscription,
-  START as CLIENT_START,
   type EventStoreDBClient,
   streamNameFilter,
 } from '@eventstore/db-client';
 import { type Batch, type Position, type ReadTo, type RecordedEvent, START } from '../eventStore.ts';
-import { OperationFailed, toFailure } from './failures.ts';
-import type { Failure } from './protocol.ts';
-import { type Reader, toRecordedEvent } from './read.ts';
+import { toFailure } from './failures.ts';
+import { CallFailed } from './protocol.ts';
+import { clientPosition, Reader, toRecordedEvent } from './read.ts';
 
 /** Events that the client buffers at most, and the most in a batch. */
 const BUFFER_SIZE = 512;
@@ -30,21 +28,17 @@ const SILENCE_TIMEOUT_MS = 2_000;
 const COMPARED_PAGE_SIZE = 500;
 const MAX_COMPARED_PAGES = 10;
 
-const MISSES_EVENTS: Failure = { kind: 'transient', message: 'silent, although the log has more events' };
-const NEVER_CAUGHT_UP: Failure = {
-  kind: 'transient',
-  message: 'silent before it has caught up; servers before 23.10 never report that they have',
-};
-const ENDED_BY_SERVER: Failure = { kind: 'transient', message: 'the server ended the subscription' };
+const MISSES_EVENTS = 'silent, although the log has more events';
+const NEVER_CAUGHT_UP = 'silent before it has caught up; servers before 23.10 never report that they have';
 
 /**
  * A subscription to $all, filtered by stream prefix, whose events are taken in batches of what has arrived.
  */
 export class Subscription {
-  readonly confirmed: Promise<unknown>;
+  readonly #confirmed = Promise.withResolvers<void>();
   readonly #reader: Reader;
   readonly #prefix: string;
-  #stream: AllStreamSubscription;
+  readonly #stream: AllStreamSubscription;
   /** Of the last event taken. */
   #position: Position;
   /** Every match up to here has arrived, as the server has reported or a comparison has found. */
@@ -52,30 +46,26 @@ export class Subscription {
   /** The first event from there on, of another stream, and whether a batch has had it. */
   #readTo: ReadTo | undefined;
   #isReadToReported = true;
-  #isFindingReadTo = false;
   #caughtUp = false;
   /** Whether the last batch said that it has caught up. */
   #reportedCaughtUp = false;
-  #failure: Failure | undefined;
-  #waiting: { resolve: (batch: Batch) => void; reject: (error: OperationFailed) => void } | undefined;
-  #lastHeardAt = performance.now();
+  #failure: CallFailed | undefined;
+  #waiting: { resolve: (batch: Batch) => void; reject: (error: CallFailed) => void } | undefined;
+  /** Since when nothing has arrived, and the log was not compared. */
+  #silentSince = performance.now();
   /** The last comparison found an event that has not arrived. */
   #isBehind = false;
-  #isComparing = false;
-  #comparedAt = Number.NEGATIVE_INFINITY;
+  #isReading = false;
   #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
-  readonly #watch = setInterval(
-    () => void this.#compareIfSilent().then(() => this.#findReadTo()),
-    WATCH_INTERVAL_MS,
-  );
+  readonly #watch = setInterval(() => void this.#readLog(), WATCH_INTERVAL_MS);
 
-  constructor(client: EventStoreDBClient, reader: Reader, prefix: string, after: Position) {
-    this.#reader = reader;
+  constructor(client: EventStoreDBClient, prefix: string, after: Position) {
+    this.#reader = new Reader(client, prefix);
     this.#prefix = prefix;
     this.#position = after;
     this.#stream = client.subscribeToAll(
       {
-        fromPosition: after === START ? CLIENT_START : { commit: after, prepare: after },
+        fromPosition: clientPosition(after),
         filter: streamNameFilter({
           prefixes: [prefix],
           maxSearchWindow: SEARCH_WINDOW,
@@ -88,42 +78,43 @@ export class Subscription {
       },
       { highWaterMark: BUFFER_SIZE },
     );
-    this.confirmed = Promise.race([
-      once(this.#stream, 'confirmation'),
-      once(this.#stream, 'end').then(() =>
-        Promise.reject(new OperationFailed(ENDED_BY_SERVER.kind, ENDED_BY_SERVER.message)),
-      ),
-    ]);
-    this.confirmed.catch(() => {});
     this.#stream
+      .on('confirmation', () => this.#confirmed.resolve())
       .on('readable', () => this.#heard())
       .on('caughtUp', () => {
         this.#caughtUp = true;
         this.#heard();
       })
-      .on('end', () => this.end(ENDED_BY_SERVER))
+      .on('end', () => this.end(new CallFailed('transient', 'the server ended the subscription')))
       .on('error', (error: Error) => this.end(toFailure(error, 'subscribe')));
+  }
+
+  /** Resolves when the server has accepted the subscription; rejects if it has ended before. */
+  get confirmed(): Promise<void> {
+    return this.#confirmed.promise;
   }
 
   /** The next batch. Rejects when the subscription has ended and all its events are taken. */
   next(): Promise<Batch> {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
-      this.#lastHeardAt = performance.now();
+      this.#silentSince = performance.now();
       this.#scheduleDelivery();
     });
   }
 
-  end(failure: Failure): void {
+  end(failure: CallFailed): void {
     if (this.#failure) return;
     this.#failure = failure;
+    this.#confirmed.promise.catch(() => {});
+    this.#confirmed.reject(failure);
     clearInterval(this.#watch);
     this.#scheduleDelivery();
     void this.#stream.unsubscribe().catch(() => {});
   }
 
   #heard(): void {
-    this.#lastHeardAt = performance.now();
+    this.#silentSince = performance.now();
     this.#isBehind = false;
     this.#scheduleDelivery();
   }
@@ -149,7 +140,7 @@ export class Subscription {
       this.#isReadToReported = true;
       this.#waiting.resolve({ events, caughtUp, ...(readTo && { readTo }) });
     } else if (this.#failure) {
-      this.#waiting.reject(new OperationFailed(this.#failure.kind, this.#failure.message));
+      this.#waiting.reject(this.#failure);
     } else {
       return;
     }
@@ -177,22 +168,29 @@ export class Subscription {
     return isNew ? this.#readTo : undefined;
   }
 
+  async #readLog(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    try {
+      await this.#compareIfSilent();
+      await this.#findReadTo();
+    } catch (error) {
+      this.end(toFailure(error as Error, 'readPage'));
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
   /** Finds the event after which another subscription can start, instead of the last one taken. */
   async #findReadTo(): Promise<void> {
     const isNew = this.#checkpoint > this.#position && this.#checkpoint > (this.#readTo?.position ?? START);
-    if (!isNew || this.#stream.readableLength > 0 || this.#isFindingReadTo) return;
-    this.#isFindingReadTo = true;
-    try {
-      const event = await this.#reader.firstFrom(this.#checkpoint);
-      if (!event || event.stream.startsWith(this.#prefix)) return;
-      this.#readTo = { position: event.position, eventId: event.id };
-      this.#isReadToReported = false;
-      this.#scheduleDelivery();
-    } catch {
-      // The next interval tries again; what ends reads ends the subscription, too.
-    } finally {
-      this.#isFindingReadTo = false;
-    }
+    if (!isNew || this.#stream.readableLength > 0) return;
+    // After a failure the next interval tries again; what ends reads ends the subscription, too.
+    const event = await this.#reader.firstFrom(this.#checkpoint).catch(() => undefined);
+    if (!event || event.stream.startsWith(this.#prefix)) return;
+    this.#readTo = { position: event.position, eventId: event.id };
+    this.#isReadToReported = false;
+    this.#scheduleDelivery();
   }
 
   /**
@@ -200,19 +198,12 @@ export class Subscription {
    * not arrived.
    */
   async #compareIfSilent(): Promise<void> {
-    const silentMs = performance.now() - Math.max(this.#lastHeardAt, this.#comparedAt);
-    if (!this.#waiting || this.#isComparing || silentMs < SILENCE_TIMEOUT_MS) return;
-    this.#isComparing = true;
-    this.#comparedAt = performance.now();
-    try {
-      const isBehind = !this.#caughtUp || (await this.#missesEvents());
-      if (isBehind && this.#isBehind) this.end(this.#caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP);
-      this.#isBehind = isBehind;
-    } catch (error) {
-      this.end(toFailure(error as Error, 'readPage'));
-    } finally {
-      this.#isComparing = false;
-    }
+    if (!this.#waiting || performance.now() - this.#silentSince < SILENCE_TIMEOUT_MS) return;
+    this.#silentSince = performance.now();
+    const isBehind = !this.#caughtUp || (await this.#missesEvents());
+    if (isBehind && this.#isBehind)
+      this.end(new CallFailed('transient', this.#caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP));
+    this.#isBehind = isBehind;
   }
 
   /** Whether the next pages of the log have a matching event that has not arrived. */

@@ -3,8 +3,8 @@ import { type Appended, type Batch, NO_STREAM, type Position } from '../eventSto
 import { serve, threadData } from '../threads/thread.ts';
 import type { AppendRequest } from './appendRequest.ts';
 import { openClient } from './connectionString.ts';
-import { leavesClientBroken, OperationFailed, readableMessage, toFailure } from './failures.ts';
-import type { NodeEvent, WorkerOptions } from './protocol.ts';
+import { toFailure } from './failures.ts';
+import { CallFailed, type WorkerOptions } from './protocol.ts';
 import { Reader } from './read.ts';
 import { Subscription } from './subscription.ts';
 
@@ -13,21 +13,16 @@ import { Subscription } from './subscription.ts';
 // the thread.
 
 function operationsOf(client: EventStoreDBClient, prefix: string) {
-  const reader = new Reader(client, prefix, (node) => send({ node }));
+  const reader = new Reader(client, prefix, (node) => send(node));
   const subscriptions = new Map<string, Subscription>();
   return {
     async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
       const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
-      const expected = expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision;
-      const { success, nextExpectedRevision, position } = await client
-        .appendToStream(stream, event, { expectedRevision: expected })
-        .catch((error) => {
-          throw leavesClientBroken(error)
-            ? new OperationFailed('connectionBroken', readableMessage(error))
-            : error;
-        });
+      const { success, nextExpectedRevision, position } = await client.appendToStream(stream, event, {
+        expectedRevision: expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision,
+      });
       // With throwOnAppendFailure=false in the connection string:
-      if (!success || !position) throw new OperationFailed('wrongRevision', '');
+      if (!success || !position) throw new CallFailed('wrongRevision', '');
       return { position: position.commit, revision: nextExpectedRevision };
     },
     readStream: reader.stream.bind(reader),
@@ -36,18 +31,18 @@ function operationsOf(client: EventStoreDBClient, prefix: string) {
     readPage: reader.page.bind(reader),
     readPageBackwards: reader.pageBackwards.bind(reader),
     async subscribe(to: { subscription: string; after: Position; prefix: string }): Promise<void> {
-      const subscribed = new Subscription(client, new Reader(client, to.prefix), to.prefix, to.after);
+      const subscribed = new Subscription(client, to.prefix, to.after);
       subscriptions.set(to.subscription, subscribed);
       await subscribed.confirmed;
     },
     /** The next batch of a subscription, as soon as there is one. */
     async next(subscription: string): Promise<Batch> {
       const subscribed = subscriptions.get(subscription);
-      if (!subscribed) throw new OperationFailed('transient', 'unsubscribed');
+      if (!subscribed) throw new CallFailed('transient', 'unsubscribed');
       return subscribed.next();
     },
     async unsubscribe(subscription: string): Promise<void> {
-      subscriptions.get(subscription)?.end({ kind: 'transient', message: 'unsubscribed' });
+      subscriptions.get(subscription)?.end(new CallFailed('transient', 'unsubscribed'));
       subscriptions.delete(subscription);
     },
   };
@@ -57,7 +52,7 @@ export type Operations = ReturnType<typeof operationsOf>;
 const { url, prefix } = threadData<WorkerOptions>();
 const send = start();
 
-function start(): (event: NodeEvent) => void {
+function start(): (node: string) => void {
   let client: EventStoreDBClient;
   try {
     client = openClient(url);
@@ -70,10 +65,10 @@ function start(): (event: NodeEvent) => void {
       name,
       (argument: unknown) =>
         run(argument).catch((error) => {
-          const failure = toFailure(error, name);
+          const { kind, message } = toFailure(error, name);
           // Calls that are still open on the channel to the follower would never end.
-          if (failure.kind === 'notLeader') void client.dispose();
-          throw failure;
+          if (kind === 'notLeader') void client.dispose();
+          throw { kind, message }; // a clone of an Error would not have the kind
         }),
     ];
   });

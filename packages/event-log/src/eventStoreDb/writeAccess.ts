@@ -1,8 +1,8 @@
 import type { Logger } from '../logger.ts';
-import { finishedWithin, sleep } from '../time/sleep.ts';
+import { finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
 import { lastDenial } from './accessCheck.ts';
-import { type CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
-import type { WorkerOptions } from './protocol.ts';
+import { Connection, FIRST_REPLY_TIMEOUT_MS } from './connection.ts';
+import type { CallFailed } from './protocol.ts';
 import { AppendDenied, type RetryingClient } from './retryingClient.ts';
 
 /** Between two checks while the account may not append. */
@@ -10,19 +10,17 @@ export const WRITE_ACCESS_INTERVAL_MS = 5_000;
 /** No stream has this revision, so an append that expects it is refused, and writes nothing. */
 const NO_REVISION = 2n ** 62n;
 
-type Options = WorkerOptions & { logger: Logger };
-
 /** Whether the account may append: reading does not show it, and a request should not have to. */
 export class WriteAccess {
   /** Why every append is refused; undefined if the account may append, or as long as this is unknown. */
   error: string | undefined;
   readonly #client: RetryingClient;
-  readonly #options: Options;
+  readonly #logger: Logger;
   #confirmation: Promise<void> | undefined;
 
-  constructor(client: RetryingClient, { url, prefix, logger }: Options) {
+  constructor(client: RetryingClient, logger: Logger) {
     this.#client = client;
-    this.#options = { url, prefix, logger };
+    this.#logger = logger;
   }
 
   /** @throws AppendDenied if the account is known to be refused */
@@ -62,40 +60,35 @@ export class WriteAccess {
   #deny(message: string): void {
     if (this.error !== undefined) return;
     this.error = message;
-    this.#options.logger.error({ reason: message }, 'the account may not append; writes are refused');
+    this.#logger.error({ reason: message }, 'the account may not append; writes are refused');
     void this.#untilGranted();
   }
 
   /** Over new connections: a call in progress keeps the groups that its user had at its start. */
   async #untilGranted(): Promise<void> {
-    const { closed } = this.#client;
-    const { url, prefix } = this.#options;
+    const { closed, options } = this.#client;
     while (this.error !== undefined) {
       await sleep(WRITE_ACCESS_INTERVAL_MS, closed);
       if (closed.aborted) return;
-      const connection = new Connection({ url, prefix });
-      const end = (): void => connection.end('the log is closed');
-      closed.addEventListener('abort', end);
-      const { kind } = await this.#probe(connection);
-      closed.removeEventListener('abort', end);
+      const connection = new Connection(options);
+      const failure = await unlessAborted(this.#probe(connection), closed);
       connection.end('the access check is done');
-      if (closed.aborted) return;
-      if (kind === 'wrongRevision') this.error = undefined;
+      if (failure?.kind === 'wrongRevision') this.error = undefined;
     }
     this.#client.connection.end('the account may append now');
-    this.#options.logger.info('the account may append');
+    this.#logger.info('the account may append');
   }
 
   /** The failure of an append to a revision that does not exist; wrongRevision if the account may append. */
-  async #probe(connection: Connection): Promise<CallFailed> {
-    const stream = `${this.#options.prefix}access-check`;
+  #probe(connection: Connection): Promise<CallFailed> {
+    const stream = `${this.#client.options.prefix}access-check`;
     const event = { id: crypto.randomUUID(), type: 'AccessCheck', data: '{}', metadata: '{}' };
     const request = { stream, ...event, expectedRevision: NO_REVISION };
-    try {
-      await connection.call('append', request, FIRST_REPLY_TIMEOUT_MS);
-    } catch (error) {
-      return error as CallFailed;
-    }
-    throw new Error(`stream ${stream} has revision ${NO_REVISION}`);
+    return connection.call('append', request, FIRST_REPLY_TIMEOUT_MS).then(
+      () => {
+        throw new Error(`stream ${stream} has revision ${NO_REVISION}`);
+      },
+      (error: CallFailed) => error,
+    );
   }
 }

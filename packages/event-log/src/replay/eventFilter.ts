@@ -21,9 +21,7 @@ const time = (description: string) =>
 /** The filters of a replay, as text. All of them can be combined. */
 export const eventQuery = ({ user, id }: Pick<StreamNames, 'user' | 'id'>) =>
   Type.Object({
-    after: Type.Optional(
-      textSchema(() => true, 'a log position', { description: 'Only events after this log position.' }),
-    ),
+    after: Type.Optional(Type.String({ description: 'Only events after this log position.' })),
     user: Type.Optional(user),
     id: Type.Optional(id),
     type: Type.Optional(
@@ -49,6 +47,8 @@ export class BadFilter extends Error {
 /** A valid query, parsed. */
 export class EventFilter {
   readonly after: Position;
+  /** The name of `after` in messages. */
+  readonly afterName: string;
   readonly limit: number;
   readonly user: string | undefined;
   readonly #query: EventQuery;
@@ -60,11 +60,12 @@ export class EventFilter {
   /** `name` maps a filter to its name in messages. @throws BadPosition, BadFilter */
   constructor(query: EventQuery, streams: StreamNames, name = (filter: keyof EventQuery): string => filter) {
     const { after, user, since, until, limit } = query;
+    this.afterName = name('after');
     this.#since = parseRfc3339RoundedUp(since);
     this.#until = parseRfc3339(until);
     if (this.#until !== undefined && (parseRfc3339(since) ?? this.#until) > this.#until)
       throw new BadFilter(`${name('since')} must not be later than ${name('until')}.`);
-    this.after = after === undefined ? START : parsePosition(after, name('after'));
+    this.after = after === undefined ? START : parsePosition(after, this.afterName);
     this.limit = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
     this.user = user;
     this.#query = query;

@@ -29,7 +29,7 @@ export const orderedEventQuery = (filters: ReturnType<typeof eventQuery>) =>
       }),
     ),
     before: Type.Optional(
-      textSchema(() => true, 'a log position', {
+      Type.String({
         description:
           'With order=descending: only events before this log position, or the cursor in the Link of the previous page.',
       }),

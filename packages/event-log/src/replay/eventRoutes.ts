@@ -93,18 +93,16 @@ export const eventRoutes: FastifyPluginAsync<Dependencies> = async (
       }
 
       const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
-      const after = lastEventId ? 'Last-Event-ID' : 'after';
-      const filter = new EventFilter(
-        lastEventId ? { ...query, after: lastEventId } : query,
-        streams,
-        (name) => (name === 'after' ? after : name),
-      );
+      const filter = lastEventId
+        ? new EventFilter({ ...query, after: lastEventId }, streams, (name) =>
+            name === 'after' ? 'Last-Event-ID' : name,
+          )
+        : new EventFilter(query, streams);
       const tree = live ? undefined : await currentTree();
       const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
       const batches = replay(log, filter, {
         signal: AbortSignal.any(ends),
         live,
-        after,
         end: tree?.position,
         turn,
       });

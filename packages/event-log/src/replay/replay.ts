@@ -17,8 +17,6 @@ type Options = {
   live?: boolean;
   /** Where to end if it is not live: at the position of an event, or START; by default, the current end. */
   end?: Position | undefined;
-  /** The name of `after` in messages. */
-  after?: string;
   /** Awaited before each read, and before new events. */
   turn?: Turn;
 };
@@ -30,12 +28,12 @@ type Options = {
 export async function* replay(
   log: EventLog,
   filter: EventFilter,
-  { signal, live = false, after: name = 'after', turn, ...options }: Options,
+  { signal, live = false, turn, ...options }: Options,
 ): AsyncGenerator<Batch> {
-  const { after, user } = filter;
+  const { after, afterName, user } = filter;
   const last = await log.lastPosition();
   const end = options.end ?? last;
-  await assertReadable(log, after, last, name);
+  await assertReadable(log, after, last, afterName);
   // The events before `after` are not read, so a user without events after it may be known.
   let isKnown = user === undefined || after > START;
   let remaining = filter.limit;

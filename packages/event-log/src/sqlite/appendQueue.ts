@@ -8,14 +8,7 @@ import {
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import type {
-  AppendBatch,
-  AppendRequest,
-  AppendResult,
-  CommitReply,
-  CommittedReply,
-  WriterOperations,
-} from './protocol.ts';
+import type { AppendBatch, AppendRequest, AppendResult, CommitReply, WriterOperations } from './protocol.ts';
 
 /** Of appends that are handed to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
@@ -109,37 +102,34 @@ export class AppendQueue {
   /** Accepts no append any more, and rejects those that wait. */
   refuse(reason: StoreUnavailable): void {
     this.#closed ??= reason;
-    const appends = this.#waiting.splice(0);
+    this.#reject(this.#waiting.splice(0), reason);
+  }
+
+  #reject(appends: Append[], reason: StoreUnavailable): void {
     this.#options.observer?.onAppends('failed', appends.length);
     for (const { reject } of appends) reject(reason);
   }
 
   #handle(reply: CommitReply): void {
-    if ('fatal' in reply) {
-      this.#fail(new Error(reply.fatal));
-      return;
-    }
-    if ('damaged' in reply) {
-      this.#options.onDamage(new LogDamaged(reply.damaged));
-      return;
-    }
+    if ('fatal' in reply) this.#fail(new Error(reply.fatal));
+    else if ('damaged' in reply) this.#options.onDamage(new LogDamaged(reply.damaged));
+    else if ('rolledBack' in reply)
+      this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
+    else this.#finish(reply.results, reply.seconds);
+  }
+
+  #finish(results: AppendResult[], seconds: number): void {
     const { observer, onCommit } = this.#options;
-    const appends = this.#committing.splice(0, reply.count);
-    if ('rolledBack' in reply) {
-      observer?.onAppends('failed', reply.count);
-      for (const { reject } of appends) reject(new StoreUnavailable(reply.rolledBack));
-      return;
-    }
-    const { first, others } = reply;
+    const appends = this.#committing.splice(0, results.length);
     const events: RecordedEvent[] = [];
-    const results = appends.map(({ stream, event: { id, type, data, metadata }, request }, i) => {
-      const other = others.get(i);
-      if (other) return other;
-      const [position, revision] = [first + BigInt(events.length), request[2] + 1n];
-      events.push({ position, stream, revision, id, type, data, metadata });
-      return { position, revision };
-    });
-    if (observer) observeCommit(observer, reply);
+    for (const [i, { stream, event, request }] of appends.entries()) {
+      const position = results[i];
+      if (typeof position !== 'bigint') continue;
+      const { id, type, data, metadata } = event;
+      events.push({ position, stream, revision: request[2] + 1n, id, type, data, metadata });
+    }
+    observer?.onCommit(results.length, seconds);
+    if (observer) countAppends(observer, results);
     if (events.length > 0) onCommit(events);
     for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
   }
@@ -156,19 +146,17 @@ export class AppendQueue {
 }
 
 function finish({ request: [, stream, expected], resolve, reject }: Append, result: AppendResult): void {
-  if ('position' in result) resolve(result);
+  if (typeof result === 'bigint') resolve({ position: result, revision: expected + 1n });
+  else if ('repeated' in result) resolve({ position: result.repeated, revision: expected + 1n });
   else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expected));
   else reject(new Error(`the log rejected the event: ${result.rejected}`));
 }
 
-function observeCommit(observer: StoreObserver, { count, seconds, others }: CommittedReply): void {
-  let [wrongRevision, failed] = [0, 0];
-  for (const result of others.values()) {
-    if ('wrongRevision' in result) wrongRevision++;
-    else if ('rejected' in result) failed++;
-  }
-  observer.onCommit(count, seconds);
-  observer.onAppends('stored', count - wrongRevision - failed);
+function countAppends(observer: StoreObserver, results: AppendResult[]): void {
+  const others = results.filter((result) => typeof result !== 'bigint');
+  const wrongRevision = others.filter((result) => 'wrongRevision' in result).length;
+  const failed = others.filter((result) => 'rejected' in result).length;
+  observer.onAppends('stored', results.length - wrongRevision - failed);
   observer.onAppends('wrongRevision', wrongRevision);
   observer.onAppends('failed', failed);
 }

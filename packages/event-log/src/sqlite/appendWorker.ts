@@ -2,15 +2,14 @@ import type { DatabaseSync } from 'node:sqlite';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE } from '../disk/sqlite.ts';
 import { serve, threadData } from '../threads/thread.ts';
-import { endingReplies } from './endingReplies.ts';
 import { openLogFile } from './file.ts';
-import type {
-  AppendBatch,
-  AppendRequest,
-  AppendResult,
-  CommitReply,
-  Committed,
-  WriterOperations,
+import {
+  type AppendBatch,
+  type AppendRequest,
+  type AppendResult,
+  type CommitReply,
+  endingReplies,
+  type WriterOperations,
 } from './protocol.ts';
 import { WalCheckpointer } from './walCheckpointer.ts';
 
@@ -50,37 +49,28 @@ class LogWriter {
 
   /** Commits all batches in one transaction. */
   commit(batches: AppendBatch[]): CommitReply[] {
-    const count = batches.reduce((sum, { appends }) => sum + appends.length, 0);
-    if (this.#ended !== undefined) return [{ count, rolledBack: this.#ended }];
+    const rolledBack = (reason: string): CommitReply => ({
+      count: batches.flatMap(({ appends }) => appends).length,
+      rolledBack: reason,
+    });
+    if (this.#ended !== undefined) return [rolledBack(this.#ended)];
     const begun = performance.now();
     try {
       this.#db.exec('BEGIN IMMEDIATE');
-      const committed = this.#appendAll(batches);
+      const results = batches.flatMap(({ appends, recordedAt }) =>
+        appends.map((append) => this.#append(append, recordedAt)),
+      );
       this.#db.exec('COMMIT');
       const seconds = (performance.now() - begun) / 1_000;
       const replaced = this.checkFiles();
-      return replaced.length > 0 ? replaced : [{ count, seconds, ...committed }];
+      return replaced.length > 0 ? replaced : [{ results, seconds }];
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;
       // When the disk is full, SQLite has rolled back itself.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      return [{ count, rolledBack: (error as Error).message }, ...ending];
+      return [rolledBack((error as Error).message), ...ending];
     }
-  }
-
-  #appendAll(batches: AppendBatch[]): Committed {
-    const others = new Map<number, AppendResult>();
-    let first: bigint | undefined;
-    let index = 0;
-    for (const { appends, recordedAt } of batches)
-      for (const append of appends) {
-        const result = this.#append(append, recordedAt);
-        if (typeof result === 'bigint') first ??= result;
-        else others.set(index, result);
-        index++;
-      }
-    return { first: first ?? 0n, others };
   }
 
   /** Whether the open files are still those at their paths, as a reply if they are not. */
@@ -91,11 +81,7 @@ class LogWriter {
     return [];
   }
 
-  /** The position of the new event, or what happened instead. */
-  #append(
-    [id, stream, expected, type, data, metadata]: AppendRequest,
-    recordedAt: string,
-  ): bigint | AppendResult {
+  #append([id, stream, expected, type, data, metadata]: AppendRequest, recordedAt: string): AppendResult {
     const revision = expected + 1n;
     // A stream's first event needs no look-up: the unique index on stream and revision is the whole check.
     if (revision > 0n) {
@@ -110,7 +96,7 @@ class LogWriter {
       if (!hasSqliteCode(error, SQLITE.CONSTRAINT)) throw error;
       const existing = this.#eventAt.get(stream, revision) as { id: string; position: bigint } | undefined;
       if (!existing) return { rejected: (error as Error).message };
-      return existing.id === id ? { position: existing.position, revision } : { wrongRevision: true };
+      return existing.id === id ? { repeated: existing.position } : { wrongRevision: true };
     }
   }
 

@@ -3,6 +3,7 @@ import { fsyncPath } from '../disk/fsyncPath.ts';
 import { openReadOnly } from '../disk/sqlite.ts';
 import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
+import { findings } from './file.ts';
 
 // Copying a database blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -23,10 +24,8 @@ function copy({ from, to }: Files): void {
   using source = openReadOnly(from);
   source.prepare('VACUUM INTO ?').run(to);
   using target = new DatabaseSync(to, { readOnly: true });
-  const { integrity_check } = target.prepare('PRAGMA integrity_check(1)').get() as {
-    integrity_check: string;
-  };
-  if (integrity_check !== 'ok') throw new Error(`the copy is damaged: ${integrity_check}`);
+  const [damage] = findings(target, 'integrity_check', 1);
+  if (damage !== undefined) throw new Error(`the copy is damaged: ${damage}`);
   fsyncPath(to);
 }
 

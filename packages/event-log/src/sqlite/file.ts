@@ -39,7 +39,7 @@ export class UnusableLog extends Error {
  * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it
  * returns: WAL with synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs
  * checkpoints, since SQLite ignores a failed fsync in an automatic one.
- * @throws UnusableLog; a file that is not a log is not changed
+ * @throws Error; a file that is not a log is not changed
  */
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
@@ -63,7 +63,7 @@ export function openLogFile(file: string): DatabaseSync {
     return db;
   } catch (error) {
     db?.close();
-    throw unusable(file, error);
+    throw error;
   }
 }
 
@@ -71,43 +71,31 @@ export function openLogFile(file: string): DatabaseSync {
  * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may never
  * have reached the disk, and after a failed fsync the system would not try again, so the same bytes are
  * written once more and synced.
- * @throws UnusableLog
  */
 export function recoverWal(file: string): void {
-  const wal = `${file}-wal`;
-  let fd: number | undefined;
+  const fd = openSync(`${file}-wal`, 'r+');
   try {
-    fd = openSync(wal, 'r+');
     const bytes = Buffer.alloc(1024 * 1024);
     for (let at = 0, read = -1; read !== 0; at += read) {
       read = readSync(fd, bytes, 0, bytes.length, at);
       writeSync(fd, bytes, 0, read, at);
     }
     fsyncSync(fd);
-  } catch (error) {
-    throw unusable(file, error);
   } finally {
-    if (fd !== undefined) closeSync(fd);
+    closeSync(fd);
   }
 }
 
 /** Whether the log has a write-ahead log that no clean stop has moved into it. */
 export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
 
-/**
- * Checks a log that was not closed, before it is opened and anything is appended to it.
- * @throws UnusableLog
- */
+/** Checks a log that was not closed, before it is opened and anything is appended to it. @throws Error */
 export function checkAfterCrash(file: string): void {
-  try {
-    assertWalFits(file);
-    const damage = findDamage(file);
-    if (damage === undefined) return;
-    const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
-    throw new Error(`it is damaged: ${damage}; ${cure}`);
-  } catch (error) {
-    throw unusable(file, error);
-  }
+  assertWalFits(file);
+  const damage = findDamage(file);
+  if (damage === undefined) return;
+  const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
+  throw new Error(`it is damaged: ${damage}; ${cure}`);
 }
 
 /**
@@ -117,8 +105,8 @@ export function checkAfterCrash(file: string): void {
 function findDamage(file: string): string | undefined {
   try {
     using db = openReadOnly(file); // closing it does not checkpoint
-    const { quick_check: found } = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
-    if (found !== 'ok') return inOneLine(found);
+    const [finding] = findings(db, 'quick_check', 1);
+    if (finding !== undefined) return finding;
     const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
     const pagesByWal = pagesInWalIndex(file);
     if (pages === pagesByWal || pagesByWal === 0) return undefined;
@@ -129,8 +117,12 @@ function findDamage(file: string): string | undefined {
   }
 }
 
-/** Findings of SQLite may have several lines. */
-export const inOneLine = (finding: string): string => finding.replaceAll(/\s*\n\s*/g, ' ');
+/** What a check of SQLite finds in a database, at most `max` lines (https://sqlite.org/pragma.html). */
+export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_check', max: number): string[] {
+  const rows = db.prepare(`PRAGMA ${check}(${max})`).all() as Record<string, string>[];
+  const texts = rows.map((row) => row[check] as string);
+  return texts.filter((text) => text !== 'ok').map((text) => text.replaceAll(/\s*\n\s*/g, ' '));
+}
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
 
@@ -183,8 +175,4 @@ function create(db: DatabaseSync): void {
   db.exec(SCHEMA);
   db.prepare('INSERT INTO log VALUES (?)').run(crypto.randomUUID());
   db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${VERSION}; COMMIT`);
-}
-
-export function unusable(file: string, error: unknown): UnusableLog {
-  return new UnusableLog(`cannot use the log ${file}: ${(error as Error).message}`, { cause: error });
 }

@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { openReadOnly } from '../disk/sqlite.ts';
 import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
-import { inOneLine, SCHEMA } from './file.ts';
+import { findings, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -29,14 +29,8 @@ export async function logFileProblems(
 
 function findProblems(file: string): string[] {
   using db = openReadOnly(file);
-  return [...schemaProblems(db), ...damage(db)];
-}
-
-function damage(db: DatabaseSync): string[] {
-  const found = db.prepare(`PRAGMA integrity_check(${MAX_FINDINGS})`).all() as { integrity_check: string }[];
-  return found.flatMap(({ integrity_check: text }) =>
-    text === 'ok' ? [] : [`the log is damaged: ${inOneLine(text)}`],
-  );
+  const damage = findings(db, 'integrity_check', MAX_FINDINGS);
+  return [...schemaProblems(db), ...damage.map((finding) => `the log is damaged: ${finding}`)];
 }
 
 /** Whatever differs from the schema of a new log, among it the triggers that make the log append-only. */

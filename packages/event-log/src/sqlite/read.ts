@@ -18,7 +18,8 @@ import { MAX_POSITION } from '../position.ts';
 import { sleep } from '../time/sleep.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
-const BATCH_SIZE = 500;
+/** Events of a batch of a subscription. */
+export const BATCH_SIZE = 500;
 /** A backward read of streams with more events reads by position, not by their index. */
 export const MAX_INDEXED_EVENTS = 10_000;
 const POLL_INTERVAL_MS = 100;
@@ -33,19 +34,17 @@ export type LogReaderOptions = {
   storeIsOpen?: boolean;
 };
 
-type QueryOptions = {
+type ReadOptions = {
   raw?: boolean | undefined;
   /** Called when the log turns out to be damaged, each time. */
   onDamage?: (error: LogDamaged) => void;
 };
 
-export type Queries = ReturnType<typeof logQueries>;
-
 /**
- * The queries of the embedded log. Each reads the file, and throws StoreUnavailable if that fails, LogDamaged
- * if the file is the reason.
+ * The reads of an open log file. Each rejects with StoreUnavailable if the file cannot be read, with LogDamaged if it
+ * is damaged.
  */
-export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOptions = {}) {
+export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
@@ -88,14 +87,21 @@ export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOpt
   const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
   const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
   return {
-    logId: `s${log.id.replaceAll('-', '').slice(0, 12)}`,
-    readAll({ after, limit }: { after: Position; limit: number }): Page {
+    logId: async () => run(() => `s${log.id.replaceAll('-', '').slice(0, 12)}`),
+    lastPosition: async () => readLastPosition(),
+    async readEvent(position: Position): Promise<RecordedEvent | undefined> {
+      return run(() => eventAt.all(position).map(assertIntact)).map(toEvent)[0];
+    },
+    async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+      return run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent);
+    },
+    async readAll({ after, limit }: { after: Position; limit: number }): Promise<Page> {
       const rows = run(() => takePage(eventsAfter.iterate(after, limit)).rows);
       const events = rows.map(toEvent);
       const position = events.at(-1)?.position ?? after;
       return { events, position, isEnd: position >= readLastPosition() };
     },
-    readBackwards({ before, limit, prefix = '' }: BackwardRange): Page {
+    async readBackwards({ before, limit, prefix = '' }: BackwardRange): Promise<Page> {
       const last = before === undefined ? MAX_POSITION : before - 1n;
       const { rows, isCut } = run(() => {
         const streams = streamRange(prefix);
@@ -107,10 +113,6 @@ export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOpt
       const events = rows.filter(([, , stream]) => stream.startsWith(prefix)).map(toEvent);
       return { events, position, isEnd: rows.length < limit && !isCut };
     },
-    readStream: (stream: string, limit: number) =>
-      run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent),
-    readEvent: (position: Position) => run(() => eventAt.all(position).map(assertIntact)).map(toEvent)[0],
-    lastPosition: readLastPosition,
   };
 }
 
@@ -120,14 +122,14 @@ export function logQueries(db: DatabaseSync, { raw = false, onDamage }: QueryOpt
  */
 export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
-  const { db, queries } = openForReading(file, options);
+  const { db, reads } = openForReading(file, options);
   return {
-    ...logOver(queries),
+    ...reads,
     subscribe: ({ after, signal }) =>
       follow(
         after,
         AbortSignal.any([signal, closing.signal]),
-        (position) => readBatch(queries, position),
+        (position) => reads.readAll({ after: position, limit: BATCH_SIZE }),
         (_, ended) => sleep(POLL_INTERVAL_MS, ended),
       ),
     async close() {
@@ -138,34 +140,16 @@ export function openLogReader(file: string, options: LogReaderOptions = {}): Eve
   };
 }
 
-/** The reads of a log as promises. */
-export function logOver({ logId, ...read }: Queries) {
-  return {
-    logId: async () => logId,
-    lastPosition: async () => read.lastPosition(),
-    readEvent: async (position: Position) => read.readEvent(position),
-    readStream: async (stream: string, limit: number) => read.readStream(stream, limit),
-    readAll: async (range: { after: Position; limit: number }) => read.readAll(range),
-    readBackwards: async (range: BackwardRange) => read.readBackwards(range),
-  };
-}
-
-type NextBatch = { events: readonly RecordedEvent[]; isEnd: boolean };
-
-/** The next events of a subscription. */
-export const readBatch = ({ readAll }: Queries, after: Position): NextBatch =>
-  readAll({ after, limit: BATCH_SIZE });
-
 /** A subscription. At the end of the log `wait` waits for an event after a position. */
 export async function* follow(
   after: Position,
   signal: AbortSignal,
-  read: (after: Position) => NextBatch,
+  read: (after: Position) => Pick<Page, 'events' | 'isEnd'> | Promise<Page>,
   wait: (position: Position, signal: AbortSignal) => Promise<unknown>,
 ): AsyncGenerator<Batch> {
   let position = after;
   for (let isFirst = true; !signal.aborted; isFirst = false) {
-    const { events, isEnd: caughtUp } = read(position);
+    const { events, isEnd: caughtUp } = await read(position);
     position = events.at(-1)?.position ?? position;
     if (events.length > 0 || isFirst) yield { events, caughtUp };
     await (caughtUp ? wait(position, signal) : nextTurn()); // catching up must not starve requests
@@ -180,7 +164,7 @@ function openForReading(file: string, { storeIsOpen = false, raw }: LogReaderOpt
     if (!storeIsOpen) assertWalFits(file); // it would end the locks of the store
     db = openReadOnly(file);
     assertIsLog(db);
-    return { db, queries: logQueries(db, { raw }) };
+    return { db, reads: readsOf(db, { raw }) };
   } catch (error) {
     db?.close();
     throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });

@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite';
 import {
   assertWellFormed,
   type EventLog,
@@ -11,8 +10,8 @@ import {
 } from '../eventStore.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { checkAfterCrash, openLogFile, recoverWal, unusable, wasNotClosed } from './file.ts';
-import { follow, logOver, logQueries, type Queries, readBatch } from './read.ts';
+import { checkAfterCrash, openLogFile, recoverWal, UnusableLog, wasNotClosed } from './file.ts';
+import { BATCH_SIZE, follow, readsOf } from './read.ts';
 
 type Options = {
   file: string;
@@ -32,6 +31,15 @@ type Options = {
  * @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
+  try {
+    return await open(options);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new UnusableLog(`cannot use the log ${options.file}: ${message}`, { cause: error });
+  }
+}
+
+async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
   if (wasNotClosed(file)) {
     onCheck?.();
@@ -39,12 +47,14 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     recoverWal(file);
     checkAfterCrash(file);
   }
-  const db = openLogFile(file);
+  using opened = new DisposableStack();
+  const db = opened.use(openLogFile(file));
   const closing = new AbortController();
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
-  const { parsed, raw, lastPosition } = openQueries(db, file, handleDamage);
-  const newest = new NewestEvents(lastPosition);
+  const parsed = readsOf(db, { onDamage: handleDamage });
+  const raw = readsOf(db, { onDamage: handleDamage, raw: true });
+  const newest = new NewestEvents(await parsed.lastPosition());
   const queue = await AppendQueue.start({
     file,
     now,
@@ -52,18 +62,12 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     onDamage: handleDamage,
     observer,
     onCommit: (events) => newest.add(events),
-  }).catch((error) => {
-    db.close();
-    throw error;
   });
+  opened.move();
   damaged.signal.addEventListener('abort', () => {
     queue.refuse(damaged.signal.reason);
     onDamage?.(damaged.signal.reason);
   });
-
-  const assertOpen = (): void => {
-    if (closing.signal.aborted) throw new StoreUnavailable('the log is closed');
-  };
 
   let closed: Promise<void> | undefined;
   async function close(): Promise<void> {
@@ -72,14 +76,10 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
     await queue.close();
   }
 
-  const openLog = (queries: Queries): EventLog => ({
-    ...logOver(queries),
-    async logId() {
-      assertOpen();
-      return queries.logId;
-    },
+  const openLog = (reads: ReturnType<typeof readsOf>): EventLog => ({
+    ...reads,
     async lastPosition() {
-      assertOpen();
+      if (!db.isOpen) throw new StoreUnavailable('the log is closed');
       return newest.position;
     },
     countAfter: (position) => Math.max(0, Number(newest.position - position)), // positions have no gaps
@@ -87,7 +87,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
       follow(
         after,
         AbortSignal.any([signal, closing.signal]),
-        (position) => newest.after(position) ?? readBatch(queries, position),
+        (position) => newest.after(position) ?? reads.readAll({ after: position, limit: BATCH_SIZE }),
         (position, signal) => newest.wait(position, signal),
       ),
     close: () => (closed ??= close()),
@@ -108,17 +108,6 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 function fail(error: Error): never {
   throw error;
-}
-
-/** The queries of an open log, and its last position. @throws UnusableLog; then it is closed */
-function openQueries(db: DatabaseSync, file: string, onDamage: (error: LogDamaged) => void) {
-  try {
-    const parsed = logQueries(db, { onDamage });
-    return { parsed, raw: logQueries(db, { onDamage, raw: true }), lastPosition: parsed.lastPosition() };
-  } catch (error) {
-    db.close();
-    throw unusable(file, error);
-  }
 }
 
 /**

@@ -2,8 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
-import { endingReplies } from './endingReplies.ts';
-import type { CommitReply } from './protocol.ts';
+import { type CommitReply, endingReplies } from './protocol.ts';
 
 // Moves the write-ahead log into the database beside the writer, on a thread of its own, so that no append waits:
 // this file is both sides.

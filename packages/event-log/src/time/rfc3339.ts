@@ -1,9 +1,6 @@
 import Format from 'typebox/format';
 
-/** The form in which Date.prototype.toISOString writes a time. */
-const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-
-/** The same, for days that every month has. */
+/** The form in which Date.prototype.toISOString writes a time, for days that every month has. */
 const COMMON_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /** Whether a value is a date-time of RFC 3339; most are not parsed for it. */
@@ -18,10 +15,6 @@ export function isRfc3339(text: unknown): text is string {
 export function parseRfc3339(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined;
   if (COMMON_TIME.test(text)) return Date.parse(text);
-  if (ISO_TIME.test(text)) {
-    const iso = Date.parse(text); // valid, except that it takes 30 February and hour 24 for the next day
-    if (new Date(iso).getUTCDate() === Number(text.slice(8, 10))) return iso;
-  }
   if (!Format.IsDateTime(text)) return undefined;
   const time = Date.parse(text.replace(':60', ':59'));
   return Number.isNaN(time) ? undefined : time;

@@ -10,8 +10,7 @@ import {
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
 import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
-import type { View } from './view.ts';
-import { ViewDamaged } from './viewFile.ts';
+import { type View, ViewDamaged } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
 /**
@@ -45,12 +44,6 @@ const SAVE_READ_TO_INTERVAL_MS = 10_000;
 const MAX_RETRY_DELAY_MS = 2_000;
 const STOP_TIMEOUT_MS = 500;
 
-/**
- * `live`: it has caught up, and is read even while the event store is unavailable. `halted`: an event is
- * invalid.
- */
-type State = { name: 'catching up' } | { name: 'live' } | { name: 'halted'; reason: string };
-
 /** Keeps a view up to date with its log: checks that it belongs to the log, then applies each event. */
 export class Follower {
   readonly view: View;
@@ -63,7 +56,10 @@ export class Follower {
   readonly #stopping = new AbortController();
   /** Aborts when the view is damaged: the subscription has to start from the beginning. */
   #damaged = new AbortController();
-  #state: State = { name: 'catching up' };
+  /** It has caught up: it is read even while the event store is unavailable. */
+  #isLive = false;
+  /** Why it has halted on an invalid event. */
+  #halted: string | undefined;
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
   /** Aborts to end the wait before another attempt. */
@@ -76,7 +72,7 @@ export class Follower {
     this.view = options.view;
     this.#saver = new Saver(options.view, this.#options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
     this.view.onDamage = () => {
-      if (this.#state.name !== 'halted') this.#state = { name: 'catching up' };
+      this.#isLive = false;
       this.#damaged.abort();
     };
     this.#running = this.#run();
@@ -85,8 +81,8 @@ export class Follower {
   /** Why the view cannot be read; undefined if it can. */
   get notReady(): string | undefined {
     const { name, applied } = this.view;
-    if (this.#state.name === 'live') return undefined;
-    if (this.#state.name === 'halted') return `${name} has halted: ${this.#state.reason}`;
+    if (this.#halted !== undefined) return `${name} has halted: ${this.#halted}`;
+    if (this.#isLive) return undefined;
     return this.#unavailable === undefined
       ? `${name} is catching up with the log, at position ${applied.position}`
       : `the event store is unavailable: ${this.#unavailable}`;
@@ -104,7 +100,7 @@ export class Follower {
    */
   async reached(position: Position, logId?: string): Promise<void> {
     const isReached = (): boolean => {
-      if (this.#state.name === 'halted') throw new ViewBehind(`The ${this.view.title} is unavailable.`);
+      if (this.#halted !== undefined) throw new ViewBehind(`The ${this.view.title} is unavailable.`);
       const { applied } = this.view;
       const isSameLog = logId === undefined || applied.logId === logId;
       return this.notReady === undefined && isSameLog && this.readTo >= position;
@@ -153,14 +149,15 @@ export class Follower {
   }
 
   async #follow(): Promise<void> {
-    const { store, view, onProgress } = this.#options;
+    const { store, view, logger, onProgress } = this.#options;
     this.#damaged = new AbortController();
     const signal = AbortSignal.any([this.#stopping.signal, this.#damaged.signal]);
     await this.#bind();
     const from = view.applied.position;
     const after = await this.#start();
     const end = await store.lastPosition();
-    this.#setAvailable();
+    if (this.#unavailable !== undefined) logger.info('event store available');
+    this.#unavailable = undefined;
     let applied = 0;
     for await (const { events, caughtUp, readTo } of store.subscribe({ after, signal })) {
       if (signal.aborted) return; // the events belong to a view that is gone
@@ -169,7 +166,7 @@ export class Follower {
       this.#apply(events);
       if (readTo) this.#advance(readTo);
       applied += events.length;
-      if (this.#state.name === 'catching up') {
+      if (!this.#isLive) {
         const { position } = view.applied;
         onProgress?.({ events: applied, position, end: caughtUp ? position : end });
         if (caughtUp) this.#goLive(from);
@@ -193,7 +190,7 @@ export class Follower {
       logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
     }
     if (this.#stopping.signal.aborted) return;
-    this.#state = { name: 'catching up' };
+    this.#isLive = false;
     if (logId !== NO_LOG_ID) this.resets++;
     await view.reset(current);
   }
@@ -237,14 +234,9 @@ export class Follower {
   #goLive(from: Position): void {
     const { view, logger } = this.#options;
     const { position } = view.applied;
-    this.#state = { name: 'live' };
+    this.#isLive = true;
     if (position > from)
       logger.info({ view: view.name, from: String(from), to: String(position) }, 'view caught up');
-  }
-
-  #setAvailable(): void {
-    if (this.#unavailable !== undefined) this.#options.logger.info('event store available');
-    this.#unavailable = undefined;
   }
 
   #handleFailure(error: Error, delayMs: number): void {
@@ -267,7 +259,7 @@ export class Follower {
 
   #halt(error: InvalidEvent): void {
     const { view, logger } = this.#options;
-    this.#state = { name: 'halted', reason: error.message };
+    this.#halted = error.message;
     logger.fatal(
       { view: view.name, err: error, eventId: error.eventId },
       `projection halted on an invalid event; SKIP_EVENTS=${error.eventId} skips it`,

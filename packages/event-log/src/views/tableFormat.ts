@@ -1,30 +1,31 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { checksumOf, compareKeys, type Key, linkOf, type Row, type Table } from './table.ts';
 import { type Link, TableReader } from './tableReader.ts';
-import type { ViewFormat } from './viewDatabase.ts';
-import type { Row as SavedRow } from './viewProtocol.ts';
+import type { SavedRow, ViewFormat } from './viewDatabase.ts';
 
 /** What deletes the row with a key, in place of a row. */
 export const deletionOf = (key: Key): SavedRow => [...key, null];
 
 const isDeletion = (change: SavedRow): boolean => change.at(-1) === null;
 
+/** The SQL of a table, whose rows may have other columns, too. */
+export function rowsSchema({ columns, keyColumns, lookup }: Table, others = ''): string {
+  const names = Object.keys(columns);
+  return `
+    CREATE TABLE rows (
+      ${names.map((name) => `${name} ${columns[name]} NOT NULL,`).join(' ')} ${others}
+      PRIMARY KEY (${names.slice(0, keyColumns)})
+    ) STRICT, WITHOUT ROWID;
+    ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}`;
+}
+
 /** The format of the file that has a table. */
 export function tableFormat(table: Table): ViewFormat {
-  const { applicationId, version, cacheKiB, columns, keyColumns, lookup } = table;
-  const names = Object.keys(columns);
-  const empty = linkOf([], 0, undefined, keyColumns);
+  const empty = linkOf([], 0, undefined, table.keyColumns);
   return {
-    applicationId,
-    version,
-    cacheKiB,
+    ...table,
     schema: `
-      CREATE TABLE rows (
-        ${names.map((name) => `${name} ${columns[name]} NOT NULL,`).join(' ')}
-        checksum INTEGER NOT NULL, link INTEGER NOT NULL,
-        PRIMARY KEY (${names.slice(0, keyColumns)})
-      ) STRICT, WITHOUT ROWID;
-      ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}
+      ${rowsSchema(table, 'checksum INTEGER NOT NULL, link INTEGER NOT NULL,')}
       CREATE TABLE head (link INTEGER NOT NULL) STRICT;
       INSERT INTO head VALUES (${empty});`,
     empty: `DELETE FROM rows; UPDATE head SET link = ${empty}`,

@@ -1,6 +1,6 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { checksumOf, compareKeys, type Key, linkOf, type Row, type Table, type Value } from './table.ts';
-import { DamagedView } from './viewDatabase.ts';
+import { DamagedView, prepareArrays } from './viewDatabase.ts';
 
 export const CHECKSUM_MISMATCH = 'its rows do not have the checksums that were saved with them';
 
@@ -146,12 +146,7 @@ function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
       : `CASE WHEN octet_length(${name}) <= ${SHORT_TEXT_BYTES} THEN ${name} END`,
   );
   const inPartition = `FROM rows WHERE ${partition} = ? ${rest.length > 0 ? `AND (${rest}) >= (${rest.map(() => '?')})` : ''} ORDER BY ${key} LIMIT ?`;
-  const select = (sql: string): StatementSync => {
-    const statement = db.prepare(`SELECT ${sql}`);
-    statement.setReadBigInts(true);
-    statement.setReturnArrays(true); // half the cost of objects
-    return statement;
-  };
+  const select = (sql: string) => prepareArrays(db, `SELECT ${sql}`);
   return {
     begin: db.prepare('BEGIN'),
     commit: db.prepare('COMMIT'),

@@ -1,17 +1,17 @@
-import type { Position, ReadTo, RecordedEvent } from '../eventStore.ts';
+import type { ReadTo, RecordedEvent } from '../eventStore.ts';
 import { compareKeys, type Fold, type Key, type Row, type Rows, type Table, type Value } from './table.ts';
 import { deletionOf } from './tableFormat.ts';
 import { UnsavedRows } from './unsavedRows.ts';
 import type { View, ViewCheckpoint } from './view.ts';
-import type { ViewFile } from './viewFile.ts';
-import type { Row as SavedRow } from './viewProtocol.ts';
+import type { SavedRow } from './viewDatabase.ts';
+import { ViewFile } from './viewFile.ts';
 
 /** A view: its table, what is folded into it, and how it is called in messages for clients. */
 export type ViewDefinition<R extends Row> = { table: Table; fold: Fold<R>; title: string };
 
 /**
  * A view that is a table in a file. Changed rows stay in memory, where queries see them, until they are saved
- * together with the checkpoint. A subclass has the queries.
+ * together with the checkpoint. A subclass has its definition, as a static member, and the queries.
  */
 export abstract class TableView<R extends Row> implements View {
   readonly name: string;
@@ -24,15 +24,23 @@ export abstract class TableView<R extends Row> implements View {
   readonly #file: ViewFile;
   readonly #unsavedRows: UnsavedRows<R>;
   readonly #rows: Rows<R>;
-  /** The last event applied. */
-  #position: Position;
-  #eventId: string;
+  applied: ViewCheckpoint;
   #unsaved = 0;
   #unsavedCharacters = 0;
   #lastSave = Promise.resolve();
   #closed: Promise<void> | undefined;
 
-  protected constructor(file: ViewFile, { table, fold, title }: ViewDefinition<R>) {
+  /** Opens the view in a file. @throws Error with a message for the operator */
+  static async open<R extends Row, V>(
+    this: { definition: ViewDefinition<R>; new (file: ViewFile, definition: ViewDefinition<R>): V },
+    file: string,
+  ): Promise<V> {
+    // biome-ignore lint/complexity/noThisInStatic: it is the subclass, which has the definition
+    const { definition } = this;
+    return new this(await ViewFile.open(file, definition.table), definition);
+  }
+
+  constructor(file: ViewFile, { table, fold, title }: ViewDefinition<R>) {
     this.name = table.name;
     this.title = title;
     this.#table = table;
@@ -53,17 +61,12 @@ export abstract class TableView<R extends Row> implements View {
         this.#changed(deletionOf(storable(key)));
       },
     };
-    ({ position: this.#position, eventId: this.#eventId } = file.checkpoint);
+    this.applied = file.checkpoint;
     this.readTo = this.#savedReadTo = file.readTo;
     file.onDamage = () => {
       this.#clear();
       this.onDamage();
     };
-  }
-
-  get applied(): ViewCheckpoint {
-    const { logId } = this.#file.checkpoint;
-    return { logId, position: this.#position, eventId: this.#eventId };
   }
 
   get unsaved(): number {
@@ -81,8 +84,7 @@ export abstract class TableView<R extends Row> implements View {
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     for (const event of events) {
       if (!skip.has(event.id)) this.#fold(event, this.#rows);
-      this.#position = event.position;
-      this.#eventId = event.id;
+      this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
       this.#unsaved++;
     }
   }
@@ -97,6 +99,7 @@ export abstract class TableView<R extends Row> implements View {
     const reset = this.#file.reset(logId);
     this.#clear();
     await reset;
+    this.applied = this.#file.checkpoint;
   }
 
   close(): Promise<void> {
@@ -171,7 +174,7 @@ export abstract class TableView<R extends Row> implements View {
   }
 
   #clear(): void {
-    ({ position: this.#position, eventId: this.#eventId } = this.#file.checkpoint);
+    this.applied = this.#file.checkpoint;
     this.#unsavedRows.clear();
     this.#unsaved = 0;
     this.#unsavedCharacters = 0;

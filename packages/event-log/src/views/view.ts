@@ -1,7 +1,15 @@
-import type { EventLog, Position, ReadTo, RecordedEvent } from '../eventStore.ts';
+import { type EventLog, type Position, type ReadTo, type RecordedEvent, START } from '../eventStore.ts';
 
 /** How far a view has come: the position and ID of an event, in the log with this ID. */
 export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
+
+/** The checkpoint of an empty view of no log. */
+export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
+
+/** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
+export class ViewDamaged extends Error {
+  override readonly name = 'ViewDamaged';
+}
 
 /**
  * A view as its follower knows it: a fold of the log. Applied events are kept in memory until they are saved

@@ -1,25 +1,26 @@
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
-import { openReadOnly, readHeader } from '../disk/sqlite.ts';
 import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
-import { CHECKSUM_MISMATCH } from './tableReader.ts';
 import type { ViewCheckpoint } from './view.ts';
-import { DamagedView, isDamage, readCheckpoint } from './viewDatabase.ts';
-import { type OpenView, ViewDraft } from './viewDraft.ts';
+import { isDamage, openForReading, prepareArrays, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
+
+/** The format of a view, and of a draft that is compared with it: one table, which has the columns to compare. */
+export type ComparedFormat = ViewFormat & { draft: (db: DatabaseSync) => Draft };
+
+/** `apply` folds an event into the table. @throws InvalidEvent */
+export type Draft = { table: string; apply: (event: RecordedEvent) => void; end?: () => void };
 
 type Options = {
   /** The view, as it is called in messages. */
   name: string;
   file: string;
-  open: OpenView;
+  format: ComparedFormat;
   /** The log to compare the view with. */
   logId: string;
-  /** IDs of events to skip. */
-  skip: ReadonlySet<string>;
-  /** The file of the draft, which is removed at the end. */
+  /** The file of the draft, which does not exist yet. */
   draftFile: string;
 };
 
@@ -27,84 +28,75 @@ type Options = {
  * Compares the view in a file with a draft, folded from its log up to the checkpoint that the view had at the
  * beginning. What a server writes to the file meanwhile is not seen.
  */
-export class ViewComparison implements AsyncDisposable {
+export class ViewComparison implements Disposable {
   /** The view's checkpoint at the beginning. */
   readonly checkpoint: ViewCheckpoint;
-  /** Whether the view follows this log, or has not followed any yet. */
-  readonly isOfLog: boolean;
   /** Whether the file was found damaged. */
   isDamaged = false;
   readonly #options: Options;
-  readonly #draft: ViewDraft;
+  /** Whether the view follows this log, or has not followed any yet. */
+  readonly #isOfLog: boolean;
   /** Has the snapshot of the view, and the draft attached. */
   readonly #db: DatabaseSync;
-  readonly #skip: Set<string>;
+  readonly #draftDb: DatabaseSync;
+  readonly #draft: Draft;
+  readonly #resources: DisposableStack;
+  #last: Pick<RecordedEvent, 'position' | 'id'> = { position: START, id: '' };
 
   /** @throws Error if the file cannot be read */
-  static async open(options: Options): Promise<ViewComparison> {
-    const { open, draftFile, logId } = options;
-    const draft = await ViewDraft.open(open, draftFile, logId);
-    try {
-      return new ViewComparison(options, draft);
-    } catch (error) {
-      await draft[Symbol.asyncDispose]();
-      throw error;
-    }
-  }
-
-  private constructor(options: Options, draft: ViewDraft) {
+  constructor(options: Options) {
+    const { file, format, draftFile, logId } = options;
+    using opening = new DisposableStack();
     this.#options = options;
-    this.#draft = draft;
-    this.#skip = new Set(options.skip);
-    ({ db: this.#db, checkpoint: this.checkpoint } = openSnapshot(options.file, options.draftFile));
-    const { logId, position } = this.checkpoint;
-    this.isOfLog = logId === options.logId || (logId === NO_LOG_ID && position === START);
+    this.#db = opening.use(openForReading(file, format));
+    this.#draftDb = opening.use(new DatabaseSync(draftFile));
+    this.#draftDb.exec(
+      `PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -${format.cacheKiB}`,
+    );
+    this.#draft = format.draft(this.#draftDb);
+    this.#db.prepare('ATTACH ? AS draft').run(draftFile);
+    this.#db.exec('BEGIN');
+    this.#draftDb.exec('BEGIN');
+    this.checkpoint = readCheckpoint(this.#db);
+    const { logId: ofView, position } = this.checkpoint;
+    this.#isOfLog = ofView === logId || (ofView === NO_LOG_ID && position === START);
+    this.#resources = opening.move();
   }
 
   /** Takes the events in log order. */
-  async apply(events: readonly RecordedEvent[]): Promise<void> {
-    if (!this.isOfLog) return;
-    const { position } = this.checkpoint;
-    const isNext = (event: RecordedEvent): boolean =>
-      event.position > this.#draft.view.applied.position && event.position <= position;
-    for (let left = events.filter(isNext); left.length > 0; left = left.filter(isNext)) {
-      try {
-        await this.#draft.apply(left, this.#skip);
-        return;
-      } catch (error) {
-        if (!(error instanceof InvalidEvent)) throw error;
-        this.#skip.add(error.eventId); // reported elsewhere; here it has no row
-      }
+  apply(event: RecordedEvent): void {
+    const isNext = event.position > this.#last.position && event.position <= this.checkpoint.position;
+    if (!this.#isOfLog || !isNext) return;
+    this.#last = event;
+    try {
+      this.#draft.apply(event);
+    } catch (error) {
+      if (!(error instanceof InvalidEvent)) throw error; // reported elsewhere; here it has no row
     }
   }
 
   /** After the last event: every difference. */
-  async *problems(): AsyncGenerator<Problem> {
-    const { name, file } = this.#options;
-    if (!this.isOfLog) {
+  *problems(): Generator<Problem> {
+    const { name, file, format } = this.#options;
+    if (!this.#isOfLog) {
       yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
       return;
     }
-    await this.#draft.close();
+    this.#draft.end?.();
+    this.#draftDb.exec('COMMIT');
     const { position, eventId } = this.checkpoint;
-    const { applied } = this.#draft.view;
-    if (applied.position !== position || applied.eventId !== eventId)
+    if (this.#last.position !== position || this.#last.id !== eventId)
       yield {
         position,
         problem: `the checkpoint of the view ${name} names an event that the log does not have`,
       };
     try {
       let isSame = true;
-      let hasOtherChecksums = false;
-      for (const table of tablesOf(this.#db))
-        for (const difference of differences(this.#db, table)) {
-          if (difference === undefined) hasOtherChecksums = true;
-          else {
-            isSame = false;
-            yield { ...difference, problem: `the view ${name} ${difference.problem}` };
-          }
-        }
-      if (isSame && hasOtherChecksums) throw new DamagedView(CHECKSUM_MISMATCH);
+      for (const difference of differences(this.#db, this.#draft.table)) {
+        isSame = false;
+        yield { ...difference, problem: `the view ${name} ${difference.problem}` };
+      }
+      if (isSame) Array.from(format.check?.(this.#db) ?? []);
     } catch (error) {
       if (!isDamage(error)) throw error;
       this.isDamaged = true;
@@ -112,79 +104,33 @@ export class ViewComparison implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#db.isOpen) this.#db.close();
-    await this.#draft[Symbol.asyncDispose]();
+  [Symbol.dispose](): void {
+    this.#resources.dispose();
   }
 }
-
-/** Opens a view in one snapshot, with its draft attached, of which a snapshot is taken when it is read. */
-function openSnapshot(file: string, draftFile: string): { db: DatabaseSync; checkpoint: ViewCheckpoint } {
-  const db = openReadOnly(file);
-  try {
-    const [found, expected] = [readHeader(db), headerOf(draftFile)];
-    if (found.applicationId !== expected.applicationId) throw new DamagedView('the file is not this view');
-    if (found.version !== expected.version)
-      throw new DamagedView(`it has version ${found.version}, not ${expected.version}`);
-    db.prepare('ATTACH ? AS draft').run(draftFile);
-    db.exec('BEGIN');
-    return { db, checkpoint: readCheckpoint(db) };
-  } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-function headerOf(file: string): ReturnType<typeof readHeader> {
-  using db = openReadOnly(file);
-  return readHeader(db);
-}
-
-/** These columns follow from the others, also those of other rows. */
-const CHECKSUMS = ['checksum', 'link'];
-
-type TableColumns = { table: string; columns: string[]; keys: string[] };
-
-/** The tables of a draft, except for those that say how far it has come. */
-function tablesOf(db: DatabaseSync): TableColumns[] {
-  const tables = db.prepare(
-    "SELECT name FROM draft.sqlite_schema WHERE type = 'table' AND name NOT IN ('checkpoint', 'read_to')",
-  );
-  const columnsOf = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')");
-  return tables.all().map(({ name }) => {
-    const found = columnsOf.all(name as string) as { name: string; pk: number }[];
-    const keys = found.filter(({ pk }) => pk > 0).map((column) => column.name);
-    const columns = found.map((column) => column.name).sort((a, b) => isChecksum(a) - isChecksum(b));
-    return { table: String(name), columns, keys: keys.length > 0 ? keys : ['rowid'] };
-  });
-}
-
-const isChecksum = (name: string): number => Number(CHECKSUMS.includes(name));
 
 type Values = readonly unknown[];
 
-/** The rows that only the draft or only the view has, and those that differ; undefined if only checksums do. */
-function* differences(db: DatabaseSync, table: TableColumns): Generator<Problem | undefined> {
-  const { columns, keys } = table;
+/** The rows that only the draft or only the view has, and those that differ. */
+function* differences(db: DatabaseSync, table: string): Generator<Problem> {
+  const found = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')").all(table);
+  const columns = found.map(({ name }) => String(name));
   const of = (row: string): string => columns.map((name) => `${row}.${name}`).join();
-  const isSameKey = keys.map((name) => `log.${name} = view.${name}`).join(' AND ');
-  const statement = db.prepare(`
-    SELECT ${of('log')}, ${of('view')} FROM draft.${table.table} AS log LEFT JOIN main.${table.table} AS view ON ${isSameKey}
+  const isSameKey = found
+    .flatMap(({ name, pk }) => (pk === 0 ? [] : [`log.${name} = view.${name}`]))
+    .join(' AND ');
+  const sql = `
+    SELECT ${of('log')}, ${of('view')} FROM draft.${table} AS log LEFT JOIN main.${table} AS view ON ${isSameKey}
     WHERE (${of('log')}) IS NOT (${of('view')})
     UNION ALL
-    SELECT ${columns.map(() => 'NULL')}, ${of('view')} FROM main.${table.table} AS view
-    WHERE NOT EXISTS (SELECT 1 FROM draft.${table.table} AS log WHERE ${isSameKey})`);
-  statement.setReadBigInts(true);
-  statement.setReturnArrays(true);
-  const values = columns.filter((name) => !isChecksum(name));
-  for (const both of statement.iterate() as Iterable<unknown> as Iterable<Values>) {
-    const expected = both.slice(0, values.length);
-    const found = both.slice(columns.length, columns.length + values.length);
-    const at = values.indexOf('position');
-    const position = found[at] ?? expected[at];
-    const problem = isDeepStrictEqual(expected, found) ? undefined : difference(values, expected, found);
-    if (problem === undefined) yield undefined;
-    else yield typeof position === 'bigint' ? { position, problem } : { problem };
+    SELECT ${columns.map(() => 'NULL')}, ${of('view')} FROM main.${table} AS view
+    WHERE NOT EXISTS (SELECT 1 FROM draft.${table} AS log WHERE ${isSameKey})`;
+  const at = columns.indexOf('position');
+  for (const both of prepareArrays(db, sql).iterate() as Iterable<unknown> as Iterable<Values>) {
+    const [ofLog, ofView] = [both.slice(0, columns.length), both.slice(columns.length)];
+    const position = ofView[at] ?? ofLog[at];
+    const problem = difference(columns, ofLog, ofView);
+    yield typeof position === 'bigint' ? { position, problem } : { problem };
   }
 }
 

@@ -1,26 +1,12 @@
-import { once } from 'node:events';
 import type { DatabaseSync } from 'node:sqlite';
-import { Worker } from 'node:worker_threads';
 import type { ReadTo } from '../eventStore.ts';
-import { moduleBeside } from '../threads/thread.ts';
+import { moduleBeside, Thread } from '../threads/thread.ts';
 import type { Table } from './table.ts';
 import { tableFormat } from './tableFormat.ts';
 import { TableReader } from './tableReader.ts';
-import type { ViewCheckpoint } from './view.ts';
-import { isDamage, openForReading } from './viewDatabase.ts';
-import {
-  NO_CHECKPOINT,
-  type Opened,
-  type Reply,
-  type Request,
-  type Row,
-  type ThreadData,
-} from './viewProtocol.ts';
-
-/** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
-export class ViewDamaged extends Error {
-  override readonly name = 'ViewDamaged';
-}
+import { NO_CHECKPOINT, type ViewCheckpoint, ViewDamaged } from './view.ts';
+import { isDamage, openForReading, type SavedRow } from './viewDatabase.ts';
+import type { OpenedView, ViewOperations, ViewThreadData } from './viewThread.ts';
 
 /** Rows are handed to the thread in portions, so that no request waits for a long one to be copied. */
 const ROWS_PER_MESSAGE = 256;
@@ -40,21 +26,26 @@ export class ViewFile {
   readTo: ReadTo | undefined;
   readonly #file: string;
   readonly #table: Table;
-  readonly #thread: Worker;
+  readonly #thread: Thread<ViewOperations, OpenedView, string>;
   /** Undefined once the file was damaged, until the view is reset. */
   #reader: { db: DatabaseSync; rows: TableReader } | undefined;
-  #rows: Row[] = [];
-  /** The requests without a reply, by ID; those for a file that is gone are forgotten. */
-  readonly #requests = new Map<number, PromiseWithResolvers<Opened | undefined>>();
-  #lastId = -1;
-  #isClosed = false;
+  #rows: SavedRow[] = [];
+  /** How often the file was damaged: what was sent to the thread before is for a file that is gone. */
+  #damages = 0;
+  #isOpen = false;
 
   private constructor(file: string, table: Table) {
     this.#file = file;
     this.#table = table;
-    const thread = moduleBeside(import.meta.url, 'viewThread');
-    this.#thread = new Worker(thread, { workerData: { file, table } satisfies ThreadData });
-    this.#thread.on('message', (reply) => this.#handle(reply));
+    this.#thread = new Thread(moduleBeside(import.meta.url, 'viewThread'), {
+      data: { file, table } satisfies ViewThreadData,
+      onEvent: (reason) => {
+        if (this.#reader) this.#discard(new Error(reason)); // else it is being replaced already
+      },
+      onEnd: (error) => {
+        if (this.#isOpen) throw error; // unforeseen, such as too little memory: the process ends
+      },
+    });
   }
 
   /**
@@ -63,21 +54,14 @@ export class ViewFile {
    */
   static async open(file: string, table: Table): Promise<ViewFile> {
     const opened = new ViewFile(file, table);
-    const thread = opened.#thread;
-    const { promise, reject } = opened.#expectReply();
-    thread.once('error', reject);
-    const found = await promise;
-    thread.off('error', reject);
-    thread.on('error', (error) => {
-      throw error; // unforeseen, such as too little memory: the process ends
-    });
-    Object.assign(opened, found);
+    Object.assign(opened, await opened.#thread.started);
+    opened.#isOpen = true;
     try {
       opened.#reader = opened.#openReader();
     } catch (error) {
       if (isDamage(error)) opened.#discard(error as Error);
       else {
-        await thread.terminate();
+        await opened.#thread.terminate();
         throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
       }
     }
@@ -97,7 +81,7 @@ export class ViewFile {
   }
 
   /** Adds a row, to be saved with the next checkpoint. */
-  add(row: Row): void {
+  add(row: SavedRow): void {
     this.#rows.push(row);
     if (this.#rows.length === ROWS_PER_MESSAGE) this.#handOver();
   }
@@ -105,9 +89,7 @@ export class ViewFile {
   /** Saves the added rows, the checkpoint, and how far the log was read, in one transaction. @throws ViewDamaged */
   async save(checkpoint: ViewCheckpoint, readTo?: ReadTo): Promise<void> {
     this.#handOver();
-    const { promise, id } = this.#expectReply();
-    this.#post({ id, save: checkpoint, readTo });
-    await promise;
+    await this.#unlessDamaged(this.#thread.call('save', { checkpoint, readTo }));
     this.checkpoint = checkpoint;
   }
 
@@ -115,70 +97,46 @@ export class ViewFile {
   async reset(logId: string): Promise<void> {
     this.#rows = [];
     this.checkpoint = NO_CHECKPOINT;
-    const { promise, id } = this.#expectReply();
-    this.#post({ id, reset: logId });
-    await promise;
-    if (!this.#isClosed) this.#reader ??= this.#openReader();
+    await this.#unlessDamaged(this.#thread.call('reset', logId));
+    if (this.#isOpen) this.#reader ??= this.#openReader();
     this.checkpoint = { ...NO_CHECKPOINT, logId };
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#isOpen = false;
     this.#reader?.db.close(); // first: the last one to close checkpoints
     this.#reader = undefined;
-    const exited = once(this.#thread, 'exit');
-    this.#post({ close: true });
-    await exited;
+    await this.#thread.close();
   }
 
   #handOver(): void {
-    if (this.#rows.length > 0) this.#post({ rows: this.#rows });
+    if (this.#rows.length > 0) this.#thread.post('add', this.#rows);
     this.#rows = [];
   }
 
-  #expectReply(): PromiseWithResolvers<Opened | undefined> & { id: number } {
-    const id = ++this.#lastId;
-    const request = Promise.withResolvers<Opened | undefined>();
-    this.#requests.set(id, request);
-    return { ...request, id };
-  }
-
-  #post(request: Request): void {
-    this.#thread.postMessage(request);
-  }
-
-  /** Under `node --watch` there are other messages. */
-  #handle(reply: Reply): void {
-    if ('unsound' in reply) {
-      if (this.#reader) this.#discard(new Error(reply.unsound)); // else it is being replaced already
-      return;
-    }
-    const { id = -1, opened, failed, damaged } = reply;
-    const request = this.#requests.get(id);
-    this.#requests.delete(id);
-    if (damaged !== undefined && request) request.reject(this.#forget(damaged));
-    else if (failed) request?.reject(failed);
-    else request?.resolve(opened);
+  async #unlessDamaged(writing: Promise<string | undefined>): Promise<void> {
+    const damages = this.#damages;
+    const reason = await writing;
+    if (damages !== this.#damages) throw this.#damaged();
+    if (reason !== undefined) throw this.#forget(reason);
   }
 
   /** Has the damaged file removed. */
   #discard(error: Error): ViewDamaged {
-    this.#post({ discard: true });
+    this.#thread.post('discard', undefined);
     return this.#forget(error.message, error);
   }
 
   /** The file is damaged and removed. */
   #forget(reason: string, cause?: unknown): ViewDamaged {
     this.replaced = reason;
+    this.#damages++;
     this.#reader?.db.close();
     this.#reader = undefined;
     this.#rows = [];
     this.checkpoint = NO_CHECKPOINT;
-    const damaged = this.#damaged(cause);
-    for (const { reject } of this.#requests.values()) reject(damaged);
-    this.#requests.clear();
     this.onDamage();
-    return damaged;
+    return this.#damaged(cause);
   }
 
   #damaged(cause?: unknown): ViewDamaged {
@@ -186,13 +144,11 @@ export class ViewFile {
   }
 
   #openReader(): { db: DatabaseSync; rows: TableReader } {
-    const db = openForReading(this.#file, tableFormat(this.#table));
-    try {
-      db.exec('PRAGMA cache_size = -16384'); // KiB
-      return { db, rows: new TableReader(db, this.#table) };
-    } catch (error) {
-      db.close();
-      throw error;
-    }
+    using opening = new DisposableStack();
+    const db = opening.use(openForReading(this.#file, tableFormat(this.#table)));
+    db.exec('PRAGMA cache_size = -16384'); // KiB
+    const rows = new TableReader(db, this.#table);
+    opening.move();
+    return { db, rows };
   }
 }

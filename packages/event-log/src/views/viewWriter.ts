@@ -1,27 +1,26 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { assertWritable } from '../disk/sqlite.ts';
 import type { ReadTo } from '../eventStore.ts';
-import type { ViewCheckpoint } from './view.ts';
+import { NO_CHECKPOINT, type ViewCheckpoint } from './view.ts';
 import {
+  assertIsView,
+  createView,
   isDamage,
   MOVE_CHECKPOINT,
-  openForWriting,
+  READ_TO_SCHEMA,
   readCheckpoint,
   readReadTo,
   removeViewFile,
   SAVE_READ_TO,
+  type SavedRow,
   type ViewFormat,
 } from './viewDatabase.ts';
-import { NO_CHECKPOINT, type Row, type WriteRequest, type WriteResult } from './viewProtocol.ts';
 
 type Opened = {
   db: DatabaseSync;
-  insert: (rows: readonly Row[]) => void;
+  insert: (rows: readonly SavedRow[]) => void;
   moveCheckpoint: StatementSync;
   saveReadTo: StatementSync;
-  /** Verifies the rows that the file had when it was opened; undefined once it has, or they are gone. */
-  checking: Iterator<void> | undefined;
-  /** What the file had when it was opened. */
-  found: { checkpoint: ViewCheckpoint; readTo: ReadTo | undefined };
 };
 
 /** The only writer of a view's file. Rows are kept in memory until they are saved with a checkpoint. */
@@ -29,14 +28,14 @@ export class ViewWriter {
   /** Why the file was replaced by an empty one when it was opened; undefined if it was not. */
   readonly replaced: string | undefined;
   /** As the file had it when it was opened. */
-  readonly checkpoint: ViewCheckpoint;
+  checkpoint = NO_CHECKPOINT;
   /** How far the log had been read at this checkpoint, if that is known. */
-  readonly readTo: ReadTo | undefined;
+  readTo: ReadTo | undefined;
   readonly #file: string;
   readonly #format: ViewFormat;
   /** Undefined once the file was damaged, until the view is reset. */
   #opened: Opened | undefined;
-  #rows: Row[] = [];
+  #rows: SavedRow[] = [];
 
   /** A file that does not exist, is damaged, or is of another version, is replaced by an empty one. */
   constructor(file: string, format: ViewFormat) {
@@ -51,25 +50,53 @@ export class ViewWriter {
       removeViewFile(file);
       this.#opened = this.#open();
     }
-    ({ checkpoint: this.checkpoint, readTo: this.readTo } = this.#opened.found);
   }
 
   /** Keeps rows until they are saved. Those of a file that is gone are dropped. */
-  add(rows: Row[]): void {
+  add(rows: readonly SavedRow[]): void {
     if (this.#opened) this.#rows.push(...rows);
   }
 
-  /** Verifies some more rows of the file that was opened; false if there is nothing more to verify. @throws DamagedView */
-  checkMore(): boolean {
-    const { db, checking } = this.#opened ?? {};
-    if (!db || !checking) return false;
-    db.exec('BEGIN');
+  /** Verifies all rows of the open file, in steps between which it may be written. @throws DamagedView */
+  *check(): Iterable<void> {
+    if (this.#opened) yield* this.#format.check?.(this.#opened.db) ?? [];
+  }
+
+  /**
+   * Saves the added rows, the checkpoint, and how far the log was read, in one transaction. Returns why the file was
+   * damaged: then it is removed, with all rows. @throws Error if nothing has changed
+   */
+  save(checkpoint: ViewCheckpoint, readTo?: ReadTo): string | undefined {
+    return this.#unlessDamaged(() => {
+      if (!this.#opened) throw new Error('the view has to be reset first');
+      const { db, insert, moveCheckpoint, saveReadTo } = this.#opened;
+      transaction(db, () => {
+        insert(this.#rows);
+        moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
+        if (readTo) saveReadTo.run(checkpoint.position, readTo.position, readTo.eventId);
+      });
+    });
+  }
+
+  /** Empties the view; from now on it belongs to the log with this ID. Returns and throws as `save`. */
+  reset(logId: string): string | undefined {
+    return this.#unlessDamaged(() => {
+      this.#opened ??= this.#open();
+      const { db, moveCheckpoint } = this.#opened;
+      transaction(db, () => {
+        db.exec(this.#format.empty);
+        moveCheckpoint.run(logId, NO_CHECKPOINT.position, NO_CHECKPOINT.eventId);
+      });
+    });
+  }
+
+  /** Removes the damaged file; what cannot be removed is emptied, or removed, by the reset. */
+  discard(): void {
     try {
-      if (checking.next().done && this.#opened) this.#opened.checking = undefined;
-    } finally {
-      db.exec('ROLLBACK');
-    }
-    return true;
+      removeViewFile(this.#file); // before it is closed, which would checkpoint it
+    } catch {}
+    this.close();
+    this.#rows = [];
   }
 
   close(): void {
@@ -77,84 +104,50 @@ export class ViewWriter {
     this.#opened = undefined;
   }
 
-  /** Does what a request asks for. */
-  handle(request: WriteRequest): WriteResult {
+  /** Once rows are written, or are gone with the file, they are not kept. */
+  #unlessDamaged(write: () => void): string | undefined {
     try {
-      if ('discard' in request) this.#discard();
-      else if ('save' in request) this.#save(request.save, request.readTo);
-      else this.#reset(request.reset);
-      return {};
-    } catch (error) {
-      return isDamage(error) ? this.#discardDamaged(error as Error) : { failed: error as Error };
-    }
-  }
-
-  #save(checkpoint: ViewCheckpoint, readTo: ReadTo | undefined): void {
-    this.#transaction(({ insert, moveCheckpoint, saveReadTo }) => {
-      insert(this.#rows);
-      moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
-      if (readTo) saveReadTo.run(checkpoint.position, readTo.position, readTo.eventId);
-    });
-    this.#rows = [];
-  }
-
-  #reset(logId: string): void {
-    this.#opened ??= this.#open();
-    this.#opened.checking = undefined;
-    this.#transaction(({ db, moveCheckpoint }) => {
-      db.exec(this.#format.empty);
-      moveCheckpoint.run(logId, NO_CHECKPOINT.position, NO_CHECKPOINT.eventId);
-    });
-    this.#rows = [];
-  }
-
-  #transaction(write: (opened: Opened) => void): void {
-    if (!this.#opened) throw new Error('the view has to be reset first');
-    const { db } = this.#opened;
-    db.exec('BEGIN IMMEDIATE');
-    try {
-      write(this.#opened);
-      db.exec('COMMIT');
-    } catch (error) {
-      if (db.isTransaction) db.exec('ROLLBACK');
-      throw error;
-    }
-  }
-
-  #discardDamaged({ message }: Error): WriteResult {
-    try {
-      this.#discard();
-      return { damaged: message };
-    } catch (error) {
-      return { failed: error as Error }; // and tried again with the next request
-    }
-  }
-
-  #discard(): void {
-    try {
-      removeViewFile(this.#file); // before it is closed, which would checkpoint it
-    } finally {
-      this.#opened?.db.close();
-      this.#opened = undefined;
+      write();
       this.#rows = [];
+      return undefined;
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.discard();
+      return (error as Error).message;
     }
   }
 
   #open(): Opened {
-    const { insert, check } = this.#format;
-    const db = openForWriting(this.#file, this.#format);
-    try {
-      return {
-        db,
-        insert: insert(db),
-        moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
-        saveReadTo: db.prepare(SAVE_READ_TO),
-        checking: check?.(db),
-        found: { checkpoint: readCheckpoint(db), readTo: readReadTo(db) },
-      };
-    } catch (error) {
-      db.close();
-      throw error;
-    }
+    const { insert, cacheKiB } = this.#format;
+    assertWritable(this.#file);
+    using opening = new DisposableStack();
+    const db = opening.use(new DatabaseSync(this.#file, { timeout: 1_000 }));
+    db.exec(
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${cacheKiB}; PRAGMA wal_autocheckpoint = 4000`,
+    );
+    if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) createView(db, this.#format);
+    assertIsView(db, this.#format);
+    db.exec(READ_TO_SCHEMA);
+    this.checkpoint = readCheckpoint(db);
+    this.readTo = readReadTo(db);
+    const opened = {
+      db,
+      insert: insert(db),
+      moveCheckpoint: db.prepare(MOVE_CHECKPOINT),
+      saveReadTo: db.prepare(SAVE_READ_TO),
+    };
+    opening.move();
+    return opened;
+  }
+}
+
+function transaction(db: DatabaseSync, write: () => void): void {
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    write();
+    db.exec('COMMIT');
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK');
+    throw error;
   }
 }

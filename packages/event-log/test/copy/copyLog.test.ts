@@ -138,17 +138,10 @@ describe('the source', () => {
 });
 
 describe('an event that cannot be copied exactly is reported, and no later one is copied:', () => {
-  const NOT_AN_OBJECT = 'its data is not a JSON object';
   const NOT_NEXT =
     'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream';
   const DEEP = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
   test.each([
-    ['text that is not JSON', { data: 'no JSON' }, NOT_AN_OBJECT],
-    [
-      'a number beyond 53 bits',
-      { data: '{"a":9007199254740993}' },
-      'its data has a number that may have lost digits',
-    ],
     ['50 000 nested arrays', { metadata: DEEP }, 'its metadata is nested too deeply'],
     ['a stream without its earlier events', { revision: 3 }, NOT_NEXT],
   ])('%s, in the embedded log', async (_, part, reason) => {
@@ -165,8 +158,7 @@ describe('an event that cannot be copied exactly is reported, and no later one i
   const BINARY = { data: Buffer.of(0, 255), contentType: 'application/octet-stream' };
   const NOT_UNIQUE = 'the log rejected the event: UNIQUE constraint failed: events.id';
   test.each([
-    ['binary data', BINARY, NOT_AN_OBJECT],
-    ['no metadata', { metadata: undefined }, 'its metadata is not a JSON object'],
+    ['binary data', BINARY, 'its data is not a JSON object'],
     ['the id of another event', { id: FERN.id }, NOT_UNIQUE],
   ])('%s, in EventStoreDB', async (_, part, reason) => {
     const { server: fake, store: from } = await pooled();

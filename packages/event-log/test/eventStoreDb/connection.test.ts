@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { slowClock } from '../../../../test/support/slowClock.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
-import { CallFailed, Connection, FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStoreDb/connection.ts';
+import { Connection, FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStoreDb/connection.ts';
+import { CallFailed } from '../../src/eventStoreDb/protocol.ts';
 import {
   ATTEMPT_TIMEOUT_MS,
   MIN_CONNECTION_INTERVAL_MS,

@@ -4,7 +4,6 @@ import type { EventStoreDBClient } from '@eventstore/db-client';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { clientRead } from '../../../../test/support/clientRead.ts';
 import { type RecordedEvent, START } from '../../src/eventStore.ts';
-import { Reader } from '../../src/eventStoreDb/read.ts';
 import { Subscription } from '../../src/eventStoreDb/subscription.ts';
 
 afterEach(() => vi.useRealTimers());
@@ -29,7 +28,7 @@ function subscribed(log: readonly ReturnType<typeof recordedEvent>[] = []) {
     return stream;
   };
   const client = { subscribeToAll, readAll } as unknown as EventStoreDBClient;
-  const subscription = new Subscription(client, new Reader(client, 'plant-'), 'plant-', START);
+  const subscription = new Subscription(client, 'plant-', START);
   const push = (count: number) => {
     for (let i = 0; i < count; i++) stream.push({ event: recordedEvent(BigInt(i + 1)) });
   };

@@ -182,7 +182,6 @@ test('every event of another writer is a CloudEvent with unchanged data, and wit
 test('the leaf of a CloudEvent differs if any part that is hashed differs', () => {
   const received = JSON.parse(JSON.stringify(toCloudEvent(FERN, FORMAT)));
   const leaf = leafOfCloudEvent(received);
-  expect(leaf).toBe(leafText(FERN).text);
   for (const [name, value] of Object.entries({
     id: 'other',
     subject: 'plant-alice/43',

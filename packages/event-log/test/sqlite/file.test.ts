@@ -1,19 +1,26 @@
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { startService } from '../../../../test/support/service.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
-import { openLogFile } from '../../src/sqlite/file.ts';
+import { openLogFile, UnusableLog } from '../../src/sqlite/file.ts';
+import { openLogReader } from '../../src/sqlite/read.ts';
+import { openSqliteStore } from '../../src/sqlite/store.ts';
 
-/** The one line with which a start with this data directory fails. */
-async function refusal(DATA_DIR: string): Promise<string> {
-  const outcome = await startService({ DATA_DIR }).catch((error: Error) => error);
-  expect(outcome).toBeInstanceOf(Error);
-  const { message } = outcome as Error;
-  expect(message).toMatch(/^[^\n]+$/);
-  return message;
+/** Expects that neither a store nor a reader opens a log, for a reason that is one line with its path. */
+async function expectRefused(file: string, reason: RegExp): Promise<void> {
+  for (const open of [() => openSqliteStore({ file }), async () => openLogReader(file)]) {
+    const error = await open().catch((error: Error) => error);
+    expect(error).toBeInstanceOf(UnusableLog);
+    const { message } = error as Error;
+    expect(message).toContain(file);
+    expect(message).toMatch(/^[^\n]+$/);
+    expect(message).toMatch(reason);
+  }
 }
+
+const contentOf = (file: string) => statSync(file).isFile() && readFileSync(file, 'hex');
 
 const NOT_A_LOG = /not an event log/;
 
@@ -23,10 +30,11 @@ const sqlite = (sql: string) => (file: string) => {
   db.exec(sql);
 };
 
-function newerLog(file: string): void {
+/** Creates a log, and executes these statements in it. */
+const alteredLog = (sql: string) => (file: string) => {
   using db = openLogFile(file);
-  db.exec('PRAGMA user_version = 7');
-}
+  db.exec(sql);
+};
 
 function damagedLog(file: string): void {
   openLogFile(file).close();
@@ -43,23 +51,17 @@ describe('a log.db', () => {
     ['that is another SQLite database in WAL mode', sqlite(`${WAL_MODE}; ${MUSIC}`), NOT_A_LOG],
     ['that has lost its tables', sqlite(`${WAL_MODE}; CREATE TABLE t (a); DROP TABLE t`), NOT_A_LOG],
     ['with the application ID of another program', sqlite('PRAGMA application_id = 1234'), NOT_A_LOG],
-    ['of a newer version', newerLog, /version 7\b.*\bup to 1\b/],
+    ['of a newer version', alteredLog('PRAGMA user_version = 7'), /version 7\b.*\bup to 1\b/],
+    ['without its events', alteredLog('DROP TABLE events'), /no such table/],
+    ['without its log ID', alteredLog('DELETE FROM log'), /its log ID is missing/],
     ['with damage in its first page', damagedLog, /malformed/],
+    ['that is a directory', mkdirSync, /unable to open|disk I\/O error/],
   ])('%s is reported with its path and not changed', async ([, make, reason]) => {
-    const dir = tempDir();
-    const file = join(dir, 'log.db');
+    const file = join(tempDir(), 'log.db');
     make(file);
-    const before = readFileSync(file);
-    const message = await refusal(dir);
-    expect(message).toContain(file);
-    expect(message).toMatch(reason);
-    expect(readFileSync(file).equals(before)).toBe(true);
-  });
-
-  test('that is a directory is reported with its path', async () => {
-    const dir = tempDir();
-    mkdirSync(join(dir, 'log.db'));
-    expect(await refusal(dir)).toContain(join(dir, 'log.db'));
+    const before = contentOf(file);
+    await expectRefused(file, reason);
+    expect(contentOf(file)).toEqual(before);
   });
 
   test('that is missing beside its write-ahead log makes a start fail, until it is restored', async () => {
@@ -69,7 +71,7 @@ describe('a log.db', () => {
     const file = join(dir, 'log.db');
     copyFileSync(join(elsewhere, 'log.db-wal'), `${file}-wal`); // as after a crash
     const wal = readFileSync(`${file}-wal`);
-    expect(await refusal(dir)).toContain(file);
+    await expect(startService({ DATA_DIR: dir })).rejects.toThrow(file);
     expect(readFileSync(`${file}-wal`).equals(wal)).toBe(true);
     copyFileSync(join(elsewhere, 'log.db'), file);
     const again = await startService({ DATA_DIR: dir });

@@ -4,7 +4,6 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
 import type { Rows, Table } from '../../src/views/table.ts';
 import { TableView } from '../../src/views/tableView.ts';
-import { ViewFile } from '../../src/views/viewFile.ts';
 
 // An example of a view: the items of to-do lists, which are added, renamed, and removed.
 
@@ -38,10 +37,7 @@ function foldItems({ type, position, data }: RecordedEvent, items: Rows<Item>): 
 }
 
 export class ToDoLists extends TableView<Item> {
-  static async open(file: string): Promise<ToDoLists> {
-    const definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
-    return new ToDoLists(await ViewFile.open(file, TO_DO_LISTS), definition);
-  }
+  static readonly definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
 
   titlesOf(list: string, { after = 0n, limit = 1_000 } = {}): string[] {
     const titles: string[] = [];

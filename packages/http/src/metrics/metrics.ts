@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
-import type { ClosedRequest } from '../requestLog.ts';
+import type { ClosedRequest, ServerObserver } from '../observer.ts';
 
 /** Methods with a label value of their own; clients cannot create others. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -11,7 +11,7 @@ const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
  * The metrics of a server, by the conventions of Prometheus (https://prometheus.io/docs/practices/naming/). No label has
  * a value that a client chooses. The names of all of them start with `prefix`, except those of the process.
  */
-export class Metrics {
+export class Metrics implements ServerObserver {
   readonly #registry = new Registry();
   readonly #prefix: string;
   readonly #requests: Histogram<'method' | 'route' | 'status'>;

@@ -9,10 +9,16 @@ import {
   START,
   StreamDeleted,
 } from '@event-sourced/event-log';
-import { type Problem, type Progress, type View, ViewComparison } from '@event-sourced/event-log/views';
+import {
+  type ComparedFormat,
+  type Problem,
+  type Progress,
+  ViewComparison,
+} from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
+import { comparedTree } from '../view/treeFile.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
@@ -33,19 +39,16 @@ export type Verification = TreeHead & {
 /** `upTo`: the position up to which the view was compared; undefined if its file cannot be read. */
 export type ComparedView = { upTo: Position | undefined };
 
-/** A view to compare with the log. `hashOf` is for one that needs the leaf of each event, which is computed anyway. */
-export type ViewToCompare = {
-  name: string;
-  file: string;
-  open: (file: string, hashOf: HashOf) => Promise<View>;
-};
-type HashOf = (event: RecordedEvent) => string;
+/** A view to compare with the log. */
+export type ViewToCompare = { name: string; file: string; format: ComparedFormat };
 
 type Options = {
   log: EventLog;
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   views?: readonly ViewToCompare[];
+  /** The file of the Merkle tree, if it is to be compared: as the view `merkleTree`. */
+  treeFile?: string | undefined;
   /**
    * Where the drafts of the views are written, in a directory that is removed at the end; in the system's temporary
    * directory if nothing can be written there.
@@ -79,9 +82,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
   await using resources = new AsyncDisposableStack();
-  const leaves = new WeakMap<RecordedEvent, string>();
-  const hashOf: HashOf = (event) => leaves.get(event) as string;
-  const { views, comparisons } = await openViews(options, found, resources, hashOf);
+  let leaf = '';
+  const comparisons = await openComparisons(options, () => leaf, found, resources);
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
@@ -93,9 +95,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
-    const leaf = leafHash(text);
+    leaf = leafHash(text);
     tree.append(leaf);
-    leaves.set(event, leaf);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
@@ -104,6 +105,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     else if (skip.has(id)) counts.skipped++;
     else found.add(problemOf(event), position);
     checkExpectedRoot();
+    for (const comparison of comparisons.values()) comparison?.apply(event);
   }
 
   async function checkStream(event: RecordedEvent): Promise<void> {
@@ -123,45 +125,42 @@ export async function verifyLog(options: Options): Promise<Verification> {
       check(event);
       if (!streams.isFirst(event)) await checkStream(event);
     }
-    for (const comparison of comparisons.values()) await comparison.apply(events);
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
-  for (const [view, comparison] of comparisons) {
-    for await (const { problem, position } of comparison.problems()) found.add(problem, position);
-    if (!comparison.isDamaged) view.upTo = comparison.checkpoint.position;
+  const views: Verification['views'] = {};
+  for (const [name, comparison] of comparisons) {
+    for (const { problem, position } of comparison?.problems() ?? []) found.add(problem, position);
+    views[name] = { upTo: comparison?.isDamaged ? undefined : comparison?.checkpoint.position };
   }
   return { size: tree.size, root: tree.root(), position: last, views, ...counts, ...found.summary() };
 }
 
-/** Opens what is compared, until `resources` are disposed of; a file that cannot be read is a problem. */
-async function openViews(
-  { log, views = [], draftDir = tmpdir(), skip }: Options,
+/** Opens the files to compare, until `resources` are disposed of; one that cannot be read is a problem. */
+async function openComparisons(
+  { log, views = [], treeFile, draftDir = tmpdir() }: Options,
+  leafOf: () => string,
   found: Problems,
   resources: AsyncDisposableStack,
-  hashOf: HashOf,
-): Promise<Pick<Verification, 'views'> & { comparisons: Map<ComparedView, ViewComparison> }> {
-  const opened: Verification['views'] = {};
-  const comparisons = new Map<ComparedView, ViewComparison>();
-  const existing = views.filter(({ file }) => existsSync(file));
+): Promise<Map<string, ViewComparison | undefined>> {
+  const comparisons = new Map<string, ViewComparison | undefined>();
+  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, format: comparedTree(leafOf) }] : [];
+  const existing = [...views, ...tree].filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   const logId = await log.logId();
-  for (const { name, file, open: openView } of existing) {
-    const open = (draft: string) => openView(draft, hashOf);
-    const view = { upTo: undefined };
+  for (const view of existing) {
+    comparisons.set(view.name, undefined);
     try {
-      const draftFile = join(dir, `${name}.db`);
-      const comparison = await ViewComparison.open({ name, file, open, logId, skip, draftFile });
-      comparisons.set(view, resources.use(comparison));
+      const comparison = new ViewComparison({ ...view, logId, draftFile: join(dir, `${view.name}.db`) });
+      comparisons.set(view.name, resources.use(comparison));
     } catch (error) {
-      found.add(`cannot read the view ${file}: ${(error as Error).message}`);
+      found.add(`cannot read the view ${view.file}: ${(error as Error).message}`);
     }
-    opened[name] = view;
   }
-  return { views: opened, comparisons };
+  return comparisons;
 }
 
 /** A new directory in this one, or else in the system's temporary one, until `resources` are disposed of. */

@@ -2,7 +2,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { hasSqliteCode, SQLITE } from '@event-sourced/event-log/disk';
 
-/** Waits for a lock for so long, and tries so often, in milliseconds. */
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 

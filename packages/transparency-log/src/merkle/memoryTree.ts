@@ -1,4 +1,4 @@
-import { HASH_BYTES, type ReadTile, rootFromTiles } from './tiles.ts';
+import { HASH_BYTES, rootFromTiles, type Tile } from './tiles.ts';
 import { TileWriter } from './tileWriter.ts';
 import type { TreeHead } from './treeHead.ts';
 
@@ -25,7 +25,7 @@ export class MemoryTree {
   }
 
   /** The first hashes of a tile; fewer if the tree does not have as many. */
-  readonly read = ({ level, index, width }: Parameters<ReadTile>[0]): Buffer => {
+  readonly read = ({ level, index, width }: Tile): Buffer => {
     for (const tile of this.#writer.takeChanged())
       this.#tiles.set(`${tile.level}/${tile.index}`, tile.hashes);
     return (this.#tiles.get(`${level}/${index}`) ?? Buffer.alloc(0)).subarray(0, width * HASH_BYTES);

@@ -15,11 +15,9 @@ export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
     : [...inclusionPath(m - k, n - k, start + k), { start, end: start + k }];
 }
 
-/**
- * The nodes of the consistency proof between the trees of `m` and of `n` leaves: PROOF of section 2.1.4.1.
- */
+/** The nodes of the consistency proof between the trees of `m` and of `n` leaves: PROOF of section 2.1.4.1; none from 0. */
 export function consistencyPath(m: number, n: number): Leaves[] {
-  return subProof(m, n, 0, true);
+  return m === 0 ? [] : subProof(m, n, 0, true);
 }
 
 function subProof(m: number, n: number, start: number, isOldTree: boolean): Leaves[] {
@@ -37,51 +35,41 @@ function largestPowerBelow(n: number): number {
   return k;
 }
 
-/** Verifies an inclusion proof of the leaf at `index`, from 0: section 2.1.3.2. */
+/** Whether `path` has the nodes of the inclusion proof of the leaf at `index`, from 0, and they lead to the root. */
 export function verifyInclusion(
   leaf: string,
   { index, size, root, path }: { index: number; size: number; root: string; path: readonly string[] },
 ): boolean {
   if (index >= size) return false;
-  let [fn, sn, r] = [BigInt(index), BigInt(size) - 1n, leaf];
-  for (const p of path) {
-    if (sn === 0n) return false;
-    if (isOdd(fn) || fn === sn) {
-      r = nodeHash(p, r);
-      while (!isOdd(fn) && fn !== 0n) [fn, sn] = [fn >> 1n, sn >> 1n];
-    } else {
-      r = nodeHash(r, p);
-    }
-    [fn, sn] = [fn >> 1n, sn >> 1n];
+  const nodes = inclusionPath(index, size);
+  if (path.length !== nodes.length) return false;
+  let found = leaf;
+  for (const [i, { start }] of nodes.entries()) {
+    const sibling = path[i] as string;
+    found = start > index ? nodeHash(found, sibling) : nodeHash(sibling, found);
   }
-  return sn === 0n && r === root;
+  return found === root;
 }
 
 /**
- * Verifies a consistency proof between two trees, the first of which has at least one leaf: section 2.1.4.2.
+ * Whether `path` has the nodes of the consistency proof between two trees, and they lead to both roots. The empty
+ * tree is the beginning of every tree, without nodes.
  */
 export function verifyConsistency(from: TreeHead, to: TreeHead, path: readonly string[]): boolean {
-  if (from.size < 1 || from.size > to.size) return false;
-  if (from.size === to.size) return path.length === 0 && from.root === to.root;
-  const isPowerOfTwo = largestPowerBelow(from.size + 1) === from.size;
-  const [first, ...rest] = isPowerOfTwo ? [from.root, ...path] : path;
-  if (!first || path.length === 0) return false;
-  let [fn, sn] = [BigInt(from.size) - 1n, BigInt(to.size) - 1n];
-  while (isOdd(fn)) [fn, sn] = [fn >> 1n, sn >> 1n];
-  let [fr, sr] = [first, first];
-  for (const c of rest) {
-    if (sn === 0n) return false;
-    if (isOdd(fn) || fn === sn) {
-      [fr, sr] = [nodeHash(c, fr), nodeHash(c, sr)];
-      while (!isOdd(fn) && fn !== 0n) [fn, sn] = [fn >> 1n, sn >> 1n];
+  if (from.size > to.size) return false;
+  if (from.size === 0) return path.length === 0;
+  const nodes = consistencyPath(from.size, to.size);
+  if (path.length !== nodes.length) return false;
+  let [earlier, later] = [from.root, from.root];
+  for (const [i, { start, end }] of nodes.entries()) {
+    const node = path[i] as string;
+    if (end === from.size) {
+      [earlier, later] = [node, node]; // the last subtree of the earlier tree, always the first node
+    } else if (start < from.size) {
+      [earlier, later] = [nodeHash(node, earlier), nodeHash(node, later)];
     } else {
-      sr = nodeHash(sr, c);
+      later = nodeHash(later, node);
     }
-    [fn, sn] = [fn >> 1n, sn >> 1n];
   }
-  return sn === 0n && fr === from.root && sr === to.root;
-}
-
-function isOdd(n: bigint): boolean {
-  return (n & 1n) === 1n;
+  return earlier === from.root && later === to.root;
 }

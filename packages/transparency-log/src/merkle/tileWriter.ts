@@ -22,7 +22,7 @@ export class TileWriter {
   /** By default it is empty; otherwise it has these last tiles, from level 0 upwards, up to a position. */
   constructor(last: readonly StoredTile[] = [], position = 0n) {
     this.position = position;
-    this.#last = last.map((tile) => new GrowingTile(tile));
+    this.#last = last.map(growing);
     const [leaves] = last;
     const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
     const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : treeOfTile(hashes).perfect));
@@ -41,7 +41,7 @@ export class TileWriter {
   /** The hashes of the last tile of level 0, and the position before its first entry. */
   get lastTile(): { hashes: Buffer; startsAfter: bigint } {
     const [leaves] = this.#last;
-    return { hashes: leaves?.hashes ?? Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
+    return { hashes: leaves ? hashesOf(leaves) : Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
   }
 
   /** Appends the leaf of the entry at a position. */
@@ -53,7 +53,7 @@ export class TileWriter {
   /** The tiles that have grown since the last call: full ones first, then the partial ones. */
   takeChanged(): StoredTile[] {
     const partial = this.#last.filter((tile) => tile.isChanged && tile.width < TILE_WIDTH);
-    return [...this.#full.splice(0), ...partial.map((tile) => tile.take())];
+    return [...this.#full.splice(0), ...partial.map(take)];
   }
 
   readonly #completed = (root: string, height: number): void => {
@@ -63,43 +63,33 @@ export class TileWriter {
     if (!tile || tile.width === TILE_WIDTH) {
       const startsAfter = level === 0 ? this.position : null;
       const index = tile ? tile.index + 1 : 0;
-      tile = new GrowingTile({ level, index, width: 0, hashes: Buffer.alloc(0), startsAfter });
+      tile = growing({ level, index, width: 0, hashes: Buffer.alloc(0), startsAfter });
       this.#last[level] = tile;
     }
-    tile.add(root);
-    if (tile.width === TILE_WIDTH) this.#full.push(tile.take());
+    tile.bytes.write(root, tile.width * HASH_BYTES, 'hex');
+    tile.width++;
+    tile.isChanged = true;
+    if (tile.width === TILE_WIDTH) this.#full.push(take(tile));
   };
 }
 
-class GrowingTile {
-  readonly level: number;
-  readonly index: number;
-  readonly startsAfter: bigint | null;
+/** A tile whose bytes have space for all its hashes. */
+type GrowingTile = Omit<StoredTile, 'width' | 'hashes'> & {
   width: number;
-  isChanged = false;
-  readonly #bytes = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+  bytes: Buffer;
+  isChanged: boolean;
+};
 
-  constructor({ level, index, width, hashes, startsAfter }: StoredTile) {
-    this.level = level;
-    this.index = index;
-    this.startsAfter = startsAfter;
-    this.width = width;
-    this.#bytes.set(hashes);
-  }
+function growing({ hashes, ...tile }: StoredTile): GrowingTile {
+  const bytes = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+  bytes.set(hashes);
+  return { ...tile, bytes, isChanged: false };
+}
 
-  get hashes(): Buffer {
-    return this.#bytes.subarray(0, this.width * HASH_BYTES);
-  }
+const hashesOf = ({ bytes, width }: GrowingTile): Buffer => bytes.subarray(0, width * HASH_BYTES);
 
-  add(hash: string): void {
-    this.#bytes.write(hash, this.width * HASH_BYTES, 'hex');
-    this.width++;
-    this.isChanged = true;
-  }
-
-  take(): StoredTile {
-    this.isChanged = false;
-    const { level, index, width, startsAfter } = this;
-    return { level, index, width, hashes: Buffer.from(this.hashes), startsAfter };
-  }
+function take(tile: GrowingTile): StoredTile {
+  tile.isChanged = false;
+  const { level, index, width, startsAfter } = tile;
+  return { level, index, width, hashes: Buffer.from(hashesOf(tile)), startsAfter };
 }

@@ -18,6 +18,17 @@ export type TileOrEntries = { level: number | 'entries'; index: number; width: n
 /** Reads a tile: its hashes, concatenated, `width` × 32 bytes. */
 export type ReadTile = (tile: Tile) => Buffer | Promise<Buffer>;
 
+/** Tiles or entries do not match the root of their tree. `received` shows it, by path. */
+export class TileMismatch extends Error {
+  override readonly name = 'TileMismatch';
+  readonly received: ReadonlyMap<string, Buffer>;
+
+  constructor(message: string, received: ReadonlyMap<string, Buffer> = new Map()) {
+    super(message);
+    this.received = received;
+  }
+}
+
 /** The path of a tile, such as tile/0/x001/x234/067.p/5. */
 export function tilePath({ level, index, width }: TileOrEntries): string {
   const digits = `${index}`;
@@ -81,9 +92,9 @@ export function inclusionProofFromTiles(index: number, size: number, read: ReadT
   return nodesFromTiles(inclusionPath(index, size), size, read);
 }
 
-/** The consistency proof between the trees of `from` and of `to` leaves; nothing for no leaves. */
-export async function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
-  return from === 0 ? [] : nodesFromTiles(consistencyPath(from, to), to, read);
+/** The consistency proof between the trees of `from` and of `to` leaves. */
+export function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
+  return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
 /**
@@ -103,11 +114,13 @@ async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: Rea
   return (await Promise.all(nodes)).map((roots) => roots.reduceRight((right, left) => nodeHash(left, right)));
 }
 
-async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
+/** Reads a tile. @throws TileMismatch if it does not have its width, and what `read` throws */
+export async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
   const hashes = await read(tile);
-  if (hashes.length !== tile.width * HASH_BYTES)
-    throw new RangeError(`${tilePath(tile)} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`);
-  return hashes;
+  if (hashes.length === tile.width * HASH_BYTES) return hashes;
+  const path = tilePath(tile);
+  const message = `${path} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`;
+  throw new TileMismatch(message, new Map([[path, hashes]]));
 }
 
 /** The perfect subtrees that a node of a proof is hashed from, from the left, the largest first. */

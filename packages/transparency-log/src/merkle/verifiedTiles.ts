@@ -2,25 +2,16 @@ import { LRUCache } from 'lru-cache';
 import {
   HASH_BYTES,
   type ReadTile,
+  readWhole,
   rootFromTiles,
   rootOfTile,
   TILE_WIDTH,
   type Tile,
+  TileMismatch,
   tilePath,
   tileWidth,
 } from './tiles.ts';
 import type { TreeHead } from './treeHead.ts';
-
-/** Tiles or entries do not match the root of their tree. `received` shows it, by path. */
-export class TileMismatch extends Error {
-  override readonly name = 'TileMismatch';
-  readonly received: ReadonlyMap<string, Buffer>;
-
-  constructor(message: string, received: ReadonlyMap<string, Buffer> = new Map()) {
-    super(message);
-    this.received = received;
-  }
-}
 
 /** Full tiles of 8 KiB that are kept: those above the ones that are being read. */
 const MAX_CACHED = 64;
@@ -48,7 +39,7 @@ export class VerifiedTiles {
     const { size, root } = head;
     const partial = new Map<string, Buffer>();
     const found = await rootFromTiles(size, async (tile) => {
-      const hashes = await readWhole(tile, source);
+      const hashes = await source(tile);
       partial.set(tilePath(tile), hashes);
       return hashes;
     });
@@ -87,14 +78,4 @@ export class VerifiedTiles {
       new Map([[path, hashes]]),
     );
   }
-}
-
-async function readWhole(tile: Tile, source: ReadTile): Promise<Buffer> {
-  const hashes = await source(tile);
-  if (hashes.length === tile.width * HASH_BYTES) return hashes;
-  const path = tilePath(tile);
-  throw new TileMismatch(
-    `${path} has ${hashes.length} bytes, not ${tile.width * HASH_BYTES}`,
-    new Map([[path, hashes]]),
-  );
 }

@@ -1,5 +1,5 @@
 /** What is wrong with the log; docs/alarms.md explains each. */
-export type AlarmKind = 'invalid checkpoint' | 'fork' | 'rollback' | 'mismatch' | 'withheld';
+type AlarmKind = 'invalid checkpoint' | 'fork' | 'rollback' | 'mismatch' | 'withheld';
 
 /** A file that shows what the message of an alarm states. */
 export type Evidence = { name: string; content: Buffer };

@@ -1,6 +1,6 @@
-import { consistencyProofFromTiles, rootFromTiles, tilePath } from '../merkle/tiles.ts';
+import { consistencyProofFromTiles, rootFromTiles, TileMismatch, tilePath } from '../merkle/tiles.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
@@ -13,7 +13,7 @@ import { type LogClient, LogUnavailable } from './logClient.ts';
 import type { ReceivedCheckpoint, State } from './state.ts';
 
 /** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
-export type Checked = {
+type Checked = {
   checkpoint: ReceivedCheckpoint;
   state: State;
   added: number;
@@ -50,7 +50,7 @@ const MAX_PENDING = 1_000;
  */
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state } = await fetchCheckpoint(options);
-  const largest = largestOf(state) as ReceivedCheckpoint;
+  const largest = largestOf(state);
   if (checkpoint.size < largest.size) throw await rollback(checkpoint, largest, state, options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
     return { checkpoint, state, added: 0, unknown: 0 };
@@ -70,11 +70,9 @@ export async function checkLog(options: Options): Promise<Checked> {
 const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
   checkpoint ? [checkpoint, ...pending] : [...pending];
 
-function largestOf(state: State): ReceivedCheckpoint | undefined {
-  return knownOf(state).reduce<ReceivedCheckpoint | undefined>(
-    (largest, one) => (largest && largest.size >= one.size ? largest : one),
-    undefined,
-  );
+/** The largest checkpoint of a state that has one. */
+function largestOf(state: State): ReceivedCheckpoint {
+  return knownOf(state).reduce((largest, one) => (largest.size >= one.size ? largest : one));
 }
 
 /** The checkpoint of now, which is also in the state, as every other one that was received meanwhile. */
@@ -93,7 +91,7 @@ async function fetchCheckpoint(options: Options): Promise<{ checkpoint: Received
       compareHeads(state); // also if the disk is full
     }
     if (state.pending.length > MAX_PENDING) throw withheld(state);
-    const { size } = largestOf(state) as ReceivedCheckpoint;
+    const { size } = largestOf(state);
     if (checkpoint.size === size || retries === MAX_RETRIES)
       return { checkpoint: known ?? checkpoint, state };
     await options.sleep(RETRY_INTERVAL_MS);
@@ -223,10 +221,10 @@ async function checkEvents(
     for (const [i, entry] of entries.entries()) report(events.problem(entry), first + i);
     onProgress?.(first - 1 + entries.length, checkpoint.size);
   }
-  if (events.mayHaveDuplicates)
+  if (events.duplicates.hasCandidates)
     for await (const { first, entries } of readEntriesAfter(from, tiles, client))
       for (const [i, entry] of entries.entries()) report(events.duplicate(entry, first + i), first + i);
-  if (events.missesDuplicates) onProblem('more events may occur twice than could be compared');
+  if (events.duplicates.isIncomplete) onProblem('more events may occur twice than could be compared');
   return {
     checkpoint,
     state: { checkpoint, pending: [], tiles: tiles.partial, latestTime: events.latestTime },

@@ -1,6 +1,6 @@
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, rootOfTile, TILE_WIDTH, tilePath, tileWidth } from '../merkle/tiles.ts';
-import { TileMismatch, type VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { hashesOfTile, rootOfTile, TILE_WIDTH, TileMismatch, tilePath, tileWidth } from '../merkle/tiles.ts';
+import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { parseEntryBundle } from '../notes/entryBundle.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import type { LogClient } from './logClient.ts';

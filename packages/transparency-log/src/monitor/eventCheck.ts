@@ -17,7 +17,8 @@ export type CheckEvent = (
 export class EventCheck {
   readonly #now: () => Date;
   readonly #check: CheckEvent;
-  readonly #duplicates = new Duplicates();
+  /** Finds events that occur twice: this is its first pass. */
+  readonly duplicates = new Duplicates();
   /** Later than this is in the future, as of the last time the clock was read. */
   #latestAllowed = Number.NEGATIVE_INFINITY;
   /** The latest time of an event so far that is not in the future, in milliseconds since 1970. */
@@ -40,25 +41,15 @@ export class EventCheck {
     return problem && `${describeEntry(entry)}: ${problem}`;
   }
 
-  /** Whether events may have occurred twice, which takes a second pass over them to decide. */
-  get mayHaveDuplicates(): boolean {
-    return this.#duplicates.hasCandidates;
-  }
-
-  /** Whether there may be more duplicates than the second pass finds. */
-  get missesDuplicates(): boolean {
-    return this.#duplicates.isIncomplete;
-  }
-
   /** The second pass: whether an event is a duplicate, in a sentence; undefined if it is not. */
   duplicate(entry: Buffer, ordinal: number): string | undefined {
     const event = eventOfEntry(entry);
-    const problem = event && this.#duplicates.problem(event, ordinal);
+    const problem = event && this.duplicates.problem(event, ordinal);
     return problem && `${describeEntry(entry)}: ${problem}`;
   }
 
   #problem(event: LeafEvent): string | undefined {
-    this.#duplicates.add(event);
+    this.duplicates.add(event);
     const found = this.#check(event);
     if (!found) this.unknown++;
     else if ('problem' in found) return found.problem;

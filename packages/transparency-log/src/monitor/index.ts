@@ -2,4 +2,3 @@ export { type CheckProofOptions, checkProof, readCheckpointFile } from './checkP
 export { addMonitorCommands, once } from './commands.ts';
 export type { CheckEvent } from './eventCheck.ts';
 export { type MonitorOptions, monitorLog } from './monitor.ts';
-export { readAhead } from './readAhead.ts';

@@ -19,7 +19,7 @@ export type MonitorOptions = {
   interval: string;
 };
 
-export type MonitorContext = {
+type MonitorContext = {
   /** The bearer token of an auditor. */
   token: string | undefined;
   /** Writes a line for each check. */
@@ -36,7 +36,7 @@ export type MonitorContext = {
 };
 
 /** With `once`: the log could not be checked, or has events with problems. It is no alarm. */
-export class NotChecked extends Error {
+class NotChecked extends Error {
   override readonly name = 'NotChecked';
   readonly exitCode = 2;
 }

@@ -14,7 +14,7 @@ export type SignedCheckpoint = TreeHead & { origin: string };
  * @throws NotVerified
  */
 export async function openCheckpoint(note: string, key: VerifierKey): Promise<SignedCheckpoint> {
-  const checkpoint = parseCheckpoint(await openNote(note, [key]));
+  const checkpoint = parseCheckpoint(await openNote(note, key));
   if (checkpoint.origin !== key.name)
     throw new NotVerified(`the checkpoint is of the log ${checkpoint.origin}, not of ${key.name}`);
   return checkpoint;

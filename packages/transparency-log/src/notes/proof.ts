@@ -13,7 +13,7 @@ import type { VerifierKey } from './signedNote.ts';
  * An entry is at `index`, from 0, of the log that the signed checkpoint states; `path` is that of RFC 9162 in
  * hexadecimal. `extra` is the entry itself in the proofs of this service.
  */
-export type InclusionProof = {
+type InclusionProof = {
   index: number;
   path: readonly string[];
   checkpoint: string;
@@ -21,7 +21,7 @@ export type InclusionProof = {
 };
 
 /** The first `from` entries of the log that the signed checkpoint states are an earlier log. */
-export type ConsistencyProof = { from: number; path: readonly string[]; checkpoint: string };
+type ConsistencyProof = { from: number; path: readonly string[]; checkpoint: string };
 
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';
@@ -45,7 +45,7 @@ export function formatConsistencyProof({ from, path, checkpoint }: ConsistencyPr
 }
 
 /** Parses the text of an inclusion proof, and verifies nothing. @throws NotVerified if it is malformed */
-export function parseInclusionProof(text: string): InclusionProof {
+function parseInclusionProof(text: string): InclusionProof {
   const { before, last, ...proof } = parseProof(text, INDEX);
   const [first, extra, unknown] = before;
   if (first !== FIRST_LINE || unknown !== undefined || (extra !== undefined && !extra.startsWith(EXTRA)))
@@ -105,12 +105,7 @@ export async function openConsistencyProof(
   const checkpoint = await openCheckpoint(note, key);
   if (from !== earlier.size)
     throw new NotVerified(`the proof is from ${from} events, and the earlier checkpoint has ${earlier.size}`);
-  if (!isConsistent(earlier, checkpoint, path))
+  if (!verifyConsistency(earlier, checkpoint, path))
     throw new NotVerified('the proof is invalid: the earlier log is not the beginning of the later one');
   return checkpoint;
-}
-
-/** Whether a path proves that the earlier log is the beginning of the later one; the empty log always is. */
-export function isConsistent(earlier: TreeHead, later: TreeHead, path: readonly string[]): boolean {
-  return earlier.size === 0 ? path.length === 0 : verifyConsistency(earlier, later, path);
 }

@@ -50,22 +50,16 @@ function encodedKey(publicKey: Buffer): Buffer {
 }
 
 /**
- * The text of a note that at least one of these keys has signed. Signatures of other keys are ignored; each one
- * of these keys must be valid. @throws NotVerified
+ * The text of a note that this key has signed. Signatures of other keys are ignored; if the key has several, each
+ * must be valid. @throws NotVerified
  */
-export async function openNote(note: string, keys: readonly VerifierKey[]): Promise<string> {
+export async function openNote(note: string, key: VerifierKey): Promise<string> {
   const { text, signatures } = splitNote(note);
-  let isSigned = false;
-  for (const { name, id, signature } of signatures) {
-    for (const key of keys) {
-      if (key.name !== name || key.id !== id) continue;
-      if (!(await isSignature(signature, text, key)))
-        throw new NotVerified(`the signature of ${name} is invalid`);
-      isSigned = true;
-    }
-  }
-  if (!isSigned)
-    throw new NotVerified(`no signature is by ${keys.map(({ name, id }) => `${name}+${id}`).join()}`);
+  const own = signatures.filter(({ name, id }) => name === key.name && id === key.id);
+  if (own.length === 0) throw new NotVerified(`no signature is by ${key.name}+${key.id}`);
+  for (const { signature } of own)
+    if (!(await isSignature(signature, text, key)))
+      throw new NotVerified(`the signature of ${key.name} is invalid`);
   return text;
 }
 

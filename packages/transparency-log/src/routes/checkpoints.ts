@@ -148,7 +148,7 @@ export class Checkpoints {
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
   #handle(error: unknown): unknown {
-    const { tree, signer, logger } = this.#deps;
+    const { tree, signer } = this.#deps;
     if (error instanceof LogContradictsCheckpoint) {
       const { signed, head } = error;
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
@@ -156,29 +156,27 @@ export class Checkpoints {
         tree.rebuild(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
-      this.#refuse('log_contradicts', () =>
-        logger.error(
-          { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
-          'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
-        ),
+      this.#refuse(
+        'log_contradicts',
+        { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
+        'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
       );
     } else if (error instanceof CheckpointFileUnusable) {
       this.#checkFailedAt = this.#now();
-      this.#refuse('file_unusable', () =>
-        logger.error(
-          { reason: error.message },
-          'the signed checkpoint cannot be read or saved; nothing is signed',
-        ),
+      this.#refuse(
+        'file_unusable',
+        { reason: error.message },
+        'the signed checkpoint cannot be read or saved; nothing is signed',
       );
     }
     return error;
   }
 
-  #refuse(refusal: CheckpointRefusal, log: () => void): void {
+  #refuse(refusal: CheckpointRefusal, details: object, message: string): void {
     if (this.#refusal === refusal) return;
     this.#refusal = refusal;
     this.#deps.onRefusal(refusal);
-    log();
+    this.#deps.logger.error(details, message);
   }
 
   #accept(): void {

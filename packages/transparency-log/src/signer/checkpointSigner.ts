@@ -2,9 +2,9 @@ import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../files/fileLock.ts';
 import { readStateFile, replaceFile } from '../files/stateFile.ts';
+import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
-import { isConsistent } from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
@@ -82,23 +82,21 @@ export class CheckpointSigner {
       const signed = await this.#lastSigned();
       await assertConsistent(signed, head, prove); // without the lock: `prove` reads the whole log for it
       if (signed.some(({ size }) => size > head.size)) return note; // also the beginning of what is signed later
-      using _lock = await this.#lock(); // another process, such as `prove`, uses the same file
+      // Another process, such as `prove`, uses the same file.
+      using _lock = await orUnusable(this.#lockFile, acquireFileLock(this.#lockFile));
       if (!isSameHistory(await this.#lastSigned(), signed)) continue;
-      await this.#record({ ...head, note });
+      await orUnusable(this.file, replaceFile(this.file, note));
+      this.#last = { ...head, note };
       return note;
     }
   }
 
   /** What was signed last, here and by another process, if it is not the same. */
   async #lastSigned(): Promise<Signed[]> {
-    const note = await this.#read();
+    const note = await orUnusable(this.file, this.#read());
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
-    try {
-      const recorded = { ...(await openCheckpoint(note, this.verifierKey)), note };
-      return this.#last ? [this.#last, recorded] : [recorded];
-    } catch (error) {
-      throw unusable(this.file, error);
-    }
+    const recorded = { ...(await orUnusable(this.file, openCheckpoint(note, this.verifierKey))), note };
+    return this.#last ? [this.#last, recorded] : [recorded];
   }
 
   /** Undefined if there is no file. */
@@ -107,24 +105,7 @@ export class CheckpointSigner {
       return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw unusable(this.file, error);
-    }
-  }
-
-  async #record(signed: Signed): Promise<void> {
-    try {
-      await replaceFile(this.file, signed.note);
-    } catch (error) {
-      throw unusable(this.file, error);
-    }
-    this.#last = signed;
-  }
-
-  async #lock(): Promise<Disposable> {
-    try {
-      return await acquireFileLock(this.#lockFile);
-    } catch (error) {
-      throw unusable(this.#lockFile, error);
+      throw error;
     }
   }
 }
@@ -145,7 +126,7 @@ async function assertConsistent(
 async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsistency): Promise<boolean> {
   if (earlier.size === later.size) return earlier.root === later.root;
   const path = await prove(earlier.size, later.size);
-  return path !== undefined && isConsistent(earlier, later, path);
+  return path !== undefined && verifyConsistency(earlier, later, path);
 }
 
 const isSame = (one: TreeHead, other: TreeHead): boolean =>
@@ -154,6 +135,11 @@ const isSame = (one: TreeHead, other: TreeHead): boolean =>
 const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
 
-function unusable(file: string, error: unknown): CheckpointFileUnusable {
-  return new CheckpointFileUnusable(`cannot use ${file}: ${(error as Error).message}`, { cause: error });
+/** What is done with a file. @throws CheckpointFileUnusable if it fails */
+async function orUnusable<T>(file: string, done: Promise<T>): Promise<T> {
+  try {
+    return await done;
+  } catch (error) {
+    throw new CheckpointFileUnusable(`cannot use ${file}: ${(error as Error).message}`, { cause: error });
+  }
 }

@@ -1,18 +1,12 @@
 import { renameSync, rmSync } from 'node:fs';
-import type { DatabaseSync } from 'node:sqlite';
-import { type Position, START } from '@event-sourced/event-log';
+import type { StatementSync } from 'node:sqlite';
+import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
 import { fsyncPath } from '@event-sourced/event-log/disk';
-import type { Row, ViewCheckpoint } from '@event-sourced/event-log/views';
-import {
-  insertEach,
-  isDamage,
-  openViewReader,
-  readCheckpoint,
-  type ViewFormat,
-} from '@event-sourced/event-log/views';
-import { HASH_BYTES, TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
+import type { ComparedFormat, SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
+import { isDamage, openForReading, readCheckpoint, type ViewFormat } from '@event-sourced/event-log/views';
+import { HASH_BYTES, TILE_WIDTH, type Tile, TileMismatch } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
-import { TileMismatch, VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
 export const MERKLE_TREE: ViewFormat = {
@@ -28,14 +22,38 @@ export const MERKLE_TREE: ViewFormat = {
       PRIMARY KEY (level, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tiles_by_position ON tiles (starts_after) WHERE level = 0;`,
-  insert: insertEach(
-    'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
-  ),
+  insert: (db) => {
+    const insert = db.prepare(
+      'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
+    );
+    return (rows) => {
+      for (const row of rows) insert.run(...row);
+    };
+  },
   empty: 'DELETE FROM tiles',
 };
 
+/** How the file of a tree is compared with the log whose leaves these are. */
+export const comparedTree = (leafOf: (event: RecordedEvent) => string): ComparedFormat => ({
+  ...MERKLE_TREE,
+  draft: (db) => {
+    db.exec(MERKLE_TREE.schema);
+    const insert = MERKLE_TREE.insert(db);
+    const tree = new TileWriter();
+    const end = (): void => insert(tree.takeChanged().map(rowOf));
+    return {
+      table: 'tiles',
+      apply: (event) => {
+        tree.append(leafOf(event), event.position);
+        if (tree.size % TILE_WIDTH === 0) end();
+      },
+      end,
+    };
+  },
+});
+
 /** The values of the format's `insert`. */
-export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): Row => [
+export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedRow => [
   BigInt(level),
   BigInt(index),
   hashes,
@@ -168,21 +186,27 @@ function assertFits(fits: boolean, problem: string): asserts fits {
 
 /** Opens the file of a tree for reading, also beside its writer. The caller closes `db`. */
 export function openTree(file: string) {
-  return openViewReader(file, MERKLE_TREE, (db: DatabaseSync) => ({
-    tile: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? AND number = ?',
-    ),
-    lastOfLevel: db.prepare(
-      'SELECT number, hashes, starts_after AS startsAfter FROM tiles WHERE level = ? ORDER BY number DESC LIMIT 1',
-    ),
-    levels: db.prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
-    indexed: db.prepare(
+  using opening = new DisposableStack();
+  const db = opening.use(openForReading(file, MERKLE_TREE));
+  const prepare = (sql: string): StatementSync => {
+    const statement = db.prepare(sql);
+    statement.setReadBigInts(true);
+    return statement;
+  };
+  const columns = 'SELECT number, hashes, starts_after AS startsAfter FROM tiles';
+  const statements = {
+    tile: prepare(`${columns} WHERE level = ? AND number = ?`),
+    lastOfLevel: prepare(`${columns} WHERE level = ? ORDER BY number DESC LIMIT 1`),
+    levels: prepare('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
+    indexed: prepare(
       'SELECT number FROM tiles INDEXED BY tiles_by_position WHERE level = 0 AND starts_after = ?',
     ),
-    before: db.prepare(`
+    before: prepare(`
       SELECT number, starts_after AS startsAfter FROM tiles INDEXED BY tiles_by_position
       WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1`),
-  }));
+  };
+  opening.move();
+  return { db, statements };
 }
 
 export type TreeStatements = ReturnType<typeof openTree>['statements'];

@@ -1,15 +1,22 @@
 import { existsSync } from 'node:fs';
-import type { EventLog, Position, ReadTo, RecordedEvent } from '@event-sourced/event-log';
+import {
+  assertReached,
+  type EventLog,
+  type Position,
+  type ReadTo,
+  type RecordedEvent,
+} from '@event-sourced/event-log';
 import { fileIdentity } from '@event-sourced/event-log/disk';
-import type { View, ViewCheckpoint } from '@event-sourced/event-log/views';
-import { NO_CHECKPOINT, ViewDamaged, ViewWriter, type WriteResult } from '@event-sourced/event-log/views';
+import type { View } from '@event-sourced/event-log/views';
+import { NO_CHECKPOINT, ViewDamaged, ViewWriter } from '@event-sourced/event-log/views';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
+import { HASH_BYTES } from '../merkle/tiles.ts';
 import { TileWriter } from '../merkle/tileWriter.ts';
-import { lastTileMismatch } from './lastTileMismatch.ts';
 import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
 
-const hashOfLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
+const PAGE_SIZE = 500;
+const leafOf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /** The saved tree: its size and root, up to a position of the log with this ID. */
 export type SavedTree = { logId: string; position: Position; size: number; root: string };
@@ -23,6 +30,7 @@ export class MerkleTreeView implements View {
   readonly name = 'merkleTree';
   readonly title = 'Merkle tree';
   onDamage = () => {};
+  applied = NO_CHECKPOINT;
   readTo: ReadTo | undefined;
   #savedReadTo: ReadTo | undefined;
   /** Called when the tree has been saved. */
@@ -35,40 +43,32 @@ export class MerkleTreeView implements View {
   unsaved = 0;
   replaced: string | undefined;
   readonly #file: string;
-  readonly #hashOf: typeof hashOfLeaf;
   readonly #writer: ViewWriter;
   /** Of the open file. */
   #identity: string | undefined;
   #tree = new TileWriter();
-  #logId = NO_CHECKPOINT.logId;
-  #eventId = NO_CHECKPOINT.eventId;
   #isClosed = false;
 
   /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string, hashOf = hashOfLeaf): Promise<MerkleTreeView> {
-    const view = new MerkleTreeView(file, hashOf);
+  static async open(file: string): Promise<MerkleTreeView> {
+    const view = new MerkleTreeView(file);
     await view.#load();
     return view;
   }
 
-  private constructor(file: string, hashOf: typeof hashOfLeaf) {
+  private constructor(file: string) {
     this.#file = file;
-    this.#hashOf = hashOf;
     this.#writer = new ViewWriter(file, MERKLE_TREE);
     this.replaced = this.#writer.replaced;
     this.readTo = this.#savedReadTo = this.#writer.readTo;
     this.saved = this.#current;
   }
 
-  get applied(): ViewCheckpoint {
-    return { logId: this.#logId, position: this.#tree.position, eventId: this.#eventId };
-  }
-
   /** Every event is a leaf, so `skip` has no effect. */
   apply(events: readonly RecordedEvent[]): void {
     for (const event of events) {
-      this.#tree.append(this.#hashOf(event), event.position);
-      this.#eventId = event.id;
+      this.#tree.append(leafOf(event), event.position);
+      this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
     }
     this.unsaved += events.length;
   }
@@ -78,7 +78,7 @@ export class MerkleTreeView implements View {
     if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
     this.#assertInPlace();
     this.#writer.add(this.#tree.takeChanged().map(rowOf));
-    this.#done(this.#writer.handle({ save: this.applied, readTo }));
+    this.#assertUndamaged(this.#writer.save(this.applied, readTo));
     this.unsaved = 0;
     this.#savedReadTo = readTo;
     this.saved = this.#current;
@@ -87,10 +87,10 @@ export class MerkleTreeView implements View {
 
   async reset(logId: string): Promise<void> {
     this.onReset();
-    this.#done(this.#writer.handle({ reset: logId }));
+    this.#assertUndamaged(this.#writer.reset(logId));
     this.#identity = fileIdentity(this.#file);
     this.#clear();
-    this.#logId = logId;
+    this.applied = { ...NO_CHECKPOINT, logId };
     this.saved = this.#current;
     this.onSaved();
   }
@@ -109,14 +109,25 @@ export class MerkleTreeView implements View {
     }
   }
 
-  mismatch(log: EventLog): Promise<string | undefined> {
-    return lastTileMismatch(this.#tree, log);
+  /** Compares the last tile of level 0 with the events of the log. */
+  async mismatch(log: EventLog): Promise<string | undefined> {
+    const { position, lastTile } = this.#tree;
+    const leaves: string[] = [];
+    for (let after = lastTile.startsAfter; after < position; ) {
+      const page = await log.readAll({ after, limit: PAGE_SIZE });
+      for (const event of page.events) if (event.position <= position) leaves.push(leafOf(event));
+      after = page.position;
+      if (page.isEnd) assertReached(position, after);
+    }
+    return leaves.join('') === lastTile.hashes.toString('hex')
+      ? undefined
+      : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
   }
 
   /** Removes the file, which turned out to be damaged. */
-  discard(reason: string): void {
-    this.#writer.handle({ discard: true });
-    this.#forget(reason);
+  discard(reason: string): ViewDamaged {
+    this.#writer.discard();
+    return this.#forget(reason);
   }
 
   async close(): Promise<void> {
@@ -137,17 +148,14 @@ export class MerkleTreeView implements View {
   /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
   async #load(): Promise<void> {
     try {
-      const { tree, checkpoint } = await loadTree(this.#file);
-      this.#tree = tree;
-      this.#logId = checkpoint.logId;
-      this.#eventId = checkpoint.eventId;
+      ({ tree: this.#tree, checkpoint: this.applied } = await loadTree(this.#file));
     } catch (error) {
       this.replaced = damageOf(error);
       if (this.replaced === undefined) {
         this.#writer.close();
         throw error;
       }
-      this.#writer.handle({ discard: true });
+      this.#writer.discard();
     }
     this.#identity = fileIdentity(this.#file);
     this.saved = this.#current;
@@ -155,15 +163,13 @@ export class MerkleTreeView implements View {
 
   /** @throws ViewDamaged if the file is not the one that was opened */
   #assertInPlace(): void {
-    if (fileIdentity(this.#file) === this.#identity) return;
-    this.#writer.handle({ discard: true });
-    throw this.#forget('its file was deleted or replaced while the service was running');
+    if (fileIdentity(this.#file) !== this.#identity)
+      throw this.discard('its file was deleted or replaced while the service was running');
   }
 
-  /** @throws ViewDamaged, or why the file cannot be written */
-  #done({ damaged, failed }: WriteResult): void {
-    if (damaged !== undefined) throw this.#forget(damaged);
-    if (failed) throw failed;
+  /** @throws ViewDamaged */
+  #assertUndamaged(damage: string | undefined): void {
+    if (damage !== undefined) throw this.#forget(damage);
   }
 
   #forget(reason: string): ViewDamaged {
@@ -177,8 +183,7 @@ export class MerkleTreeView implements View {
 
   #clear(): void {
     this.#tree = new TileWriter();
-    this.#logId = NO_CHECKPOINT.logId;
-    this.#eventId = NO_CHECKPOINT.eventId;
+    this.applied = NO_CHECKPOINT;
     this.readTo = undefined;
     this.unsaved = 0;
   }

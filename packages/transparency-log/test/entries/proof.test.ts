@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { openIn, openOver } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
-import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';
@@ -84,13 +83,6 @@ describe('a proof from a log', () => {
     ['a later size beyond the log', { from: 3, to: 9 }, 'the log has 7 events, fewer than 9'],
   ])('cannot be made for %s', async (_, claim, message) => {
     await expect(prove(claim)).rejects.toThrow(new NotProven(message));
-  });
-
-  test('is the same on EventStoreDB, after a copy', async () => {
-    const { store } = await eventStoreDb();
-    await copyLog({ from: log, to: store });
-    for (const claim of [firstOf('alice/42'), { from: 5 }])
-      expect(await prove(claim, store)).toBe(await prove(claim));
   });
 
   test('extends what a service beside it has signed meanwhile', async () => {

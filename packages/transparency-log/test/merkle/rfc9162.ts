@@ -66,7 +66,7 @@ export function rootsOfProof(
 }
 
 /** The largest power of two smaller than n. */
-export function splitOf(n: number): number {
+function splitOf(n: number): number {
   let k = 1;
   while (2 * k < n) k = 2 * k;
   return k;

@@ -1,9 +1,16 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile, tilePath } from '../../src/merkle/tiles.ts';
+import {
+  HASH_BYTES,
+  rootOfTile,
+  TILE_WIDTH,
+  type Tile,
+  TileMismatch,
+  tilePath,
+} from '../../src/merkle/tiles.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
-import { TileMismatch, VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
+import { VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
 
 /** A tree of three levels. The last tile of each is partial. */
 const SIZE = TILE_WIDTH ** 2 + 3 * TILE_WIDTH + 5;

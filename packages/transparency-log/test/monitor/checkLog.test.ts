@@ -9,7 +9,7 @@ import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
-import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
+import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
 import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
@@ -39,7 +39,7 @@ const checkEvent: CheckEvent = ({ type, data, metadata }) => {
 };
 
 /** What a monitor with this state finds in a log. */
-async function check(log: FakeLog, state = NEW_STATE, all = false) {
+async function check(log: FakeLog, state = NEW_STATE, options: Partial<Parameters<typeof checkLog>[0]> = {}) {
   const problems: string[] = [];
   const slept: number[] = [];
   const states = [state];
@@ -47,12 +47,12 @@ async function check(log: FakeLog, state = NEW_STATE, all = false) {
     client: log,
     key: VERIFIER_KEY,
     state,
-    all,
     check: checkEvent,
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
     onReceived: async (last) => void states.push(last),
     onProblem: (problem) => problems.push(problem),
+    ...options,
   });
   let error: unknown;
   const found = await checked.catch((thrown) => {
@@ -69,8 +69,8 @@ async function checked(log: FakeLog, state?: State) {
 }
 
 /** The message of the alarm, and its evidence as text by name. */
-async function alarmOf(log: FakeLog, state?: State) {
-  const { error } = await check(log, state);
+async function alarmOf(...checked: Parameters<typeof check>) {
+  const { error } = await check(...checked);
   if (!(error instanceof Alarm)) throw error ?? new Error('no alarm');
   const files = Object.fromEntries(error.evidence.map(({ name, content }) => [name, `${content}`]));
   return { message: error.message, files };
@@ -86,6 +86,16 @@ const someSize = fc.oneof(
   fc.constantFrom(1, 2, 3, 255, 256, 257, 511, 512, 513, 700),
   fc.integer({ min: 1, max: 700 }),
 );
+
+const unavailable = async () => {
+  throw new LogUnavailable('503');
+};
+
+/** Alters what a log returns. */
+function alter(log: FakeLog, method: 'tile' | 'entries', altered: (bytes: Buffer) => Buffer): void {
+  const read: (...place: never[]) => Promise<Buffer> = log[method].bind(log);
+  log[method] = async (...place: never[]) => altered(await read(...place));
+}
 
 describe('a log that grows', () => {
   test('is consistent, whatever its sizes, and each event is checked once', async () => {
@@ -207,21 +217,12 @@ describe('an alarm is raised', () => {
 
   test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
     const log = forkOf(300, 7);
-    const failing = checkLog({
-      client: log,
-      key: VERIFIER_KEY,
-      state: stateOf(logOf(300).head()),
-      now: () => NOW,
-      sleep: async () => {},
-      onReceived: async () => {
-        throw new Error('ENOSPC');
-      },
-      onProblem: () => {},
-    });
-    await expect(failing).rejects.toThrow(/^fork: the log has signed two roots of 300 events/);
-    log.checkpoint = async () => {
-      throw new LogUnavailable('503');
+    const onReceived = async () => {
+      throw new Error('ENOSPC');
     };
+    const { message } = await alarmOf(log, stateOf(logOf(300).head()), { onReceived });
+    expect(message).toMatch(/^fork: the log has signed two roots of 300 events/);
+    log.checkpoint = unavailable;
     await expectFork(await alarmOf(log, stateOf(logOf(300).head(), log.head())));
   });
 
@@ -266,52 +267,37 @@ describe('an alarm is raised', () => {
     expect(log.read.length).toBeLessThan(20);
   });
 
-  test.each<[string, (log: FakeLog) => void, RegExp]>([
+  test.each<[string, (log: FakeLog) => void, RegExp, size?: number]>([
     [
       'an entry has another byte',
       (log) => {
-        const other = forkOf(400, 320);
-        log.entries = (index, width) => other.entries(index, width);
+        log.entries = (...place) => forkOf(400, 320).entries(...place);
       },
       /^mismatch: the entry of event 321 does not have its hash in the tree$/,
     ],
     [
       'an entry is missing',
-      (log) => {
-        const { entries: read } = log;
-        log.entries = (index, width) => read.call(log, index, width - 1);
-      },
+      (log) => alter(log, 'entries', (bundle) => formatEntryBundle(parseEntryBundle(bundle).slice(1))),
       /^mismatch: tile\/entries\/001\.p\/144 has 143 entries, not 144$/,
     ],
     [
       'a bundle is cut off',
-      (log) => {
-        const { entries: read } = log;
-        log.entries = async (index, width) => (await read.call(log, index, width)).subarray(0, -1);
-      },
+      (log) => alter(log, 'entries', (bundle) => bundle.subarray(0, -1)),
       /^mismatch: tile\/entries\/001\.p\/144 ends within an entry$/,
     ],
     [
       'a tile is too short',
-      (log) => {
-        const { tile } = log;
-        log.tile = async (wanted) => (await tile.call(log, wanted)).subarray(32);
-      },
+      (log) => alter(log, 'tile', (hashes) => hashes.subarray(32)),
       /^mismatch: tile\/\d\/00\d(\.p\/\d+)? has \d+ bytes, not \d+$/,
     ],
     [
       'a full tile has another byte',
-      (log) => {
-        const { tile } = log;
-        log.tile = async (wanted) => {
-          const hashes = Buffer.from(await tile.call(log, wanted));
-          if (wanted.width === 256) hashes.writeUInt8(hashes.readUInt8(0) ^ 1, 0);
-          return hashes;
-        };
-        log.head = () => logOf(512).head();
-        log.checkpoint = stating(logOf(512).head()).checkpoint;
-      },
+      (log) =>
+        alter(log, 'tile', (hashes) =>
+          hashes.length === 256 * 32 ? Buffer.from(hashes).fill(hashes.readUInt8(0) ^ 1, 0, 1) : hashes,
+        ),
       /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
+      512,
     ],
     [
       'the checkpoint is signed with another key',
@@ -328,8 +314,8 @@ describe('an alarm is raised', () => {
       },
       /^invalid checkpoint: the text is not UTF-8$/,
     ],
-  ])('if %s', async (name, lie, alarm) => {
-    const log = name === 'a full tile has another byte' ? logOf(512) : logOf(400);
+  ])('if %s', async (_, lie, alarm, size = 400) => {
+    const log = logOf(size);
     lie(log);
     const { message, files } = await alarmOf(log, stateOf(logOf(300).head()));
     expect(message).toMatch(alarm);
@@ -364,15 +350,12 @@ test('an event that is altered after it was checked is found when all are checke
   log.entries = (index, width) => altered.entries(index, width);
   const { state } = await checked(logOf(300));
   expect((await check(log, state)).error).toBeUndefined();
-  expect((await check(log, state, true)).error).toMatchObject({
+  expect((await check(log, state, { all: true })).error).toMatchObject({
     message: 'mismatch: the entry of event 8 does not have its hash in the tree',
   });
 });
 
 test('a log that is unavailable is no alarm, at whatever request', async () => {
-  const unavailable = async () => {
-    throw new LogUnavailable('503');
-  };
   for (const method of ['checkpoint', 'tile', 'entries'] as const) {
     const log = logOf(400);
     log[method] = unavailable;
@@ -382,9 +365,7 @@ test('a log that is unavailable is no alarm, at whatever request', async () => {
 
 describe('a checkpoint whose tiles the log does not show', () => {
   const hidden = (log: FakeLog): FakeLog => {
-    log.tile = async () => {
-      throw new LogUnavailable('503');
-    };
+    log.tile = unavailable;
     return log;
   };
 

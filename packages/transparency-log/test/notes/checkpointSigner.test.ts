@@ -30,7 +30,7 @@ function logOf(text: string) {
     head: (size = text.length) => ({ size, root: rootOf(0, size) }),
     async prove(from: number, to: number): Promise<string[] | undefined> {
       if (to > text.length) return undefined;
-      return from === 0 ? [] : consistencyPath(from, to).map(({ start, end }) => rootOf(start, end));
+      return consistencyPath(from, to).map(({ start, end }) => rootOf(start, end));
     },
   };
 }
@@ -41,10 +41,13 @@ function signerIn(dir = tempDir(), key = KEY) {
     dir,
     file: signer.file,
     signer,
-    /** Signs a log, at a size or as a whole. */
-    sign(text: string, size?: number): Promise<string> {
+    /** Signs a log, at a size or as a whole; it is proven once `proceed` resolves. */
+    sign(text: string, size?: number, proceed?: Promise<void>): Promise<string> {
       const { head, prove } = logOf(text);
-      return signer.sign(head(size), prove);
+      return signer.sign(head(size), async (from, to) => {
+        await proceed;
+        return prove(from, to);
+      });
     },
     recorded: () => readFileSync(signer.file, 'utf8'),
   };
@@ -133,11 +136,7 @@ describe('signers of one directory', () => {
     const first = signerIn();
     await first.sign('a');
     const proving = Promise.withResolvers<void>();
-    const { head, prove } = logOf('abcdef');
-    const signing = first.signer.sign(head(size), async (from, to) => {
-      await proving.promise;
-      return prove(from, to);
-    });
+    const signing = first.sign('abcdef', size, proving.promise);
     expect(await sizeOf(await signerIn(first.dir).sign('abcde'))).toBe(5);
     proving.resolve();
     expect(await sizeOf(await signing)).toBe(size);
@@ -148,11 +147,7 @@ describe('signers of one directory', () => {
     const first = signerIn();
     await first.sign('a');
     const proving = Promise.withResolvers<void>();
-    const { head, prove } = logOf('abX');
-    const signing = first.signer.sign(head(), async (from, to) => {
-      await proving.promise;
-      return prove(from, to);
-    });
+    const signing = first.sign('abX', undefined, proving.promise);
     await signerIn(first.dir).sign('ab');
     await signerIn(first.dir).sign('aby');
     proving.resolve();

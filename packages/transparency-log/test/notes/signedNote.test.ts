@@ -1,10 +1,10 @@
-import { createPublicKey, hash, verify } from 'node:crypto';
+import { hash, verify } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NotVerified } from '../../src/notes/notVerified.ts';
 import { formatVerifierKey, openNote, parseVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
-import { keyNamed, privateKeyOf } from './keys.ts';
+import { keyNamed, privateKeyOf, publicKeyOf } from './keys.ts';
 import { ENOCH, EXAMPLE, PETER, SUMDB, TEXT } from './vectors.ts';
 
 const peter = parseVerifierKey(PETER.vkey);
@@ -25,7 +25,7 @@ describe('the published notes', () => {
       SUMDB.checkpoint.split('\n\n')[0]?.concat('\n'),
     ],
   ])('%s is opened with its key', async (_, note, vkey, text) => {
-    expect(await openNote(note, [parseVerifierKey(vkey)])).toBe(text);
+    expect(await openNote(note, parseVerifierKey(vkey))).toBe(text);
     expect(formatVerifierKey(parseVerifierKey(vkey))).toBe(vkey);
   });
 
@@ -40,8 +40,7 @@ test('a note is verified by node:crypto from the verifier key alone', async () =
   const [name, id, encoded = ''] = formatVerifierKey(logKey).split('+', 3);
   const raw = Buffer.from(formatVerifierKey(logKey).slice(`${name}+${id}+`.length), 'base64').subarray(1);
   expect(encoded).toMatch(/^A/);
-  const spki = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), raw]); // RFC 8410
-  const publicKey = createPublicKey({ key: spki, format: 'der', type: 'spki' });
+  const publicKey = publicKeyOf(raw.toString('hex'));
   await fc.assert(
     fc.asyncProperty(fc.array(fc.stringMatching(/^[ -~\u00e4\u2028\u{1f331}]*$/u)), async (lines) => {
       const text = `${lines.join('\n')}\n`;
@@ -50,7 +49,7 @@ test('a note is verified by node:crypto from the verifier key alone', async () =
       const signature = Buffer.from(note.slice(`${text}\n— ${name} `.length), 'base64');
       expect(signature.toString('hex', 0, 4)).toBe(id);
       expect(verify(null, Buffer.from(text), publicKey, signature.subarray(4))).toBe(true);
-      expect(await openNote(note, [logKey])).toBe(text);
+      expect(await openNote(note, logKey)).toBe(text);
     }),
     { numRuns: 50 },
   );
@@ -63,23 +62,24 @@ describe('the signatures of a note', () => {
     const id = Buffer.from(logKey.id, 'hex');
     const sameId = `— other.example ${Buffer.concat([id, Buffer.alloc(64)]).toString('base64')}\n`;
     const note = `${signNote(TEXT, LOG)}${PETER.line}${sameName}${sameId}`;
-    expect(await openNote(note, [logKey])).toBe(TEXT);
-    await expect(openNote(`${TEXT}\n${sameName}${sameId}`, [logKey])).rejects.toThrow(
+    expect(await openNote(note, logKey)).toBe(TEXT);
+    await expect(openNote(`${TEXT}\n${sameName}${sameId}`, logKey)).rejects.toThrow(
       new NotVerified(`no signature is by ${LOG.name}+${logKey.id}`),
     );
   });
 
-  test('of several keys: one that is known is enough, and all that are known must be valid', async () => {
+  test('of several keys: each key opens the note, unless its own signature is invalid', async () => {
     const note = `${TEXT}\n${PETER.line}${ENOCH.line}`;
-    expect(await openNote(note, [enoch])).toBe(TEXT);
-    expect(await openNote(note, [logKey, peter])).toBe(TEXT);
-    expect(await openNote(note, [peter, enoch])).toBe(TEXT);
     const damaged = note.replace('rwz+eBzm', 'rwz+eBzn');
-    expect(await openNote(damaged, [peter])).toBe(TEXT);
-    await expect(openNote(damaged, [peter, enoch])).rejects.toThrow(
+    for (const [text, key] of [
+      [note, peter],
+      [note, enoch],
+      [damaged, peter],
+    ] as const)
+      expect(await openNote(text, key)).toBe(TEXT);
+    await expect(openNote(damaged, enoch)).rejects.toThrow(
       new NotVerified('the signature of EnochRoot is invalid'),
     );
-    await expect(openNote(note, [])).rejects.toThrow(NotVerified);
   });
 
   test('may be duplicates; if one of them is invalid, the note is', async () => {
@@ -88,14 +88,14 @@ describe('the signatures of a note', () => {
     const bytes = Buffer.from(line.split(' ')[2] ?? '', 'base64');
     bytes.writeUInt8(bytes.readUInt8(20) ^ 1, 20);
     const invalid = `— ${LOG.name} ${bytes.toString('base64')}\n`;
-    expect(await openNote(note + line, [logKey])).toBe(TEXT);
+    expect(await openNote(note + line, logKey)).toBe(TEXT);
     for (const lines of [line + invalid, invalid + line])
-      await expect(openNote(`${TEXT}\n${lines}`, [logKey])).rejects.toThrow(/signature of .* is invalid/);
+      await expect(openNote(`${TEXT}\n${lines}`, logKey)).rejects.toThrow(/signature of .* is invalid/);
   });
 
   test('may be up to 100', async () => {
-    expect(await openNote(`${TEXT}\n${PETER.line.repeat(100)}`, [peter])).toBe(TEXT);
-    await expect(openNote(`${TEXT}\n${PETER.line.repeat(101)}`, [peter])).rejects.toThrow(
+    expect(await openNote(`${TEXT}\n${PETER.line.repeat(100)}`, peter)).toBe(TEXT);
+    await expect(openNote(`${TEXT}\n${PETER.line.repeat(101)}`, peter)).rejects.toThrow(
       new NotVerified('the note has too many signatures'),
     );
   });
@@ -129,7 +129,7 @@ describe('a note is refused', () => {
     ['larger than a million bytes', signNote(`${'x'.repeat(1_000_000)}\n`, LOG)],
     ['of another log', signNote('one\n', { name: 'other.example', key: keyNamed('other') })],
   ])('%s', async (_, note) => {
-    await expect(openNote(note, [logKey])).rejects.toThrow(NotVerified);
+    await expect(openNote(note, logKey)).rejects.toThrow(NotVerified);
   });
 
   test('with any bit flipped', async () => {
@@ -139,7 +139,7 @@ describe('a note is refused', () => {
       const damaged = Buffer.from(bytes);
       damaged.writeUInt8(damaged.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
       try {
-        accepted.push(await openNote(damaged.toString(), [logKey]));
+        accepted.push(await openNote(damaged.toString(), logKey));
       } catch (error) {
         expect(error).toBeInstanceOf(NotVerified);
       }

@@ -6,8 +6,7 @@ type Encoding = 'utf8' | 'hex' | 'base64';
 export class BrowserBuffer extends Uint8Array {
   static override from(source: unknown, encoding: unknown = 'utf8'): BrowserBuffer {
     const bytes = typeof source === 'string' ? decode(source, encoding as Encoding) : source;
-    const { buffer, byteOffset, length } = new Uint8Array(bytes as ArrayLike<number>);
-    return new BrowserBuffer(buffer, byteOffset, length);
+    return new BrowserBuffer(bytes as ArrayLike<number>);
   }
 
   static alloc(length: number, fill = 0): BrowserBuffer {

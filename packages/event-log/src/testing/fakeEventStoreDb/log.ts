@@ -25,25 +25,22 @@ export type EventToWrite = {
   metadata?: unknown;
 };
 
-export type ExpectedRevision = 'any' | 'no_stream' | 'stream_exists' | bigint;
-
 /** The stream is at another revision; -1 is no stream. */
 export type WrongRevision = { current: bigint };
 
-/** The minimum number of event IDs that are recognised without an exact expected revision. */
-const REMEMBERED_IDS = 50_000;
+/**
+ * How an administrator deletes the events of a stream, which stay in $all. It continues at its next revision after a
+ * soft deletion, stays at its revision if it was truncated, and accepts nothing after a tombstone.
+ */
+export type Deletion = 'softDelete' | 'truncate' | 'tombstone';
 
 /** The log, which the nodes of a fake cluster share. */
 export class FakeLog {
   readonly all: readonly FakeEvent[];
   readonly #all: FakeEvent[] = [];
   readonly #streams = new Map<string, FakeEvent[]>();
-  /** The number of deleted events of each stream that was deleted softly, or truncated. */
-  readonly #deleted = new Map<string, number>();
-  readonly #truncated = new Set<string>();
-  readonly #tombstones = new Set<string>();
-  #recent = new Map<string, FakeEvent>();
-  #lessRecent = new Map<string, FakeEvent>();
+  /** The number of deleted events of each stream that has some, and how they were deleted. */
+  readonly #deletions = new Map<string, { how: Deletion; events: number }>();
   readonly #followers = new Set<() => void>();
   #end = 1_024;
 
@@ -57,14 +54,13 @@ export class FakeLog {
 
   /** The number of events at the start of a stream that cannot be read from it. */
   deletedOf(name: string): number {
-    return this.#deleted.get(name) ?? 0;
+    return this.#deletions.get(name)?.events ?? 0;
   }
 
-  /** Whether an administrator has deleted all of its events, and what is left of the stream. */
-  deletionOf(name: string): 'soft' | 'truncated' | 'tombstone' | undefined {
-    if (this.#tombstones.has(name)) return 'tombstone';
-    if (this.deletedOf(name) < this.stream(name).length || this.stream(name).length === 0) return undefined;
-    return this.#truncated.has(name) ? 'truncated' : 'soft';
+  /** How all of its events were deleted, if they were. */
+  deletionOf(name: string): Deletion | undefined {
+    const deletion = this.#deletions.get(name);
+    return deletion?.events === this.stream(name).length ? deletion.how : undefined;
   }
 
   /** The index in `all` of the first event at or after this position. */
@@ -95,54 +91,27 @@ export class FakeLog {
   }
 
   /**
-   * Appends with an expected revision, and returns the last event of the append. Events that were appended
-   * before are not appended again (EventStoreDB, IndexWriter.CheckCommit): events of the same IDs that follow
-   * the expected revision, or, without an exact expected revision, recent IDs in the same stream.
+   * Appends after an expected revision, -1 if no stream is expected. An event of the same ID that already follows it is
+   * not appended again (EventStoreDB, IndexWriter.CheckCommit).
    */
-  appendExpecting(
-    stream: string,
-    expected: ExpectedRevision,
-    proposed: readonly ProposedEvent[],
-  ): FakeEvent | WrongRevision {
+  appendExpecting(stream: string, expected: bigint, proposed: ProposedEvent): FakeEvent | WrongRevision {
     const events = this.stream(stream);
-    const isEmpty = events.length === 0 || this.deletionOf(stream) === 'soft';
-    const current = isEmpty ? -1n : BigInt(events.length) - 1n;
-    const exact = expected === 'no_stream' ? -1n : expected;
-    const repeated = proposed.map(({ id }, i) => {
-      const earlier = typeof exact === 'bigint' ? events[Number(exact) + 1 + i] : this.#remembered(id);
-      return earlier?.id === id && earlier.stream === stream ? earlier : undefined;
-    });
-    const last = repeated.at(-1);
-    if (last !== undefined && !repeated.includes(undefined)) return last;
-    const fits =
-      typeof exact === 'bigint'
-        ? exact === current
-        : repeated[0] === undefined && (exact === 'any' || !isEmpty);
-    if (!fits) return { current };
-    const appended = proposed.map((event) => this.#put(stream, event)).at(-1);
-    if (appended === undefined) throw new Error('an append without events is not implemented');
+    const following = events[Number(expected) + 1];
+    if (following?.id === proposed.id) return following;
+    const current = this.deletionOf(stream) === 'softDelete' ? -1n : BigInt(events.length) - 1n;
+    if (current !== expected) return { current };
+    const appended = this.#put(stream, proposed);
     this.#notify();
     return appended;
   }
 
-  /** Deletes a stream softly: its events stay in `all`, and the stream continues at the next revision. */
-  softDelete(stream: string): void {
-    this.#deleted.set(stream, this.stream(stream).length);
-    this.append(`$$${stream}`, { type: '$metadata', data: '{"$tb":9223372036854775807}' });
-  }
-
-  /** Truncates a stream: its events cannot be read from it, and it stays at its revision. */
-  truncate(stream: string): void {
+  delete(stream: string, how: Deletion): void {
+    if (how === 'tombstone') this.append(stream, { type: '$streamDeleted' });
     const events = this.stream(stream).length;
-    this.#deleted.set(stream, events);
-    this.#truncated.add(stream);
-    this.append(`$$${stream}`, { type: '$metadata', data: { $tb: events } });
-  }
-
-  /** Deletes a stream for ever: nothing can be read from it, or appended to it. */
-  tombstone(stream: string): void {
-    this.#tombstones.add(stream);
-    this.append(stream, { type: '$streamDeleted' });
+    this.#deletions.set(stream, { how, events });
+    const truncatedBefore = how === 'softDelete' ? '9223372036854775807' : `${events}`;
+    if (how !== 'tombstone')
+      this.append(`$$${stream}`, { type: '$metadata', data: `{"$tb":${truncatedBefore}}` });
   }
 
   /** Removes an event from `all`; what follows it keeps its position. */
@@ -155,15 +124,10 @@ export class FakeLog {
     const [first] = this.#all;
     this.#all.length = 0;
     this.#streams.clear();
-    this.#deleted.clear();
-    this.#truncated.clear();
-    this.#tombstones.clear();
-    this.#recent = new Map();
-    this.#lessRecent = new Map();
+    this.#deletions.clear();
     if (!first) return;
     this.#all.push(first);
     this.#streams.set(first.stream, [first]);
-    this.#remember(first);
   }
 
   #put(stream: string, proposed: ProposedEvent): FakeEvent {
@@ -175,20 +139,7 @@ export class FakeLog {
     this.#all.push(event);
     if (events) events.push(event);
     else this.#streams.set(stream, [event]);
-    this.#remember(event);
     return event;
-  }
-
-  #remembered(id: string): FakeEvent | undefined {
-    return this.#recent.get(id) ?? this.#lessRecent.get(id);
-  }
-
-  #remember(event: FakeEvent): void {
-    if (this.#recent.size === REMEMBERED_IDS) {
-      this.#lessRecent = this.#recent;
-      this.#recent = new Map();
-    }
-    this.#recent.set(event.id, event);
   }
 
   #notify(): void {

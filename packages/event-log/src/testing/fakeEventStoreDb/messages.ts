@@ -6,7 +6,6 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import type { Status } from '@eventstore/db-client/generated/status_pb.js';
 import rpc from '@eventstore/db-client/generated/status_pb.js';
 import type {
-  AppendReq,
   BatchAppendReq,
   BatchAppendResp,
   ReadResp,
@@ -16,7 +15,7 @@ import { Metadata, status } from '@grpc/grpc-js';
 import type { Message } from 'google-protobuf';
 import protobufAny from 'google-protobuf/google/protobuf/any_pb.js';
 import protobufEmpty from 'google-protobuf/google/protobuf/empty_pb.js';
-import type { ExpectedRevision, FakeEvent, ProposedEvent } from './log.ts';
+import type { FakeEvent, ProposedEvent } from './log.ts';
 
 /** The largest append that a server accepts by default, in bytes, up to 25.0. */
 export const MAX_APPEND_SIZE = 1_024 * 1_024;
@@ -67,10 +66,9 @@ export function streamDeleted(stream: string): CallError {
 /** The outcome of an append. */
 export type AppendOutcome =
   | { is: 'stored'; last: FakeEvent }
-  | { is: 'wrong revision'; expected: ExpectedRevision; current: bigint }
+  | { is: 'wrong revision'; expected: bigint; current: bigint }
   | { is: 'deleted' }
   | { is: 'too large' }
-  | { is: 'bad request'; message: string }
   | { is: 'denied' }
   | { is: 'busy' }
   | { is: 'timed out' }
@@ -100,9 +98,7 @@ function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>
       const wrong = new shared.WrongExpectedVersion();
       if (current < 0n) wrong.setCurrentNoStream(new protobufEmpty.Empty());
       else wrong.setCurrentStreamRevision(`${current}`);
-      if (expected === 'no_stream') wrong.setExpectedNoStream(new protobufEmpty.Empty());
-      else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new protobufEmpty.Empty());
-      else if (expected === 'any') wrong.setExpectedAny(new protobufEmpty.Empty());
+      if (expected < 0n) wrong.setExpectedNoStream(new protobufEmpty.Empty());
       else wrong.setExpectedStreamPosition(`${expected}`);
       return rpcStatus(status.ALREADY_EXISTS, 'WrongExpectedVersion', wrong);
     }
@@ -115,10 +111,6 @@ function batchError(outcome: Exclude<AppendOutcome, { is: 'stored' | 'failed' }>
     case 'too large': {
       const tooLarge = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_SIZE);
       return rpcStatus(status.INVALID_ARGUMENT, 'MaximumAppendSizeExceeded', tooLarge);
-    }
-    case 'bad request': {
-      const bad = new shared.BadRequest().setMessage(outcome.message);
-      return rpcStatus(status.INVALID_ARGUMENT, 'BadRequest', bad);
     }
     case 'denied':
       return rpcStatus(status.PERMISSION_DENIED, 'AccessDenied', new shared.AccessDenied());
@@ -138,9 +130,7 @@ function rpcStatus(code: status, message: string, details: Message, type = `even
     .setDetails(packed);
 }
 
-type Proposed = AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage;
-
-export function proposedEvent(message: Proposed): ProposedEvent {
+export function proposedEvent(message: BatchAppendReq.ProposedMessage): ProposedEvent {
   return {
     id: message.getId()?.getString() ?? '',
     type: message.getMetadataMap().get('type') ?? '',
@@ -150,12 +140,9 @@ export function proposedEvent(message: Proposed): ProposedEvent {
   };
 }
 
-export function expectedRevision(options: BatchAppendReq.Options): ExpectedRevision {
-  if (options.hasNoStream()) return 'no_stream';
-  if (options.hasAny()) return 'any';
-  if (options.hasStreamExists()) return 'stream_exists';
-  return BigInt(options.getStreamPosition());
-}
+/** The revision that an append expects; -1 is no stream. */
+export const expectedRevision = (options: BatchAppendReq.Options): bigint =>
+  options.hasNoStream() ? -1n : BigInt(options.getStreamPosition());
 
 /** An event as read from $all, or from its stream. */
 export function eventMessage(inAll: boolean, at: FakeEvent): ReadResp {

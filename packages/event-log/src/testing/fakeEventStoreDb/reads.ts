@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import type { ReadReq, ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
 import type { ServerWritableStream } from '@grpc/grpc-js';
-import type { FakeEvent, FakeLog } from './log.ts';
+import type { FakeLog } from './log.ts';
 import {
   type CallError,
   caughtUp,
@@ -74,33 +75,36 @@ export class Feed {
   }
 }
 
-/** Events from a position or revision, inclusive; backwards from a position of $all, exclusive. */
+/** Events of $all from a position, inclusive, backwards exclusive; or of a stream from its start, backwards from its end. */
 export function* read(
   log: FakeLog,
   options: Options,
   heldAfter: () => number,
   version: Version,
 ): Generator<ReadResp | undefined> {
-  const backwards = options.getReadDirection() === 1;
-  const events = source(log, options);
+  const isAll = options.hasAll();
   const stream = streamName(options.getStream()?.getStreamIdentifier());
-  const deletion = options.hasAll() ? undefined : log.deletionOf(stream);
+  const events = isAll ? log.all : log.stream(stream);
+  const deletion = isAll ? undefined : log.deletionOf(stream);
   if (deletion === 'tombstone') throw streamDeleted(stream);
-  if (deletion === 'truncated') return;
-  if (deletion === 'soft' || (!options.hasAll() && events.length === 0)) {
+  if (deletion === 'truncate') return;
+  if (deletion === 'softDelete' || (!isAll && events.length === 0)) {
     yield streamNotFound(stream);
     return;
   }
-  const { at, exactly } = start(log, options, version);
+  const isBackwards = options.getReadDirection() === 1;
+  const start = isAll
+    ? startInAll(log, options, version)
+    : isBackwards
+      ? events.length
+      : log.deletedOf(stream);
   const count = Number(options.getCount());
-  const step = backwards ? -1 : 1;
-  let next = backwards && (options.hasAll() || !exactly) ? at - 1 : at;
-  const isPage = options.hasAll() && count > 1;
-  while (isPage && at >= Math.max(heldAfter(), 1)) yield undefined;
-  for (let sent = 0; sent < count; sent++, next += step) {
-    const event = events[next];
+  const isPage = isAll && count > 1;
+  while (isPage && start >= Math.max(heldAfter(), 1)) yield undefined;
+  for (let sent = 0; sent < count; sent++) {
+    const event = events[isBackwards ? start - 1 - sent : start + sent];
     if (event === undefined) return;
-    yield eventMessage(options.hasAll(), event);
+    yield eventMessage(isAll, event);
   }
 }
 
@@ -118,87 +122,47 @@ export function* pausing(
   while (pausesAfter() !== undefined) yield undefined;
 }
 
-/** All events after a position or revision, including later ones. */
-export class Subscription {
-  #at = 0;
-  #live = false;
-  readonly #log: FakeLog;
-  readonly #options: Options;
-  readonly #caughtUp: boolean;
-  readonly #version: Version;
-  readonly #heldAfter: () => number;
-
-  /**
-   * With `caughtUp` it sends CaughtUp once, as servers do since 23.10; it pauses after `heldAfter` events.
-   */
-  constructor(log: FakeLog, options: Options, caughtUp: boolean, heldAfter: () => number, version: Version) {
-    this.#version = version;
-    this.#log = log;
-    this.#options = options;
-    this.#caughtUp = caughtUp;
-    this.#heldAfter = heldAfter;
-  }
-
-  /** The number of pending events since it is live. */
-  get behind(): number {
-    return this.#live ? source(this.#log, this.#options).length - this.#at : 0;
-  }
-
-  *messages(id: string): Generator<ReadResp | undefined> {
-    const { at, exactly } = start(this.#log, this.#options, this.#version);
-    this.#at = exactly ? at + 1 : at;
-    const { matches, interval } = filter(this.#options);
-    while (this.#heldAfter() < 0) yield undefined;
-    yield confirmation(id);
-    for (let processed = 1; ; ) {
-      if (this.#at >= this.#heldAfter()) {
-        yield undefined;
-        continue;
-      }
-      const event = source(this.#log, this.#options)[this.#at];
-      if (event === undefined) {
-        const first = !this.#live;
-        this.#live = true;
-        yield first && this.#caughtUp ? caughtUp() : undefined;
-        continue;
-      }
-      this.#at++;
-      if (matches(event)) yield eventMessage(this.#options.hasAll(), event);
-      if (processed++ % interval === 0) yield checkpoint(event);
-    }
-  }
-}
-
-function source(log: FakeLog, options: Options): readonly FakeEvent[] {
-  return options.hasAll() ? log.all : log.stream(streamName(options.getStream()?.getStreamIdentifier()));
-}
-
-/** The index to start at in the source, and whether it is exactly the requested position. */
-function start(log: FakeLog, options: Options, version: Version): { at: number; exactly: boolean } {
-  const from = options.getAll() ?? options.getStream();
-  const stream = streamName(options.getStream()?.getStreamIdentifier());
-  if (from?.hasStart()) return { at: options.hasAll() ? 0 : log.deletedOf(stream), exactly: false };
-  if (from?.hasEnd()) return { at: source(log, options).length, exactly: false };
-  if (!options.hasAll()) return { at: Number(options.getStream()?.getRevision()), exactly: true };
-  const position = BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0);
-  const at = log.indexOf(position);
-  const exactly = log.all[at]?.position === position;
-  const isBeyondEnd = at === log.all.length; // which only a backward read refuses
-  if (position > 0n && !exactly && (!isBeyondEnd || options.getReadDirection() === 1))
-    throw invalidPosition(version, options.hasSubscription());
-  return { at, exactly };
-}
-
-function filter(options: Options) {
+/** The events of $all after a position, including later ones; it pauses after `heldAfter` events. */
+export function* subscription(
+  log: FakeLog,
+  options: Options,
+  heldAfter: () => number,
+  version: Version,
+): Generator<ReadResp | undefined> {
+  const start = startInAll(log, options, version);
+  const isAfterEvent = log.all[start]?.position === positionIn(options);
   const filter = options.getFilter();
-  if (filter === undefined) return { matches: () => true, interval: Number.POSITIVE_INFINITY };
-  const key = filter.hasStreamIdentifier() ? 'stream' : 'type';
-  const expression = filter.getStreamIdentifier() ?? filter.getEventType();
-  const regex = new RegExp(expression?.getRegex() || '^(?!)');
-  const prefixes = expression?.getPrefixList() ?? [];
-  return {
-    matches: (event: FakeEvent) =>
-      regex.test(event[key]) || prefixes.some((prefix) => event[key].startsWith(prefix)),
-    interval: filter.getCheckpointintervalmultiplier() * (filter.hasMax() ? filter.getMax() : 32),
-  };
+  const prefixes = filter?.getStreamIdentifier()?.getPrefixList() ?? [];
+  const checkpointInterval = (filter?.getCheckpointintervalmultiplier() ?? 0) * (filter?.getMax() ?? 0);
+  while (heldAfter() < 0) yield undefined;
+  yield confirmation(randomUUID());
+  let next = isAfterEvent ? start + 1 : start;
+  for (let processed = 1, isLive = false; ; ) {
+    const isHeld = next >= heldAfter();
+    const event = isHeld ? undefined : log.all[next];
+    if (event === undefined) {
+      yield isHeld || isLive ? undefined : caughtUp();
+      isLive ||= !isHeld;
+      continue;
+    }
+    next++;
+    if (prefixes.some((prefix) => event.stream.startsWith(prefix))) yield eventMessage(true, event);
+    if (processed++ % checkpointInterval === 0) yield checkpoint(event);
+  }
 }
+
+/** The index in $all of the event at which a read starts. */
+function startInAll(log: FakeLog, options: Options, version: Version): number {
+  if (options.getAll()?.hasStart()) return 0;
+  if (options.getAll()?.hasEnd()) return log.all.length;
+  const position = positionIn(options);
+  const at = log.indexOf(position);
+  const isBeyondEnd = at === log.all.length; // which only a backward read refuses
+  if (log.all[at]?.position !== position && (!isBeyondEnd || options.getReadDirection() === 1))
+    throw invalidPosition(version, options.hasSubscription());
+  return at;
+}
+
+/** The position in $all at which a read starts; 0 for the start of the log. */
+export const positionIn = (options: Options): bigint =>
+  BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0);

@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import gossipService from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import type { ClusterInfo } from '@eventstore/db-client/generated/gossip_pb.js';
@@ -16,13 +14,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js';
-import {
-  type EventToWrite,
-  type ExpectedRevision,
-  type FakeEvent,
-  FakeLog,
-  type ProposedEvent,
-} from './log.ts';
+import { type Deletion, type EventToWrite, type FakeEvent, FakeLog, type ProposedEvent } from './log.ts';
 import {
   type AppendOutcome,
   accessDenied,
@@ -41,7 +33,7 @@ import {
   type Version,
 } from './messages.ts';
 import { EventStoreDbPort } from './port.ts';
-import { Feed, pausing, type ReadCall, read, Subscription } from './reads.ts';
+import { Feed, pausing, positionIn, type ReadCall, read, subscription } from './reads.ts';
 
 export { type EventToWrite, type FakeEvent, FakeLog } from './log.ts';
 export type { Endpoint, Member } from './messages.ts';
@@ -49,30 +41,21 @@ export type { Endpoint, Member } from './messages.ts';
 export type FakeOptions = {
   /** A free port by default. */
   port?: number;
-  host?: string;
   /** Shared by the nodes of a cluster. */
   log?: FakeLog;
   /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
   version?: Version;
-  /** Servers before 23.10 never send CaughtUp. */
-  caughtUp?: boolean;
   /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
   users?: Record<string, string>;
   /** PEM. */
   tls?: { key: string; cert: string };
-  /** The lag, in events, at which a live subscription is dropped; unlimited by default. */
-  lagLimit?: number;
-  /** The latency of every response, in milliseconds. */
-  latency?: number;
 };
 
 export type Drop = 'end' | 'slow' | 'cancelled' | 'unavailable' | 'reset' | 'internal' | 'notLeader';
 
-type Append = { stream: string; expected: ExpectedRevision; proposed: ProposedEvent[] };
+type Append = { stream: string; expected: bigint; proposed: ProposedEvent };
 /** Undefined if there is no response to the append. */
 type Failure = (store: () => AppendOutcome) => AppendOutcome | undefined;
-
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 const SLOW =
   'Operation timed out: Consumer too slow to handle event while live. Client resubscription required.';
@@ -100,7 +83,6 @@ export class FakeEventStoreDb {
     subscribe: 0,
     gossip: 0,
   };
-  users: Record<string, string> | undefined;
   /** Users who may read and not append. */
   readonly readers = new Set<string>();
   /** Streams whose ACL allows no one to append. */
@@ -111,7 +93,6 @@ export class FakeEventStoreDb {
   readonly subscribedAfter: bigint[] = [];
 
   readonly #options: FakeOptions;
-  readonly #host: string;
   readonly #listener: EventStoreDbPort;
   readonly #subscriptions = new Set<Feed>();
   readonly #reads = new Set<Feed>();
@@ -122,7 +103,7 @@ export class FakeEventStoreDb {
   readonly #readFailures: CallError[] = [];
   readonly #leaders: Endpoint[] = [];
   #port: number;
-  #latency: number;
+  #latency = 0;
   #indexLag = 0;
   /** How many more reads of a stream do not find it. */
   readonly #notIndexed = new Map<string, number>();
@@ -131,13 +112,10 @@ export class FakeEventStoreDb {
   #members: Member[] | undefined;
 
   private constructor(options: FakeOptions) {
-    const { log = new FakeLog(), host = '127.0.0.1', port = 0, latency = 0, users, tls } = options;
+    const { log = new FakeLog(), port = 0, tls } = options;
     this.log = log;
-    this.users = users;
     this.#options = options;
-    this.#host = host;
     this.#port = port;
-    this.#latency = latency;
 
     const maxMessage = 17 * 1_024 * 1_024;
     const grpc = new Server({ 'grpc.max_receive_message_length': maxMessage, 'grpc.enable_channelz': 0 });
@@ -151,13 +129,7 @@ export class FakeEventStoreDb {
     const injector = grpc.createConnectionInjector(
       keys ? ServerCredentials.createSsl(null, keys) : ServerCredentials.createInsecure(),
     );
-    const http = createServer(({ url }, response) =>
-      response.writeHead(url === '/health/live' ? 204 : 404).end(),
-    );
-    this.#listener = new EventStoreDbPort(
-      (connection) => injector.injectConnection(connection),
-      (connection) => http.emit('connection', connection),
-    );
+    this.#listener = new EventStoreDbPort((connection) => injector.injectConnection(connection));
   }
 
   static async start(options: FakeOptions = {}): Promise<FakeEventStoreDb> {
@@ -208,7 +180,7 @@ export class FakeEventStoreDb {
 
   /** Listens again, on the same port and with the same log. */
   async restart(): Promise<void> {
-    this.#port = await this.#listener.listen(this.#port, this.#host);
+    this.#port = await this.#listener.listen(this.#port);
   }
 
   /** Removes all events but the first when no call reads the log; connections stay open. */
@@ -345,8 +317,8 @@ export class FakeEventStoreDb {
   }
 
   /** Deletes the events of a stream, like an administrator. */
-  deleteStream(stream: string, how: 'softDelete' | 'truncate' | 'tombstone'): void {
-    this.log[how](stream);
+  deleteStream(stream: string, how: Deletion): void {
+    this.log.delete(stream, how);
   }
 
   /** Removes an event from the log, as scavenging does once its stream was truncated. */
@@ -374,7 +346,8 @@ export class FakeEventStoreDb {
   #batchAppend = (call: ServerDuplexStream<BatchAppendReq, BatchAppendResp>): void => {
     this.calls.batchAppend++;
     this.#batches.add(call);
-    const pending = new Map<string, Append>();
+    /** The options of appends whose event follows in another request, since it is large. */
+    const pending = new Map<string, BatchAppendReq.Options>();
     const closed = () => void this.#batches.delete(call);
     const fail = (error: CallError) => {
       closed();
@@ -390,13 +363,12 @@ export class FakeEventStoreDb {
     call.on('data', (request: BatchAppendReq) => {
       if (!this.#batches.has(call)) return;
       const correlation = request.getCorrelationId()?.getString() ?? '';
-      const options = request.getOptions();
-      if (options) pending.set(correlation, appendOf(options, []));
-      const append = pending.get(correlation);
-      if (!append) return;
-      append.proposed.push(...request.getProposedMessagesList().map(proposedEvent));
+      const options = request.getOptions() ?? pending.get(correlation);
+      if (!options) return;
+      pending.set(correlation, options);
       if (!request.getIsFinal()) return;
       pending.delete(correlation);
+      const append = appendOf(options, request);
       this.calls.batched++;
       const outcome =
         accessError || this.#isDenied(call.metadata, append.stream)
@@ -415,42 +387,42 @@ export class FakeEventStoreDb {
     const subscribes = options.hasSubscription();
     if (subscribes) {
       this.calls.subscribe++;
-      this.subscribedAfter.push(BigInt(options.getAll()?.getPosition()?.getCommitPosition() ?? 0));
+      this.subscribedAfter.push(positionIn(options));
     } else this.calls.read++;
     const accessError =
       this.#accessError(call.metadata) ??
       this.#redirect() ??
       this.#leaderRequired(call.metadata) ??
       (subscribes ? undefined : this.#readFailures.shift());
-    const heldAfter = () => this.#heldAfter;
-    const { caughtUp = true, version = '23.10' } = this.#options;
     if (accessError) this.#response(() => call.emit('error', accessError));
-    else if (subscribes)
-      this.#subscribe(call, new Subscription(this.log, options, caughtUp, heldAfter, version));
+    else if (subscribes) this.#subscribe(call, options);
     else {
       call.once('cancelled', () => this.calls.cancelled++);
-      this.#feed(call, new Feed(call, this.#messages(options, heldAfter, version)), this.#reads);
+      this.#feed(call, new Feed(call, this.#messages(options)), this.#reads);
     }
   };
 
-  #messages(options: ReadReq.Options, heldAfter: () => number, version: Version) {
+  get #version(): Version {
+    return this.#options.version ?? '23.10';
+  }
+
+  #messages(options: ReadReq.Options) {
     const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
     const lag = this.#notIndexed.get(stream) ?? 0;
-    const pausesAfter = () => this.#readsPauseAfter;
-    if (lag === 0) return pausing(read(this.log, options, heldAfter, version), pausesAfter);
+    if (lag === 0) {
+      const messages = read(this.log, options, () => this.#heldAfter, this.#version);
+      return pausing(messages, () => this.#readsPauseAfter);
+    }
     this.#notIndexed.set(stream, lag - 1);
     return [streamNotFound(stream)].values();
   }
 
-  #subscribe(call: ReadCall, subscription: Subscription): void {
-    const feed = new Feed(call, subscription.messages(randomUUID()));
-    const { lagLimit = Number.POSITIVE_INFINITY } = this.#options;
-    const unfollow = this.log.follow(() =>
-      this.#response(() => {
-        feed.pump();
-        if (subscription.behind > lagLimit) this.#drop(feed, 'slow');
-      }),
+  #subscribe(call: ReadCall, options: ReadReq.Options): void {
+    const feed = new Feed(
+      call,
+      subscription(this.log, options, () => this.#heldAfter, this.#version),
     );
+    const unfollow = this.log.follow(() => this.#response(() => feed.pump()));
     this.#feed(call, feed, this.#subscriptions, unfollow);
   }
 
@@ -476,10 +448,7 @@ export class FakeEventStoreDb {
     const redirect = this.#redirect();
     if (redirect) return { is: 'failed', error: redirect };
     const store = (): AppendOutcome => {
-      if (!proposed.every(({ id }) => UUID.test(id)))
-        return { is: 'bad request', message: 'Guid should contain 32 digits with 4 dashes' };
-      if (proposed.reduce((sum, event) => sum + sizeOf(event), 0) > MAX_APPEND_SIZE)
-        return { is: 'too large' };
+      if (sizeOf(proposed) > MAX_APPEND_SIZE) return { is: 'too large' };
       if (this.log.deletionOf(stream) === 'tombstone') return { is: 'deleted' };
       const before = this.log.all.length;
       const result = this.log.appendExpecting(stream, expected, proposed);
@@ -517,10 +486,11 @@ export class FakeEventStoreDb {
 
   /** The error for a call with these credentials, if any. */
   #accessError(metadata: Metadata): CallError | undefined {
-    if (this.users === undefined) return undefined;
+    const { users } = this.#options;
+    if (users === undefined) return undefined;
     const decoded = credentialsIn(metadata);
     if (decoded === undefined) return accessDenied();
-    const isKnown = Object.entries(this.users).some(([name, password]) => decoded === `${name}:${password}`);
+    const isKnown = Object.entries(users).some(([name, password]) => decoded === `${name}:${password}`);
     return isKnown ? undefined : new CallError(status.UNAUTHENTICATED, 'Bad credentials');
   }
 
@@ -542,8 +512,10 @@ export class FakeEventStoreDb {
   }
 }
 
-function appendOf(options: BatchAppendReq.Options, proposed: ProposedEvent[]): Append {
-  return { stream: streamName(options.getStreamIdentifier()), expected: expectedRevision(options), proposed };
+function appendOf(options: BatchAppendReq.Options, request: BatchAppendReq): Append {
+  const [message] = request.getProposedMessagesList() as [BatchAppendReq.ProposedMessage];
+  const stream = streamName(options.getStreamIdentifier());
+  return { stream, expected: expectedRevision(options), proposed: proposedEvent(message) };
 }
 
 /** The user and the password, separated by a colon. */
