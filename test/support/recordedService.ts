@@ -7,7 +7,6 @@ import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';
 import { MAIN, NODE, run } from './process.ts';
 import { startServer } from './server.ts';
-import { client } from './service.ts';
 import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
@@ -64,13 +63,12 @@ export async function recordService(): Promise<Recording> {
   ): Promise<void> {
     const server = await startServer({ command: traced(trace, [NODE, MAIN]), env: { DATA_DIR: dir } });
     const pid = tracedPid(trace);
-    const as = client(server.url, dir);
     const last = nextId + plants;
     let acknowledged = 0;
     const write = async (): Promise<void> => {
       while (nextId < last) {
         const id = nextId++;
-        const response = await as(USERS[id % 2 === 0 ? 0 : 1]).create(id, { name: `plant ${id}` });
+        const response = await server.as(USERS[id % 2 === 0 ? 0 : 1]).create(id, { name: `plant ${id}` });
         expect(response.status).toBe(200);
         await response.text();
         if (++acknowledged === killAfter) globalThis.process.kill(pid, 'SIGKILL');
