@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { expectNoPassword, MOST_VERBOSE, PASSWORD, secured } from '../support/securedFakeServer.ts';
 import { startFakeServer } from '../support/stores.ts';
 
 /** What happens to the server after the first plant, and the milliseconds from a POST to the signal. */
@@ -32,22 +31,4 @@ test.each(ENDINGS)('SIGTERM stops the service gracefully during a POST to %s', a
   const cut = 'closed connections of requests in flight';
   const steps = service.messages().filter((msg) => ['closing', cut, 'closed'].includes(msg));
   expect(steps).toEqual(['closing', ...(steps.includes(cut) ? [cut] : []), 'closed']);
-});
-
-test('the password of a server with TLS is never printed at any log level, also when subscriptions drop and the server stops', async () => {
-  const { server, cert, at } = await secured();
-  const url = `esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`;
-  const service = await processOver(url, MOST_VERBOSE);
-  const drops = () => service.messages().filter((msg) => msg.includes('subscription dropped')).length;
-  await untilAvailable(() => service.alice.create(1, { name: 'Fern' }));
-  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
-  server.dropSubscriptions('internal');
-  await expect.poll(drops).toBeGreaterThan(0);
-  await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }));
-  await expect.poll(() => server.openSubscriptions).toBe(2); // of the view, and of deleted streams
-  const before = service.messages().length;
-  await server.stop();
-  await expect.poll(() => service.messages().length).toBeGreaterThan(before);
-  await service.terminate();
-  expectNoPassword(service.stdout() + service.stderr());
 });
