@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { onTestFinished } from 'vitest';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
@@ -96,6 +97,12 @@ export async function savedLists(events: readonly RecordedEvent[]): Promise<stri
   const file = join(tempDir(), 'view.db');
   await (await toDoLists(file, events)).close();
   return file;
+}
+
+/** Executes SQL in a file, past its view. */
+export function inFile(file: string, sql: string): void {
+  using db = new DatabaseSync(file);
+  db.exec(sql);
 }
 
 /** A log in memory, which may get more events. */

@@ -1,13 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 import { comparedTable } from '../../src/views/tableDraft.ts';
 import { CHECKSUM_MISMATCH } from '../../src/views/tableReader.ts';
 import { type Problem, ViewComparison } from '../../src/views/viewComparison.ts';
-import { item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
+import { inFile, item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
 const EVENTS = [
   item(1, 'home', 'Sweep'),
@@ -18,11 +17,6 @@ const EVENTS = [
   item(8, 'home', 'Wash'),
   item(9, 'work', '', { type: 'ItemRemoved', id: '2' }),
 ];
-
-function inFile(file: string, sql: string): void {
-  using db = new DatabaseSync(file);
-  db.exec(sql);
-}
 
 function open(file: string, skip = NONE): ViewComparison {
   const format = comparedTable(ToDoLists.definition, skip);
