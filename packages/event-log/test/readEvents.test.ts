@@ -75,36 +75,25 @@ describe('readToEnd', () => {
   });
 
   test.each([
-    [3n, [4n, 7n]],
-    [5n, [7n]],
-    [7n, []],
-    [9n, []],
-  ])('reads what follows position %s', async (after, expected) => {
-    const batches = await Array.fromAsync(readToEnd(logOf([3n, 4n, 7n]).log, { after, signal: never() }));
+    [[3n, 4n, 7n], 3n, [4n, 7n]],
+    [[3n, 4n, 7n], 5n, [7n]],
+    [[3n, 4n, 7n], 7n, []],
+    [[3n, 4n, 7n], 9n, []],
+    [[], START, []],
+  ])('of the positions %o after %s yields %o', async (log, after, expected) => {
+    const batches = await Array.fromAsync(readToEnd(logOf(log).log, { after, signal: never() }));
     expect(positionsIn(batches)).toEqual(expected);
     expect(batches.at(-1)?.caughtUp).toBe(true);
   });
 
-  test('yields one empty batch for an empty log', async () => {
-    const batches = await Array.fromAsync(readToEnd(logOf([]).log, { signal: never() }));
-    expect(batches).toEqual([{ events: [], caughtUp: true, position: START }]);
+  test('fails if the log ends before a known end', async () => {
+    const { log } = logOf([1n, 2n, 3n]);
+    expect(positionsIn(await Array.fromAsync(readToEnd(log, { end: 3n })))).toEqual([1n, 2n, 3n]);
+    await expect(Array.fromAsync(readToEnd(log, { end: 4n }))).rejects.toThrow(StoreUnavailable);
   });
 });
 
 describe('readLive', () => {
-  test('continues with each new event, until it is aborted', async () => {
-    const { log, subscriptions, append } = logOf([1n, 2n, 3n]);
-    const leaving = new AbortController();
-    const seen: Position[] = [];
-    for await (const batch of readLive(log, { after: 1n, signal: leaving.signal })) {
-      seen.push(...positionsIn([batch]));
-      if (seen.length < 6) append((seen.at(-1) ?? START) + 1n);
-      else leaving.abort();
-    }
-    expect(seen).toEqual([2n, 3n, 4n, 5n, 6n, 7n]);
-    expect(subscriptions).toMatchObject([{ after: 1n, ended: true }]);
-  });
-
   test('rejects when the log is closed', async () => {
     const store = await openIn(tempDir());
     await store.append('plant-alice/1', event('first'), NO_STREAM);
@@ -209,17 +198,4 @@ describe('an idle live reader', () => {
       }),
     );
   });
-});
-
-test('a read to a known end fails if the log ends before it', async () => {
-  const { log } = logOf([1n, 2n, 3n]);
-  const { signal } = new AbortController();
-  const read = async (end: Position): Promise<Position[]> => {
-    const positions: Position[] = [];
-    for await (const { events } of readToEnd(log, { end, signal }))
-      positions.push(...events.map(({ position }) => position));
-    return positions;
-  };
-  expect(await read(3n)).toEqual([1n, 2n, 3n]);
-  await expect(read(4n)).rejects.toThrow(StoreUnavailable);
 });

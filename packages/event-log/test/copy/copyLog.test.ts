@@ -1,14 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import {
-  appendTo,
-  type EventToStore,
-  eventId,
-  logWith,
-  plantOf,
-  writeTo,
-} from '../../../../test/support/logs.ts';
+import { appendTo, type EventToStore, eventId, plantOf, writeTo } from '../../../../test/support/logs.ts';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { comparable, contents, named, openIn, openOver, refusal } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
@@ -37,12 +30,6 @@ test.each([
     expect(await everything(to)).toEqual(copied);
   },
 );
-
-test('a copy loses no event between batches', async () => {
-  const [from, to] = [readerOf(logWith({ events: 520 })), await openIn(tempDir())];
-  expect(await copyLog({ from, to })).toEqual({ events: 520, copied: 520 });
-  expect(await contents(to)).toEqual(await contents(from));
-});
 
 describe('a copy to EventStoreDB', () => {
   test('resumes after the last event of the target', async () => {

@@ -107,17 +107,6 @@ describe('a replay', () => {
     await expect(all(log, { after: `${END + 1n}` })).rejects.toThrow(new BadPosition(message));
     expect(seen.read).toBe(0);
   });
-
-  test('ends when it is aborted', async () => {
-    const { log } = logOf(EVENTS, [1]);
-    const stop = new AbortController();
-    const found: Position[] = [];
-    for await (const { events } of replay(log, filterOf({}), { signal: stop.signal })) {
-      found.push(...positions(events));
-      if (found.length === 3) stop.abort();
-    }
-    expect(found).toEqual([2n, 3n, 7n]);
-  });
 });
 
 describe('for an unknown user', () => {
