@@ -138,7 +138,7 @@ describe.each(BOTH)('over %s', (_, server) => {
 });
 
 describe('the transparency log', () => {
-  const { as, audit, bytes, text } = clients(embedded);
+  const { as, audit } = clients(embedded);
 
   test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1', '/tile/entries/000'])(
     'a client may keep %s for ever, and a shared cache may not',
@@ -171,13 +171,6 @@ describe('the transparency log', () => {
       expect(fixedParts(head, 'content-length'), path).toEqual(fixedParts(given, 'content-length'));
       await given.arrayBuffer();
     }
-  });
-
-  test('an event that is larger than an entry has its hash as its entry', async () => {
-    const entry = entriesIn(await bytes('/tile/entries/000'))[LARGE];
-    expect(`${entry}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
-    const proof = verifyTlogProof(await text('/proofs/plants?id=1&user=alice'), await text('/log-key'));
-    expect(proof).toMatchObject({ index: LARGE, entry: JSON.parse(`${entry}`) });
   });
 });
 

@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { verifierKeyOf } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import {
   entries,
   entryOf,
@@ -13,7 +12,6 @@ import {
   serve,
   VERIFIER_KEY,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
-import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -205,16 +203,6 @@ describe('npm run monitor', () => {
       'event 4, an entry of 11 bytes: it is not an event in canonical form, or too large for an entry\nevents with problems: 1\n',
     );
     succeeded(await monitor(http.url, state));
-  });
-
-  test('refuses the state file of another log', async () => {
-    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
-    succeeded(await monitor(http.url, state));
-    const key = formatVerifierKey(verifierKeyOf(ORIGIN, keyNamed('other')));
-    expectRefused(
-      await runCli([...optionsFor(http.url, state, key), '--once'], TOKEN),
-      /not that of this log.*: no signature is by plants\.example\/log\+/,
-    );
   });
 
   test.each<
