@@ -406,18 +406,6 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
 
 const UNUSABLE = new CheckpointFileUnusable('cannot use the signed checkpoint');
 
-test('a replay names its checkpoint again after the signed checkpoint could not be read', async () => {
-  const { signer, tree, state, refusals, replayed } = await overFakeTree();
-  const check = vi.spyOn(signer, 'check').mockRejectedValueOnce(UNUSABLE);
-  tree.onReady();
-  expect(await replayed()).toBeNull();
-  expect(refusals).toEqual(['file_unusable']);
-  state.now = 1_000;
-  expect(await replayed()).toMatch(/^0 /);
-  expect(check).toHaveBeenCalledTimes(2);
-  expect(refusals).toEqual(['file_unusable', undefined]);
-});
-
 test('checkpoints are refused until one can be saved, although the one before can be read', async () => {
   const { signer, tree, state, refusals, get, replayed } = await overFakeTree();
   const sign = vi.spyOn(signer, 'sign').mockRejectedValue(UNUSABLE);
