@@ -138,7 +138,7 @@ describe.each(BOTH)('over %s', (_, server) => {
 });
 
 describe('the transparency log', () => {
-  const { as, audit, bytes, text } = clients(embedded);
+  const { as, audit } = clients(embedded);
 
   test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1', '/tile/entries/000'])(
     'a client may keep %s for ever, and a shared cache may not',
@@ -171,13 +171,6 @@ describe('the transparency log', () => {
       expect(fixedParts(head, 'content-length'), path).toEqual(fixedParts(given, 'content-length'));
       await given.arrayBuffer();
     }
-  });
-
-  test('an event that is larger than an entry has its hash as its entry', async () => {
-    const entry = entriesIn(await bytes('/tile/entries/000'))[LARGE];
-    expect(`${entry}`).toMatch(/^\{"sha256":"[\da-f]{64}"\}$/);
-    const proof = verifyTlogProof(await text('/proofs/plants?id=1&user=alice'), await text('/log-key'));
-    expect(proof).toMatchObject({ index: LARGE, entry: JSON.parse(`${entry}`) });
   });
 });
 
@@ -412,18 +405,6 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
 });
 
 const UNUSABLE = new CheckpointFileUnusable('cannot use the signed checkpoint');
-
-test('a replay names its checkpoint again after the signed checkpoint could not be read', async () => {
-  const { signer, tree, state, refusals, replayed } = await overFakeTree();
-  const check = vi.spyOn(signer, 'check').mockRejectedValueOnce(UNUSABLE);
-  tree.onReady();
-  expect(await replayed()).toBeNull();
-  expect(refusals).toEqual(['file_unusable']);
-  state.now = 1_000;
-  expect(await replayed()).toMatch(/^0 /);
-  expect(check).toHaveBeenCalledTimes(2);
-  expect(refusals).toEqual(['file_unusable', undefined]);
-});
 
 test('checkpoints are refused until one can be saved, although the one before can be read', async () => {
   const { signer, tree, state, refusals, get, replayed } = await overFakeTree();

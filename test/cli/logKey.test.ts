@@ -1,8 +1,8 @@
-import { copyFileSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { copyFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { startService, startServiceWithTree } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
@@ -16,16 +16,6 @@ test('npm run log-key prints the same verifier key each time, and creates the pr
   const other = succeeded(await runCli(['log-key'], { ...env, LOG_ORIGIN: 'plants.example/log2' }));
   expect(other.split('+')[2]).toBe(vkey.split('+')[2]); // the same key under another name has another ID
   expect(other.split('+')[1]).not.toBe(vkey.split('+')[1]);
-});
-
-test('npm run log-key prints the key that the service has created at its start', async () => {
-  const { dir } = await startServiceWithTree();
-  const { x } = JSON.parse(readFileSync(join(dir, 'log-key.json'), 'utf8'));
-  const vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir }));
-  const [, origin, key = ''] = /^(.*?)\+[\da-f]{8}\+(.*)$/m.exec(vkey) ?? []; // Base64 may have a plus, too
-  expect(origin).toBe('urn:plant-store');
-  expect(Buffer.from(key, 'base64')).toEqual(Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')]));
-  expect(readFileSync(join(dir, 'key.json'), 'utf8')).not.toContain(x);
 });
 
 test('npm run log-key refuses the key that signs tokens', async () => {

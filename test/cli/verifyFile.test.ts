@@ -18,29 +18,18 @@ function damageIndex(dir: string, index: string, entry: string): void {
   writeFileSync(fileIn(dir), bytes);
 }
 
-type Case = [what: string, damage: (dir: string) => void, ...problems: string[]];
-
 const problemsIn = (stdout: string): string[] =>
   JSON.parse(stdout).problems.map(({ problem }: { problem: string }) => problem);
 
 describe('verify reports in the log file', () => {
-  test.for<Case>([
-    [
-      'a damaged index of streams and revisions',
-      (dir) => damageIndex(dir, 'sqlite_autoindex_events_2', 'plant-bob/2'),
-      'the log is damaged: row 2 missing from index sqlite_autoindex_events_2',
-    ],
-    [
-      'a damaged index of event IDs',
-      (dir) => damageIndex(dir, 'sqlite_autoindex_events_1', '00000003-0000-7000'),
-      'the log is damaged: row 3 missing from index sqlite_autoindex_events_1',
-    ],
-  ])('%s', async ([, damage, expected]) => {
+  test('a damaged index', async () => {
     const DATA_DIR = logWith({ events: 12 });
-    damage(DATA_DIR);
+    damageIndex(DATA_DIR, 'sqlite_autoindex_events_2', 'plant-bob/2');
     const { code, stdout } = await runCli(['verify', '--json'], { DATA_DIR });
     expect(code).toBe(1);
-    expect(problemsIn(stdout)).toContain(expected);
+    expect(problemsIn(stdout)).toContain(
+      'the log is damaged: row 2 missing from index sqlite_autoindex_events_2',
+    );
     expect(JSON.parse(stdout).problemCount).toBe(problemsIn(stdout).length);
   });
 

@@ -137,8 +137,6 @@ const WEED = '{"name":"Weed"}';
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not that of a PlantCreated`;
 
-const plantAt = (position: number): string => JSON.stringify(PLANTS[position - 1]?.[2]);
-
 const differs = (position: number, user: string, byLog: string, inView: string): string =>
   `position ${position}: the view plantsByUser has another row than the log: user ${user}, position ${position}, plant ${inView}; by the log it has plant ${byLog}`;
 
@@ -146,7 +144,7 @@ const lacksRow = (position: number, user: string, plant: string): string =>
   `position ${position}: the view plantsByUser lacks a row that the log has: user ${user}, position ${position}, plant ${plant}`;
 
 const hasRow = (position: number, user: string): string =>
-  `position ${position}: the view plantsByUser has a row that the log does not have: user ${user}, position ${position}, plant ${printable(plantAt(position))}`;
+  `position ${position}: the view plantsByUser has a row that the log does not have: user ${user}, position ${position}, plant ${printable(JSON.stringify(PLANTS[position - 1]?.[2]))}`;
 
 const unknownCheckpoint = (position: number): string =>
   `position ${position}: the checkpoint of the view plantsByUser names an event that the log does not have`;
@@ -158,16 +156,11 @@ const rootIsAnother = expect.stringMatching(
 );
 
 describe('verify reports:', () => {
-  test.for<[what: string, tampering: Tampering, ...problems: (string | RegExp)[]]>([
+  test.for<[what: string, tampering: Tampering, ...problems: string[]]>([
     [
       'a byte of a name changed in the file',
       ({ log }) => inBytes(log, '"name":"Fern"', '"name":"fern"'),
       differs(1, 'alice', '{"name":"fern","tag":"indoor"}', '{"name":"Fern","tag":"indoor"}'),
-    ],
-    [
-      'a byte of a name changed to invalid UTF-8',
-      ({ log }) => inBytes(log, '"name":"Oak"', Buffer.from('"name":"O\xe4k"', 'latin1')),
-      /^position 2: /,
     ],
     [
       'a replacement character changed to invalid UTF-8',
@@ -185,26 +178,11 @@ describe('verify reports:', () => {
       "UPDATE events SET data = data || char(0) || 'x' WHERE position = 4",
       isNotValid(4, 'data'),
     ],
-    ['a duplicate key', change('data', '"name"', '"name":"Elm","name"', 2), isNotValid(2, 'data')],
     [
       'an event removed in the middle',
       'DELETE FROM events WHERE position = 6',
       'position 7: position 6 is missing before it',
       hasRow(6, 'bob'),
-    ],
-    [
-      'an event removed at the end',
-      `DELETE FROM events WHERE position = ${SIZE}`,
-      unknownCheckpoint(12),
-      hasRow(12, 'bob'),
-    ],
-    [
-      'two events of one user swapped',
-      `UPDATE events SET position = 1000 WHERE position = 9;
-       UPDATE events SET position = 9 WHERE position = 11;
-       UPDATE events SET position = 11 WHERE position = 1000;`,
-      differs(9, 'alice', '{"name":"Ash"}', '{"name":"Ivy"}'),
-      differs(11, 'alice', '{"name":"Ivy"}', '{"name":"Ash"}'),
     ],
     [
       'an event inserted in the middle, with the others renumbered',
@@ -219,20 +197,10 @@ describe('verify reports:', () => {
       forged(-(2n ** 63n)),
       'position -9223372036854775808: positions start at 1',
     ],
-    [
-      'an event in an existing stream',
-      (home) =>
-        withoutConstraints(
-          home,
-          `${change('data', '"id":"5"', '"id":"4"', 11)} ${change('stream', '/5', '/4', 11)}`,
-        ),
-      /^position (9|11): revision 0 of its stream is also at position (11|9)$/,
-    ],
   ])('%s', async ([, tampering, ...problems]) => {
     const home = tampered(tampering);
-    const expected = problems.map((one) => (typeof one === 'string' ? one : expect.stringMatching(one)));
     expect(await problemsOf(home, expectedRoot)).toEqual(
-      expect.arrayContaining([...expected, rootIsAnother]),
+      expect.arrayContaining([...problems, rootIsAnother]),
     );
   });
 });
@@ -245,10 +213,6 @@ describe('verify reports only by the Merkle tree or with the expected root:', ()
         alterLog(home.dir, change('data', '"Moss"', '"Weed"', 3));
         inViewConsistently(home, `UPDATE rows SET plant = '${WEED}' WHERE position = 3`);
       },
-    ],
-    [
-      'another time',
-      `UPDATE events SET metadata = json_set(metadata, '$.occurredAt', '2026-03-01T12:00:00.000Z') WHERE position = 3`,
     ],
     [
       'an event removed from the log and the view, with the others renumbered',
@@ -319,21 +283,6 @@ describe('verify reports, although the root of the events is the same:', () => {
       'position 20: positions 12 to 19 are missing before it',
     ],
     [
-      'a changed row of the view',
-      ({ view }) => inFile(view, `UPDATE rows SET plant = '${WEED}' WHERE position = 2`),
-      differs(2, 'bob', plantAt(2), WEED),
-    ],
-    [
-      'a changed checksum of the view',
-      ({ view }) => inFile(view, 'UPDATE rows SET checksum = 7 WHERE position = 3'),
-      /^the view \S+view\.db is damaged: its rows do not have the checksums that were saved with them$/,
-    ],
-    [
-      'a view replaced by garbage',
-      ({ view }) => writeFileSync(view, Buffer.alloc(20_000, 'garbage')),
-      /^cannot read the view \S+view\.db: file is not a database$/,
-    ],
-    [
       'a byte of a leaf of the tree changed',
       ({ tree }) =>
         inFile(
@@ -343,24 +292,9 @@ describe('verify reports, although the root of the events is the same:', () => {
       anotherTile('hashes'),
     ],
     [
-      'a leaf added to the tree',
-      ({ tree }) => inFile(tree, 'UPDATE tiles SET hashes = CAST(hashes || zeroblob(32) AS BLOB)'),
-      anotherTile('hashes'),
-    ],
-    [
-      'all tiles of the tree removed',
-      ({ tree }) => inFile(tree, 'DELETE FROM tiles'),
-      /^the view merkleTree lacks a row that the log has: level 0, number 0, /,
-    ],
-    [
       'a tile of the tree at another position',
       ({ tree }) => inFile(tree, 'UPDATE tiles SET starts_after = 1'),
       anotherTile('starts_after'),
-    ],
-    [
-      'the ID of another event at the checkpoint of the tree',
-      ({ tree }) => inFile(tree, "UPDATE checkpoint SET event_id = 'x'"),
-      'position 12: the checkpoint of the view merkleTree names an event that the log does not have',
     ],
   ])('%s', async ([, tampering, problem]) => {
     const expected = typeof problem === 'string' ? problem : expect.stringMatching(problem);
@@ -369,12 +303,6 @@ describe('verify reports, although the root of the events is the same:', () => {
 });
 
 describe('the expected root', () => {
-  test('matches while events are only appended', async () => {
-    const stdout = succeeded(await verify(tampered(forged(SIZE + 1)), expectedRoot));
-    expect(stdout).toMatch(/^size +13$/m);
-    expect(stdout).toMatch(/^view +compared up to position 12$/m);
-  });
-
   test('may be in upper case; that of the empty log always matches', async () => {
     for (const one of [expectedRoot.toUpperCase(), `0:${EMPTY_ROOT}`])
       expect(await verify(home(), one)).toMatchObject({ code: 0, stderr: '' });

@@ -79,7 +79,7 @@ async function createPlants(store: EventStore): Promise<void> {
 }
 
 describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind) => {
-  test('returns its size, last position and root, without problems', async () => {
+  test('returns its size, last position and root, without problems, and accepts every earlier root', async () => {
     const { store, verified } = await opened(kind);
     await createPlants(store);
     const events = await everything(store);
@@ -93,12 +93,6 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       problems: [],
       problemCount: 0,
     });
-  });
-
-  test('accepts every earlier root of the log, and no other', async () => {
-    const { store, verified } = await opened(kind);
-    await createPlants(store);
-    const events = await everything(store);
     const problemsWith = async (size: number, root: string) =>
       (await verified({ expect: { size, root } })).problems.map(({ problem }) => problem);
     for (let size = 0; size <= events.length; size++) {
@@ -113,25 +107,17 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
     ]);
   });
 
-  test('ignores events appended after its start', async () => {
-    const { store, verified, fill } = await opened(kind);
-    await fill(1_100);
-    const end = await store.lastPosition();
-    let isFirst = true;
-    const onProgress = (): void => {
-      if (isFirst) void store.append('plant-late/1', named('late'), NO_STREAM);
-      isFirst = false;
-    };
-    expect(await verified({ onProgress })).toMatchObject({ size: 1_100, position: end });
-  });
-
-  test('reports its progress, up to the end', async () => {
+  test('reports its progress, up to the end of the log at its start', async () => {
     const { store, verified, fill } = await opened(kind);
     await fill(1_100);
     const positions = (await everything(store)).map(({ position }) => position);
     const end = positions.at(-1) as bigint;
     const reported: { events: number; position: bigint; end: bigint }[] = [];
-    await verified({ onProgress: (progress) => void reported.push(progress) });
+    const onProgress = (progress: (typeof reported)[number]): void => {
+      if (reported.length === 0) void store.append('plant-late/1', named('late'), NO_STREAM);
+      reported.push(progress);
+    };
+    expect(await verified({ onProgress })).toMatchObject({ size: 1_100, position: end });
     expect(reported.length).toBeGreaterThan(1);
     for (const { events, ...rest } of reported)
       expect(rest).toEqual({ position: positions[events - 1], end });
@@ -207,33 +193,29 @@ const unknownEvent = (
 ): RecordedEvent =>
   created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data });
 
-describe('positions', () => {
-  test('of a gapless log start at 1', async () => {
-    const missing = { position: 3n, problem: 'positions 1 to 2 are missing before it' };
-    expect(await problemsOf(logOf([created(3, 'alice')]))).toEqual([missing]);
-    const early = { position: 0n, problem: 'positions start at 1' };
-    expect(await problemsOf(logOf([created(0, 'alice'), created(1, 'bob')]))).toEqual([early]);
-  });
-
-  test('of a gapless log have no gaps; each gap is reported once', async () => {
-    const log = logOf([1, 3, 7, 8].map((position) => created(position, 'alice')));
-    expect(await problemsOf(log)).toEqual([
-      { position: 3n, problem: 'position 2 is missing before it' },
-      { position: 7n, problem: 'positions 4 to 6 are missing before it' },
-    ]);
-  });
-
-  test('of another log may have gaps, but must increase', async () => {
-    const log = logOf([100, 301, 300, 700].map((position) => created(position, 'alice')));
-    expect(await problemsOf(log, { gapless: false })).toEqual([
-      { position: 300n, problem: 'it follows position 301' },
-    ]);
-  });
-
-  test('below 1 are problems, but not those that follow', async () => {
-    const log = logOf([created(-7, 'alice'), created(1, 'alice'), created(2, 'bob')]);
-    expect(await problemsOf(log)).toEqual([{ position: -7n, problem: 'positions start at 1' }]);
-  });
+const GAPLESS = { gapless: true };
+test.for<[what: string, positions: number[], { gapless: boolean }, ...[at: number, problem: string][]]>([
+  ['start at 1', [3], GAPLESS, [3, 'positions 1 to 2 are missing before it']],
+  ['are not 0', [0, 1], GAPLESS, [0, 'positions start at 1']],
+  ['are not negative', [-7, 1, 2], GAPLESS, [-7, 'positions start at 1']],
+  [
+    'have no gaps; each gap is reported once',
+    [1, 3, 7, 8],
+    GAPLESS,
+    [3, 'position 2 is missing before it'],
+    [7, 'positions 4 to 6 are missing before it'],
+  ],
+  [
+    'may have gaps in another log, but increase',
+    [100, 301, 300, 700],
+    { gapless: false },
+    [300, 'it follows position 301'],
+  ],
+])('positions %s', async ([, positions, options, ...problems]) => {
+  const log = logOf(positions.map((position) => created(position, 'alice')));
+  expect(await problemsOf(log, options)).toEqual(
+    problems.map(([position, problem]) => ({ position: BigInt(position), problem })),
+  );
 });
 
 describe('a PlantCreated', () => {

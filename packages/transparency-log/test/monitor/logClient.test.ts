@@ -65,7 +65,7 @@ test.each([
   await expect(checkpoint).rejects.toThrow(message);
 });
 
-test.each<[string, RequestListener]>([
+test.each<[string, RequestListener, RegExp?]>([
   [
     'resets the connection within a response',
     ({ socket }, response) => {
@@ -79,9 +79,25 @@ test.each<[string, RequestListener]>([
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
     },
   ],
-])('a log that %s is unavailable', async (_, log) => {
-  const client = await clientOf(log);
-  await expect(client.checkpoint()).rejects.toThrow(LogUnavailable);
+  [
+    'redirects',
+    (_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+    /fetch failed$/,
+  ],
+  [
+    'is a page of a proxy',
+    (_, response) => response.setHeader('content-type', 'text/html').end('<p>'),
+    /text\/html/,
+  ],
+  [
+    'responds with too many bytes',
+    (_, response) => response.setHeader('content-type', 'text/plain').end(Buffer.alloc(2_000_000)),
+    /larger than 16384 bytes/,
+  ],
+])('a log that %s is unavailable', async (_, log, message = /./) => {
+  const checkpoint = (await clientOf(log)).checkpoint();
+  await expect(checkpoint).rejects.toThrow(LogUnavailable);
+  await expect(checkpoint).rejects.toThrow(message);
 });
 
 test.each([

@@ -31,7 +31,6 @@ function consistencyOf(from: number, to: number): string {
 }
 const openInclusion = (text: string) => openInclusionProof(text, logKey);
 const openConsistency = (text: string, size: number) => openConsistencyProof(text, headOf(size), logKey);
-const lastLine = (text: string): string => text.trimEnd().split('\n').at(-1) ?? '';
 
 /** A hash of a proof, 32 bytes in Base64. */
 const HASH = Buffer.alloc(32, 7).toString('base64');
@@ -82,7 +81,6 @@ describe('an inclusion proof', () => {
     ['with a line before it', `\n${proof}`, 'the text is not an inclusion proof'],
     ['without an index', lines(start as string, extra), 'the text is not a proof'],
     ['without its entry', lines(start as string, index), 'the proof does not have its entry as extra data'],
-    ['with two indexes', lines(start as string, extra, index, index), 'a hash is not Base64'],
     ['with the entry after the index', lines(start as string, index, extra), 'a hash is not Base64'],
     ['with an entry that is not Base64', proof.replace('extra ', 'extra !'), 'the extra data is not Base64'],
     ['with a leading zero', proof.replace('index 4', 'index 04'), 'the index is not a number'],
@@ -99,12 +97,6 @@ describe('an inclusion proof', () => {
       'with the checkpoint of another size',
       proof.replace(checkpointOf(7), checkpointOf(8)),
       'proof is invalid',
-    ],
-    ['with a damaged checkpoint', proof.replace('\n7\n', '\n8\n'), 'the signature of plants.example/log is'],
-    [
-      'with the checkpoint of another log',
-      proof.replaceAll('plants.', 'pines.'),
-      'no signature is by plants.',
     ],
   ])('is refused: %s', async (_, text, message) => {
     await expect(openInclusion(text)).rejects.toThrow(NotVerified);
@@ -207,7 +199,7 @@ test('no proof is valid with a bit flipped in any byte', async () => {
 test('any text is a valid proof, or refused with a message', async () => {
   const line = fc.oneof(
     fc.constantFrom('c2sp.org/tlog-proof@v1', 'old 3', 'index 4', 'extra AA==', HASH, '', LOG.origin, '7'),
-    fc.constantFrom(lastLine(checkpointOf(7)), 'index', 'old', 'extra ', '—', '\0', '\ud83c'),
+    fc.constantFrom(checkpointOf(7).split('\n').at(-2), 'index', 'old', 'extra ', '—', '\0', '\ud83c'),
     fc.string(),
   );
   const text = fc.oneof(
