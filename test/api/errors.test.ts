@@ -78,10 +78,6 @@ describe('malformed HTTP is 40006 and closes the connection:', () => {
       'Content-Length and Transfer-Encoding',
       `${post}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     ],
-    [
-      'Transfer-Encoding and Content-Length',
-      `${post}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n`,
-    ],
     ['chunked, but not as the last encoding', `${post}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n`],
     ['an incomplete head', 'GET /plants HTTP/1.1\r\nHost: pla', async () => {}],
   ])('%s', async (_, bytes, idle) => {
