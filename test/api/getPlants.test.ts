@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
-import { appOver } from '../support/appOver.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { responseTo } from '../support/rawHttp.ts';
 import { fixedParts, refusedWith } from '../support/refusal.ts';
@@ -137,25 +136,6 @@ describe('Log-Position', () => {
       expect((await namesIn(response)).at(-1)).toBe(`Fern ${id}`);
       expect(positionIn(response)).toBe(position);
     }
-  });
-
-  test('of the last acknowledged write of the user is waited for, and no later position', async () => {
-    const positions = [7n, 9n, 8n];
-    const waited: bigint[] = [];
-    const { url } = await appOver(
-      { append: async () => ({ position: positions.shift() ?? 0n, revision: 0n }) },
-      {
-        reached: async (at) => void waited.push(at),
-      },
-    );
-    const headers = { authorization: 'Bearer alice', 'content-type': 'application/json' };
-    for (const id of [1, 2, 3]) {
-      const body = `{"id":${id},"name":"Fern"}`;
-      expect((await fetch(`${url}/plants`, { method: 'POST', headers, body })).status).toBe(200);
-      await fetch(`${url}/plants`, { headers });
-    }
-    await fetch(`${url}/plants`, { headers: { ...headers, authorization: 'Bearer bob' } });
-    expect(waited).toEqual([7n, 9n, 9n, 0n]);
   });
 
   test('of an earlier write does not return an earlier list', async () => {
