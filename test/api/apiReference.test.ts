@@ -61,20 +61,6 @@ test('a file is whole', async () => {
   expect(Buffer.from(await response.arrayBuffer()).equals(file)).toBe(true);
 });
 
-test('a browser that has a file gets 304', async () => {
-  const file = `${await serve()}/docs/static/swagger-ui.css`;
-  const etag = (await fetch(file)).headers.get('etag') ?? '';
-  expect((await fetch(file, { headers: { 'if-none-match': etag } })).status).toBe(304);
-});
-
-test.each([
-  '/docs/static/nothing.js',
-  '/docs/static/%2e%2e/package.json',
-  '/docs/static/..%2f..%2fpackage.json',
-])('%s is 404', async (path) => {
-  await refusedWith(40401, await fetch(`${await serve()}${path}`));
-});
-
 test.each(['/', '/docs', '/docs/static/start.js'])(
   'without pages, %s is 404 also to a browser',
   async (path) => {

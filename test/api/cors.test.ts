@@ -20,15 +20,6 @@ const permissions = ({ headers }: Response): string[] =>
 const listed = (response: Response, field: string): string[] =>
   (response.headers.get(field) ?? '').toLowerCase().split(/ *, */).toSorted();
 
-/** Requests that fail, one for each place that returns errors. */
-const REFUSED: [number, string, RequestInit?][] = [
-  [401, '/plants'],
-  [401, '/tile/0/000'],
-  [404, '/nothing'],
-  [400, '/%zz'],
-  [405, '/plants', { method: 'DELETE' }],
-];
-
 test('without CORS_ORIGINS, no origin is allowed', async () => {
   const response = await options(`${shut.url}/plants`, preflightOf(APP));
   expect(permissions(response)).toEqual([]);
@@ -78,27 +69,25 @@ describe('with CORS_ORIGINS', () => {
     expect(list.headers.get('access-control-allow-origin')).toBeNull();
   });
 
-  test.each(REFUSED)(
-    'a %i of %s has an error body that only an allowed origin can read',
-    async (status, path, init) => {
-      for (const [origin, allowed] of [
-        [APP, APP],
-        [UNLISTED, null],
-      ] as const) {
-        const headers = { ...init?.headers, origin, 'content-type': 'application/json' };
-        const response = await fetch(`${open.url}${path}`, { ...init, headers });
-        expect(response.status).toBe(status);
-        await refusalIn(response);
-        expect(response.headers.get('access-control-allow-origin')).toBe(allowed);
-        if (allowed) expect(listed(response, 'access-control-expose-headers')).toContain('request-id');
-      }
-    },
-  );
-
-  test.each(['/health/live', '/tile/0/000'])('a preflight of %s returns the allowed origin', async (path) => {
-    const response = await options(`${open.url}${path}`, preflightOf(APP, 'GET'));
-    expect(response.status).toBe(204);
-    expect(response.headers.get('access-control-allow-origin')).toBe(APP);
+  // One for each place that returns errors.
+  test.each<[number, string, RequestInit?]>([
+    [401, '/plants'],
+    [401, '/tile/0/000'],
+    [404, '/nothing'],
+    [400, '/%zz'],
+    [405, '/plants', { method: 'DELETE' }],
+  ])('a %i of %s has an error body that only an allowed origin can read', async (status, path, init) => {
+    for (const [origin, allowed] of [
+      [APP, APP],
+      [UNLISTED, null],
+    ] as const) {
+      const headers = { ...init?.headers, origin, 'content-type': 'application/json' };
+      const response = await fetch(`${open.url}${path}`, { ...init, headers });
+      expect(response.status).toBe(status);
+      await refusalIn(response);
+      expect(response.headers.get('access-control-allow-origin')).toBe(allowed);
+      if (allowed) expect(listed(response, 'access-control-expose-headers')).toContain('request-id');
+    }
   });
 
   test.each<[number, string, Record<string, string>]>([

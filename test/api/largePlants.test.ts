@@ -1,15 +1,12 @@
 import { once } from 'node:events';
-import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { created } from '../../packages/event-log/test/views/created.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { appOver } from '../support/appOver.ts';
 import { connection, getWith } from '../support/rawHttp.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 /** More than the buffers of a connection hold. */
@@ -30,17 +27,7 @@ async function serve() {
   const { app, url } = await appOver({}, { plantsByUser });
   const get = (user: string, query = '') =>
     fetch(`${url}/plants${query}`, { headers: { authorization: `Bearer ${user}` } });
-  /** Requests all plants of a user, and reads nothing. Resolves when the server has the request. */
-  const neverRead = async (user: string): Promise<{ client: Socket; server: Socket }> => {
-    const accepted = once(app.server, 'connection');
-    const client = connection(url).pause();
-    const [server] = await accepted;
-    const requested = once(app.server, 'request');
-    client.write(getWith('/plants', user));
-    await requested;
-    return { client, server };
-  };
-  return { app, get, neverRead };
+  return { app, url, get };
 }
 
 const namesIn = async (response: Response): Promise<string[]> =>
@@ -67,8 +54,10 @@ describe('a list of large plants', () => {
   });
 
   test('waits in no more memory than a page for a client that does not read', async () => {
-    const { neverRead } = await serve();
-    const { server } = await neverRead('alice');
+    const { app, url } = await serve();
+    const accepted = once(app.server, 'connection');
+    connection(url).pause().write(getWith('/plants', 'alice'));
+    const [server] = await accepted;
     await expect.poll(() => server.writableLength).toBeGreaterThan(0);
     let most = 0;
     // More turns of the event loop than the list has pages.
@@ -114,16 +103,4 @@ test('lists are read in turns: a few pages in each turn of the event loop, howev
   await Promise.all(lists);
   expect(reads.total).toBeGreaterThan(40 * 10);
   expect(reads.most).toBeLessThanOrEqual(FIRST_PAGES + 1);
-});
-
-test('more lists in flight than a user may have are 42901, until one is closed', async () => {
-  const { get, neverRead } = await serve();
-  for (let list = 1; list < MAX_IN_FLIGHT.lists; list++) await neverRead('alice');
-  const { client } = await neverRead('alice');
-  const refused = await get('alice', '?limit=1');
-  expect(refused.headers.get('retry-after')).toBe('1');
-  await refusedWith(42901, refused);
-  expect(await namesIn(await get('bob'))).toEqual(['Oak']);
-  client.destroy();
-  await expect.poll(async () => (await get('alice', '?limit=1')).status).toBe(200);
 });

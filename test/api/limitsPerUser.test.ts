@@ -1,23 +1,20 @@
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { newEventId } from '../../packages/event-log/src/eventId.ts';
 import {
   type EventStore,
   type Page,
   type RecordedEvent,
   StoreUnavailable,
 } from '../../packages/event-log/src/eventStore.ts';
-import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
+import { logWith } from '../support/logs.ts';
 import { getWith, unread } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const EVENT: RecordedEvent = {
   position: 1n,
@@ -85,19 +82,7 @@ test.each([
 /** A bundle of them is more than the buffers of a connection hold. */
 const LARGE_EVENTS = 256;
 
-function largeLog(): string {
-  const dir = tempDir();
-  const db = openLogFile(join(dir, 'log.db'));
-  const insert = db.prepare(
-    `INSERT INTO events (stream, revision, id, type, data, metadata, recorded_at) VALUES (?, 0, ?, 'Written', ?, '{}', '')`,
-  );
-  db.exec('BEGIN');
-  for (let i = 0; i < LARGE_EVENTS; i++)
-    insert.run(`plant-alice/${i}`, newEventId(new Date(0)), JSON.stringify({ text: 'x'.repeat(60_000) }));
-  db.exec('COMMIT');
-  db.close();
-  return dir;
-}
+const largeLog = () => logWith({ events: LARGE_EVENTS, type: 'Written', name: `'${'x'.repeat(60_000)}'` });
 
 describe('bundles that no one reads', () => {
   test('do not keep others from POST, lists and bundles', async () => {

@@ -1,5 +1,5 @@
 import type { Page } from 'puppeteer-core';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { accessibilityProblems } from '../support/axe.ts';
 import { HAS_BROWSER, openPage } from '../support/browser.ts';
 import { serviceOfFile } from '../support/service.ts';
@@ -48,8 +48,9 @@ async function tryOut(page: Page, operation: string, body?: string): Promise<[st
   return response;
 }
 
-describe.skipIf(!HAS_BROWSER)('the API reference', () => {
-  test('is accessible, besides what Swagger UI itself violates; shows an error response without a token; creates and lists plants and replays the log with a pasted one', async () => {
+test.skipIf(!HAS_BROWSER)(
+  'the API reference is accessible, besides what Swagger UI itself violates; shows an error response without a token; creates and lists plants and replays the log with a pasted one',
+  async () => {
     await as('alice').create(1, { name: 'Oak' });
     const { page, requests, problems } = await openPage(`${url}/docs`);
     await toggle(page, CREATE);
@@ -81,5 +82,5 @@ describe.skipIf(!HAS_BROWSER)('the API reference', () => {
 
     expect(requests).toEqual(expect.arrayContaining([`${url}/openapi.json`, `${url}/events?limit=100`]));
     expect(problems).toEqual([]);
-  });
-});
+  },
+);

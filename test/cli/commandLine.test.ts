@@ -76,10 +76,16 @@ describe('the command line reports in one line, and does nothing, for', () => {
       expectRefused(await runCli(['replay', option]), RegExp(option));
     expectRefused(await runCli(['plants', '--user', 'alice', '--at']), /--at/);
     expectRefused(await runCli(['verify', '--json=yes']), /--json/);
+    expectRefused(
+      await runCli(['copy', '--from', 'a', '--from', 'b', '--to', 'c']),
+      /--from must be given once/,
+    );
   });
 
   test('a missing argument', async () => {
     expectRefused(await runCli(['plants']), /--user/);
+    expectRefused(await runCli(['copy', '--from', './data']), /--to/);
+    expectRefused(await runCli(['copy', '--to', './data']), /--from/);
     expectRefused(await runCli(['backup']), /file/);
     expectRefused(await runCli(['token']), /user/);
     expectRefused(await runCli(['prove', '--user', 'alice']), /--user and --id/);

@@ -45,17 +45,11 @@ describe('npm run copy', () => {
     expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
   });
 
-  test('rejects an event of the source in whose JSON someone has inserted a member', async () => {
-    const [from, to] = [logWith({ events: 3 }), join(tempDir(), 'to')];
-    alterSecond(from, `replace(data, '{', '{"id":"9",')`);
-    expectRefused(await copy(from, to), /the event at position 2 of the source cannot be copied: its data /);
-    expect(rowsIn(join(to, 'log.db'))).toHaveLength(1);
-  });
-
   test('copies nothing to a target with the same events, and rejects it once someone has inserted a space in its JSON', async () => {
     const [from, to] = [logWith({ events: 3 }), logWith({ events: 3 })];
     expect(await copy(from, to)).toEqual(ended('nothing to copy: both logs have the same 3 events'));
-    alterSecond(to, "data || ' '");
+    using db = new DatabaseSync(join(to, 'log.db'));
+    db.exec(`DROP TRIGGER events_are_never_updated; UPDATE events SET data = data || ' ' WHERE position = 2`);
     const reason = /position 2 of the source and 2 of the target differ in data/;
     expectRefused(await copy(from, to), reason);
   });
@@ -80,19 +74,6 @@ function ended(result: string) {
 }
 
 describe('a copy is rejected', () => {
-  test.each([
-    ['without --to', ['--from', './data'], /option '--to <url\|dir>' not specified$/],
-    ['without --from', ['--to', './data'], /option '--from <url\|dir>' not specified$/],
-    ['with two sources', ['--from', './data', '--from', UNAVAILABLE], /^--from must be given once\.$/],
-    [
-      'with an option without its value',
-      ['--from', '--to', UNAVAILABLE],
-      /option '--to <url\|dir>' not specified$/,
-    ],
-  ])('%s', async (_, args, reason) => {
-    expect(await refusal(args)).toMatch(reason);
-  });
-
   test('with an empty location', async () => {
     const refused = await refusal(['--from', './data', '--to', '']);
     expect(refused).toBe('--to must be a connection string or a directory');
@@ -123,12 +104,10 @@ describe('a copy is rejected', () => {
       expect(await refusal(['--from', dir, '--to', same])).toBe(SAME_LOCATION);
   });
 
-  test.each([UNAVAILABLE, UNAVAILABLE.replace('esdb', 'kurrentdb')])(
-    'from a server to itself',
-    async (same) => {
+  test('from a server to itself', async () => {
+    for (const same of [UNAVAILABLE, UNAVAILABLE.replace('esdb', 'kurrentdb')])
       expect(await refusal(['--from', UNAVAILABLE, '--to', same])).toBe(SAME_LOCATION);
-    },
-  );
+  });
 
   test('from a directory without a log, and none is created', async () => {
     const to = join(tempDir(), 'to');
@@ -152,12 +131,6 @@ describe('a copy is rejected', () => {
     expect(ofFile).toMatch(/^--to: cannot use the data directory .*: /);
   });
 });
-
-/** Alters the data of the second event of an embedded log; `data` is SQL. */
-function alterSecond(dir: string, data: string): void {
-  using db = new DatabaseSync(join(dir, 'log.db'));
-  db.exec(`DROP TRIGGER events_are_never_updated; UPDATE events SET data = ${data} WHERE position = 2`);
-}
 
 /** The one line that a rejected copy prints. */
 async function refusal(args: string[]): Promise<string> {

@@ -87,15 +87,6 @@ describe('npm run plants -- --at a time', () => {
       }
     }
   });
-
-  test.for([
-    ['in another zone', '2026-03-01T14:00:03+02:00'],
-    ['in lower case', '2026-03-01t12:00:03z'],
-    ['with microseconds', '2026-03-01T12:00:03.000000Z'],
-  ] as const)('reads a time written %s', async ([, at]) => {
-    const env = { DATA_DIR: dirWithTimes() };
-    expect(names(await plants(env, '--user', 'alice', '--at', at))).toEqual(['2', '4']);
-  });
 });
 
 describe('npm run plants', () => {

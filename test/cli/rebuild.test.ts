@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
@@ -7,7 +7,6 @@ import { failure, runCli, withoutProgress } from '../support/cli.ts';
 import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { createPlants, listsOf, PLANTS } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
@@ -64,17 +63,6 @@ describe('npm run rebuild', () => {
     expect(readdirSync(dir).filter((name) => name.startsWith('view.db'))).toEqual(['view.db']);
     expect(await verifyDir(dir)).toMatchObject({ view: 5n, problems: [] });
     await expectViewUsed({ DATA_DIR: dir });
-  });
-
-  test('builds the view of EventStoreDB', async () => {
-    const { url: EVENTSTOREDB_URL } = await startFakeServer();
-    const env = { EVENTSTOREDB_URL, DATA_DIR: tempDir() };
-    const service = await startService(env);
-    await createPlants(service);
-    await service.close();
-    rmSync(viewIn(env.DATA_DIR));
-    expect(await rebuild(env)).toEqual(rebuilt(5));
-    await expectViewUsed(env);
   });
 
   test('fails with one line while a server uses the directory, and keeps the view', async () => {

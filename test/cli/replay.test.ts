@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock } from '../support/clock.ts';
@@ -110,29 +108,16 @@ describe('npm run replay -- --table', () => {
   });
 });
 
-describe('npm run replay reports in one line, and prints nothing else, for', () => {
-  test.for<[options: string, line: RegExp]>([
-    ['--user=zed', /"zed"/],
-    ['--user=zed --follow', /"zed"/],
-    ['--after=4', /--after .*3/],
-    ['--after=s.3', /--after /],
-    ['--since=yesterday', /--since .*RFC 3339/],
-    ['--since=2026-03-01T12:00:01Z --until=2026-03-01T12:00:00Z', /--since .*--until/],
-    ['--limit=', /--limit /],
-    ['--id=07', /--id /],
-    ['--user=alice --user=bob', /--user /],
-  ])('%s', async ([options, line]) => {
-    expectRefused(
-      await runCli(['replay', ...options.split(' ')], { DATA_DIR: logWith({ events: 3 }) }),
-      line,
-    );
-  });
-
-  test('a position of EventStoreDB without an event', async () => {
-    const server = await startFakeServer();
-    const [first = 0n, second = 0n] = ['plant-alice/1', 'plant-bob/1'].map((to) => server.write(to).position);
-    const env = { DATA_DIR: join(tempDir(), 'data'), EVENTSTOREDB_URL: server.url };
-    expectRefused(await runCli(['replay', '--after', `${(first + second) / 2n}`], env), /--after /);
-    expect(existsSync(env.DATA_DIR)).toBe(false);
-  });
+test.for<[options: string, line: RegExp]>([
+  ['--user=zed', /"zed"/],
+  ['--user=zed --follow', /"zed"/],
+  ['--after=4', /--after .*3/],
+  ['--after=s.3', /--after /],
+  ['--since=yesterday', /--since .*RFC 3339/],
+  ['--since=2026-03-01T12:00:01Z --until=2026-03-01T12:00:00Z', /--since .*--until/],
+  ['--limit=', /--limit /],
+  ['--id=07', /--id /],
+  ['--user=alice --user=bob', /--user /],
+])('npm run replay reports in one line, and prints nothing else, for %s', async ([options, line]) => {
+  expectRefused(await runCli(['replay', ...options.split(' ')], { DATA_DIR: logWith({ events: 3 }) }), line);
 });

@@ -34,13 +34,6 @@ describe('the command line as a process', () => {
   });
 });
 
-test('npm run plants exits without an error when its reader closes the pipe', async () => {
-  const plants = [NODE, MAIN, 'plants', '--user', 'bob'];
-  const cut = ['bash', '-c', 'set -o pipefail; "$@" | true', 'bash', ...plants];
-  const env = { DATA_DIR: logWith({ events: 6 }) };
-  expect(await run({ command: cut, env })).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
-});
-
 test('npm run check-proof reads from stdin what prove prints', async () => {
   const env = { DATA_DIR: logWith({ events: 3 }) };
   const key = (await runCli(['log-key'], env)).stdout.trim();

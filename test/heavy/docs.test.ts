@@ -44,16 +44,14 @@ const hasPython = canRun('the scripts of docs/tools', ['python3', '--version']);
 const service = await serviceOfFile({ MERKLE_TREE: 'on' });
 const inDir = { DATA_DIR: service.dir };
 
-describe('README.md', () => {
-  test('starts with commands that create and list a plant, and work when pasted', async () => {
-    const [, [, block = ''] = []] = [...README.matchAll(/```sh\n(.*?)```/gs)];
-    const other = await startService();
-    const script = block.replaceAll('http://127.0.0.1:3000', other.url);
-    const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
-    const [, created, listed] = /The first `curl` returns `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
-    expect(stdout).toBe(`${created}${listed}`);
-    expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
-  });
+test('README.md starts with commands that create and list a plant, and work when pasted', async () => {
+  const [, [, block = ''] = []] = [...README.matchAll(/```sh\n(.*?)```/gs)];
+  const other = await startService();
+  const script = block.replaceAll('http://127.0.0.1:3000', other.url);
+  const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
+  const [, created, listed] = /The first `curl` returns `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
+  expect(stdout).toBe(`${created}${listed}`);
+  expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
 });
 
 /** The directory of the commands: a checkout, to which they write their files. */
@@ -105,10 +103,8 @@ describe('docs/auditing.md', () => {
 
   test('detects changes with an earlier SIZE:ROOT', async () => {
     const unchanged = await pasted(EXPECT.replace('SIZE:ROOT', expectedRoot));
-    const changed = await runCli(['verify', '--expect', forged(expectedRoot)], inDir);
     expect(succeeded(unchanged)).toMatch(/^problems +none$/m);
-    expect(changed.code).toBe(1);
-    expect(changed.stdout).toContain(`the first ${PLANTS.length} events are not the expected ones`);
+    expect((await pasted(EXPECT.replace('SIZE:ROOT', forged(expectedRoot)))).code).toBe(1);
   });
 
   test('follows the log over HTTP every week', async () => {

@@ -88,8 +88,9 @@ scrape_configs:
   return { get, query };
 }
 
-describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service', () => {
-  test('has a value for each query of the dashboard, and every metric of the alert rules', async () => {
+test.runIf(hasPrometheus)(
+  'a Prometheus that reads the metrics of a service has a value for each query of the dashboard, and every metric of the alert rules',
+  async () => {
     const { metricsUrl, use } = await usedService();
     const { query, get } = await startPrometheus(metricsUrl);
     for (const expr of dashboardQueries) {
@@ -110,5 +111,5 @@ describe.runIf(hasPrometheus)('a Prometheus that reads the metrics of a service'
       (rule) => rule.query.match(/\b(plant_store|process|nodejs)_\w+/g) ?? [],
     );
     expect(used.filter((name) => !names.has(name))).toEqual([]);
-  });
-});
+  },
+);

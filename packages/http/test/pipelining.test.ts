@@ -181,20 +181,6 @@ test('while a request with a body waits, no more of it is read', async () => {
   await expect.poll(() => received.reduce((sum, length) => sum + length, 0)).toBe(body.length);
 });
 
-test('pipelined requests are answered in order, the next one when the one before it was sent', async () => {
-  const { held, next, open } = await serveHolding();
-  const socket = open();
-  socket.write(Array.from('abcdefgh', (name) => get(`/${name}`)).join(''));
-  const answered = bodies(socket, 8);
-  for (let i = 0; i < 8; i++) {
-    await next();
-    expect(held).toHaveLength(1);
-    const { request, response } = held.pop() as (typeof held)[number];
-    response.end(request.url?.slice(1));
-  }
-  expect(await answered).toBe('abcdefgh');
-});
-
 test('bodies of pipelined requests arrive whole, in order', async () => {
   const received: string[] = [];
   const { open } = await serve(async (request, response) => {
