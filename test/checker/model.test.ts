@@ -32,9 +32,12 @@ const [FERN, OAK, IVY] = PLANTS.map(({ user, plant, name, position, requestedAt 
 const CREATED = [FERN, OAK, IVY];
 
 const list = (user: string): Request => ({ kind: 'list', user });
+const checkpoint: Request = { kind: 'checkpoint' };
 const replay: Request = { kind: 'replay', after: 0n };
 const newest: Request = { kind: 'newest', limit: 10, pages: 1 };
 const receipt: Request = { kind: 'receipt', user: 'bob', plant: 1 };
+const listed = (position: bigint, ...names: string[]): Response => ({ names, position });
+const replayed = (...positions: bigint[]): Response => ({ replayed: positions, head: undefined });
 const receiptOf = (index: number, size: number, root = `root ${size}`, stream = 'plant-bob/1'): Response => ({
   receipt: { index, stream, head: { size, root } },
 });
@@ -43,14 +46,14 @@ const another: Request = { kind: 'create', user: 'alice', plant: 1, name: 'Moss'
 
 describe('after three plants, the log allows', () => {
   test.each<[string, Request, Response, Partial<Operation>?]>([
-    ['a list of what the user has', list('alice'), { names: ['Fern', 'Ivy'], position: 30n }],
-    ['an earlier list on another instance', list('alice'), { names: [], position: 0n }, { instance: 1 }],
+    ['a list of what the user has', list('alice'), listed(30n, 'Fern', 'Ivy')],
+    ['an earlier list on another instance', list('alice'), listed(0n), { instance: 1 }],
     ['a list before the view was ever read', list('alice'), { error: 50302 }],
     ['a whole replay', replay, { replayed: [10n, 20n, 30n], head: { size: 3, root: 'root 3' } }],
     ['a replay that breaks off', replay, { error: 'cut' }],
     ['the newest events', newest, { newest: [30n, 20n], isEnd: false }],
     ['a receipt in an earlier tree', receipt, receiptOf(1, 2)],
-    ['a checkpoint', { kind: 'checkpoint' }, signed(2)],
+    ['a checkpoint', checkpoint, signed(2)],
     ['another plant with a known ID to be refused', another, { error: 40003 }],
     ['a store that is unavailable', another, { error: 50301 }],
   ])('%s', (_, request, response, more) => {
@@ -62,39 +65,24 @@ describe('it does not allow', () => {
   test.each<[string, Request, Response, RegExp, Partial<Operation>?]>([
     ['a plant that it does not have', another, { created: 40n }, /has it with the name Fern/],
     ['a plant at another position', FERN.request, { created: 20n }, /at position 10/],
-    [
-      'a list without an acknowledged plant',
-      list('alice'),
-      { names: ['Fern'], position: 10n },
-      /2 are known/,
-    ],
-    [
-      'a list in another order',
-      list('alice'),
-      { names: ['Ivy', 'Fern'], position: 30n },
-      /not the beginning/,
-    ],
-    [
-      'a list that is not that of its position',
-      list('alice'),
-      { names: ['Fern'], position: 30n },
-      /up to its position/,
-    ],
+    ['a list without an acknowledged plant', list('alice'), listed(10n, 'Fern'), /2 are known/],
+    ['a list in another order', list('alice'), listed(30n, 'Ivy', 'Fern'), /not the beginning/],
+    ['a list that is not that of its position', list('alice'), listed(30n, 'Fern'), /up to its position/],
     [
       'a list without what its client knows of',
       { kind: 'list', user: 'alice', named: 30n },
-      { names: ['Fern'], position: 10n },
+      listed(10n, 'Fern'),
       /2 are known/,
       { instance: 1 },
     ],
     [
       'a list of an empty view at the end',
       list('bob'),
-      { names: [], position: 0n },
+      listed(0n),
       /1 are known/,
       { instance: 1, isFinal: true },
     ],
-    ['a replay with a gap', replay, { replayed: [10n, 30n], head: undefined }, /consecutive/],
+    ['a replay with a gap', replay, replayed(10n, 30n), /consecutive/],
     [
       'a replay that ends before its checkpoint',
       replay,
@@ -106,7 +94,7 @@ describe('it does not allow', () => {
     ['newest pages with a gap', newest, { newest: [30n, 10n], isEnd: true }, /consecutive/],
     ['a receipt of another event', receipt, receiptOf(0, 3), /another event 0/],
     ['a receipt of another entry', receipt, receiptOf(1, 3, 'root 3', 'plant-bob/2'), /plant-bob\/2/],
-    ['another root', { kind: 'checkpoint' }, signed(3, 'other'), /another root/],
+    ['another root', checkpoint, signed(3, 'other'), /another root/],
     [
       'another plant with a new ID to be refused',
       { ...another, plant: 7 } as Request,
@@ -122,24 +110,21 @@ describe('it does not allow', () => {
 
   const shown: [string, Operation][] = [
     ['created', IVY],
-    ['listed', at(7, list('alice'), { names: ['Fern', 'Ivy'], position: 30n })],
-    ['listed for another user', at(7, list('bob'), { names: ['Oak'], position: 30n })],
-    ['replayed', at(7, replay, { replayed: [10n, 20n, 30n], head: undefined })],
-    [
-      'replayed from a later position',
-      at(7, { kind: 'replay', after: 20n }, { replayed: [30n], head: undefined }),
-    ],
+    ['listed', at(7, list('alice'), listed(30n, 'Fern', 'Ivy'))],
+    ['listed for another user', at(7, list('bob'), listed(30n, 'Oak'))],
+    ['replayed', at(7, replay, replayed(10n, 20n, 30n))],
+    ['replayed from a later position', at(7, { kind: 'replay', after: 20n }, replayed(30n))],
     ['on the newest page', at(7, newest, { newest: [30n], isEnd: false })],
     ['in a receipt', at(7, receipt, receiptOf(1, 3))],
-    ['in a checkpoint', at(7, { kind: 'checkpoint' }, signed(3))],
+    ['in a checkpoint', at(7, checkpoint, signed(3))],
     [
       'refused, since its ID was taken',
       at(7, { kind: 'create', user: 'alice', plant: 2, name: 'Moss' }, { error: 40003 }),
     ],
   ];
   const gone: [string, Request, Response, RegExp][] = [
-    ['a replay', replay, { replayed: [10n, 20n], head: undefined }, /has 2 events, and 3 are known/],
-    ['an empty replay', replay, { replayed: [], head: undefined }, /has 0 events, and 3 are known/],
+    ['a replay', replay, replayed(10n, 20n), /has 2 events, and 3 are known/],
+    ['an empty replay', replay, replayed(), /has 0 events, and 3 are known/],
     ['an empty newest page', newest, { newest: [], isEnd: true }, /has 0 events, and 3 are known/],
     ['no receipt', { kind: 'receipt', user: 'alice', plant: 2 }, { error: 40402 }, /40402/],
   ];
@@ -165,10 +150,9 @@ describe('it does not allow', () => {
     }
   });
 
-  const [LONG, SHORT] = [['Fern', 'Ivy'], ['Fern']].map((names, i) =>
-    at(7 + i, list('alice'), { names, position: i === 0 ? 30n : 10n }),
-  ) as [Operation, Operation];
-  const ofBob = at(7, list('bob'), { names: ['Oak'], position: 30n });
+  const LONG = at(7, list('alice'), listed(30n, 'Fern', 'Ivy'));
+  const SHORT = at(8, list('alice'), listed(10n, 'Fern'));
+  const ofBob = at(7, list('bob'), listed(30n, 'Oak'));
   const again = PLANTS.slice(0, 1).map((plant) => ({ ...plant, position: 40n }));
   test.each<[string, Operation[], RegExp | undefined, Partial<Log>?]>([
     ['a plant twice', [FERN], /more than once/, { plants: [...PLANTS, ...again] }],
@@ -178,7 +162,7 @@ describe('it does not allow', () => {
     ['(unless another instance has)', [ofBob, { ...SHORT, instance: 1 }], undefined],
     [
       'a checkpoint of an instance that goes back',
-      [at(7, { kind: 'checkpoint' }, signed(3)), at(8, { kind: 'checkpoint' }, signed(2))],
+      [at(7, checkpoint, signed(3)), at(8, checkpoint, signed(2))],
       /3 are known/,
     ],
   ])('%s', (_, operations, why, log) => {
@@ -187,7 +171,7 @@ describe('it does not allow', () => {
   });
 
   test('a list to be refused, although the view has what its user knows of; unless that is on its way, or after a restart', () => {
-    const read = at(7, list('bob'), { names: ['Oak'], position: 20n });
+    const read = at(7, list('bob'), listed(20n, 'Oak'));
     const refused = (user: string, more = {}) => at(9, list(user), { error: 50302 }, more);
     expect(violationIn([...CREATED, read, refused('bob')], LOG)?.why).toMatch(/50302/);
     expect(violationIn([...CREATED, read, refused('alice')], LOG)).toBeUndefined();
@@ -201,9 +185,9 @@ describe('it does not allow', () => {
 test('the shortest history is what shows a violation', () => {
   const operations = [
     ...CREATED,
-    at(6, list('bob'), { names: ['Oak'], position: 20n }),
-    at(8, replay, { replayed: [10n, 20n], head: undefined }),
-    at(9, { kind: 'checkpoint' }, signed(3)),
+    at(6, list('bob'), listed(20n, 'Oak')),
+    at(8, replay, replayed(10n, 20n)),
+    at(9, checkpoint, signed(3)),
   ];
   const violation = violationIn(operations, LOG);
   expect(violation && shortest(operations, LOG, violation)).toEqual([IVY, operations[4]]);

@@ -233,7 +233,7 @@ test.each(['softDelete', 'truncate', 'tombstone'] as const)(
     writeTo(fake, plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'Oak'));
     const env = { EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() };
     const later = fake.write('plant-alice/1', { type: 'PlantWatered' });
-    fake.deleteStream('plant-alice/1', how);
+    fake.log.delete('plant-alice/1', how);
     const { code, stdout } = await verify(env, '--json');
     const { size, problems } = JSON.parse(stdout);
     expect([code, size]).toEqual([1, how === 'tombstone' ? 4 : 3]); // a tombstone is an event of the stream

@@ -1,12 +1,16 @@
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import type { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { ready } from '../support/instances.ts';
+import { logWith } from '../support/logs.ts';
+import { connection } from '../support/rawHttp.ts';
 import { startServer } from '../support/server.ts';
-import { type client, tokenOf } from '../support/service.ts';
+import { tokenOf } from '../support/service.ts';
 
 const CONNECTIONS = 1_000;
 const MAX_RSS_MIB = 600;
-/** Her list has 16 MB, more than the kernel queues for a connection. */
+/** Her list, and a replay, has 16 MB, more than the kernel queues for a connection. */
 const PLANTS = 2_000;
 const NAME = 'a fern with a name of eight thousand characters'.padEnd(8_000, '-');
 /** How often another user is answered during an attack. */
@@ -19,12 +23,13 @@ type Attack = {
   name: string;
   /** All connections are open before any of them sends. */
   atOnce?: boolean;
-  /** The bytes; `token` is an Authorization field of one user, who has many plants. */
+  /** The bytes; `token` is an Authorization field of one user, who has many plants and may read all events. */
   bytes: (token: string) => string;
 };
 
 const HOST = 'Host: plants\r\n';
 const JSON_TYPE = 'Content-Type: application/json\r\n';
+const EVENT_STREAM = 'Accept: text/event-stream\r\n';
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n';
 /** The largest body. */
 const BODY_BYTES = 60 * 1024;
@@ -80,41 +85,42 @@ const ATTACKS: readonly Attack[] = [
     name: 'pipelined POST and GET of a user',
     bytes: (token) => (post('{"id":1,"name":"Fern"}', token) + get('/plants?limit=1', token)).repeat(500),
   },
+  { name: 'unread replays', bytes: (token) => get('/events', token).repeat(5) },
+  {
+    name: 'unread newest events',
+    bytes: (token) => get('/events?order=descending&limit=1000', token).repeat(5),
+  },
+  { name: 'unread event streams', bytes: (token) => get('/events', token + EVENT_STREAM).repeat(5) },
+  {
+    name: 'event streams without an event',
+    bytes: (token) => get('/events?type=None', token + EVENT_STREAM).repeat(5),
+  },
 ];
-
-/** A connection that reads nothing, and does not close. */
-function open(url: string): Promise<Socket> {
-  const { hostname: host, port } = new URL(url);
-  return new Promise((resolve) => {
-    const socket = connect({ host, port: Number(port), allowHalfOpen: true });
-    socket.pause().on('error', () => {}); // the server may close it
-    socket.once('connect', () => resolve(socket));
-  });
-}
 
 test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
   `${CONNECTIONS} connections with $name: memory is bounded, and others are answered`,
   async ({ bytes, atOnce }) => {
-    const { url, pid, dir, as } = await startServer({ env: { DOCS: 'on', MERKLE_TREE: 'on' } });
+    const DATA_DIR = logWith({ events: PLANTS, user: "'mallory'", name: `'${NAME}'` });
+    const server = await startServer({ env: { DATA_DIR, DOCS: 'on', MERKLE_TREE: 'on' } });
+    await ready(server);
+    const { url, pid, as } = server;
     const bob = as('bob');
     let created = 0;
     const isAnswered = async (): Promise<void> => {
       expect((await bob.create(++created, { name: 'Oak' })).status).toBe(200);
       expect(await bob.list()).toHaveLength(created);
     };
-    await createPlants(as('mallory'));
     await isAnswered();
+    for (const path of ['/plants?limit=1', '/events?limit=1'])
+      expect((await as('mallory', 'audit').request(path)).status).toBe(200);
     const descriptors = descriptorsOf(pid);
 
-    const token = await tokenOf(dir, 'mallory');
+    const token = await tokenOf(DATA_DIR, 'mallory', 'audit');
     const sent = Buffer.from(bytes(`Authorization: Bearer ${token}\r\n`)); // all connections share it
     const sockets: Socket[] = [];
-    const closeAll = (): void => {
-      for (const socket of sockets) socket.destroy();
-    };
-    onTestFinished(closeAll);
     while (sockets.length < CONNECTIONS) {
-      const socket = await open(url);
+      const socket = connection(url).pause();
+      await once(socket, 'connect');
       sockets.push(socket);
       if (!atOnce) socket.write(sent);
       if (sockets.length % 100 === 0) await isAnswered();
@@ -122,17 +128,13 @@ test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
     if (atOnce) for (const socket of sockets) socket.write(sent);
     for (let i = 0; i < ROUNDS; i++) await isAnswered();
 
-    closeAll();
+    for (const socket of sockets) socket.destroy();
     await expect.poll(() => descriptorsOf(pid)).toBeLessThan(descriptors + OTHER_DESCRIPTORS);
     await isAnswered();
     expect(peakMiB(pid)).toBeLessThan(MAX_RSS_MIB);
   },
 );
 
-async function createPlants(user: ReturnType<ReturnType<typeof client>>): Promise<void> {
-  for (let id = 0; id < PLANTS; id += 100)
-    await Promise.all(Array.from({ length: 100 }, (_, i) => user.create(id + i, { name: NAME })));
-}
 const descriptorsOf = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
 
 /** The largest resident set of a process so far. */

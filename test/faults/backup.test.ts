@@ -104,15 +104,12 @@ describe('npm run backup on a file system', () => {
     expect(rowsIn(file)).toEqual(rowsIn(join(dir, 'log.db')));
   });
 
-  test.runIf(canInject)('where the copy cannot be renamed leaves no file', async () => {
-    const { place, ...ended } = await backup('link|rename');
-    expectRefused(ended, /rename/);
-    expect(readdirSync(place)).toEqual([]);
-  });
-
-  test.runIf(canInject)('where its directory cannot be synced leaves no file', async () => {
-    const { place, ...ended } = await backup('fsync', true);
-    expectRefused(ended, /fsync/);
+  test.runIf(canInject).each([
+    ['the copy cannot be renamed', 'link|rename', false, /rename/],
+    ['its directory cannot be synced', 'fsync', true, /fsync/],
+  ])('where %s leaves no file', async (_, calls, onlyOnDirectory, message) => {
+    const { place, ...ended } = await backup(calls, onlyOnDirectory);
+    expectRefused(ended, message);
     expect(readdirSync(place)).toEqual([]);
   });
 });

@@ -69,10 +69,6 @@ function alter(file: string, damage: Damage): void {
   closeSync(opened);
 }
 
-async function logOf(): Promise<EventStore> {
-  return openIn(appendTo(tempDir(), ...PLANTS.map(({ user, id, name }) => plantOf(user, id, name))));
-}
-
 /** Copies the files of a view. */
 function copyView(from: string): string {
   const file = join(tempDir(), 'view.db');
@@ -156,23 +152,21 @@ async function expectRightLists({ view, follower }: Awaited<ReturnType<typeof fo
 
 describe('every list of plants is right, if necessary after a rebuild, whatever is damaged in', () => {
   const RUNS = 12;
-  const inDatabase = [
-    ['a bit', flip],
-    ['200 bytes', overwrite],
-    ['a bit of the header', () => flip(100)],
-    ['its end', truncate],
-  ] as const;
 
   test.for([
-    ...inDatabase.map(([what, damageOf]) => ['view.db', 'before the start', what, damageOf] as const),
-    ...inDatabase
-      .slice(0, 3)
-      .map(([what, damageOf]) => ['view.db', 'while it is used', what, damageOf] as const),
+    ['view.db', 'before the start', 'a bit', flip],
+    ['view.db', 'before the start', '200 bytes', overwrite],
+    ['view.db', 'before the start', 'a bit of the header', () => flip(100)],
+    ['view.db', 'before the start', 'its end', truncate],
+    ['view.db', 'while it is used', 'a bit', flip],
+    ['view.db', 'while it is used', '200 bytes', overwrite],
+    ['view.db', 'while it is used', 'a bit of the header', () => flip(100)],
     ['view.db-wal', 'before the start', 'a bit', flip],
     ['view.db-wal', 'before the start', '200 bytes', overwrite],
     ['view.db-wal', 'before the start', 'its end', truncate],
   ] as const)('%s %s: %s', async ([name, when, , damageOf]) => {
-    const store = await logOf();
+    const events = PLANTS.map(({ user, id, name }) => plantOf(user, id, name));
+    const store = await openIn(appendTo(tempDir(), ...events));
     const { closed, killed } = await savedViews(store);
     const original = name === 'view.db' ? closed : killed;
     const suffix = name.slice('view.db'.length);

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -13,21 +13,31 @@ import { tempDir } from '../support/tempDir.ts';
 
 const NOBODY = 65_534;
 
+/** A small disk, on which the service can start. */
+async function smallDiskOfService() {
+  const disk = await smallDisk();
+  const options = { command: disk.command, env: { DATA_DIR: disk.dir } };
+  return {
+    ...disk,
+    start: async () => {
+      const server = await startServer(options);
+      return { ...server, as: client(server.url, disk.visiblePath) };
+    },
+    expectStartFailure: () => expectStartFailure(options, disk.dir),
+  };
+}
+
 describe.skipIf(!canMount)('a full disk', () => {
   test('makes only POST return 503, and recovers when there is space', async () => {
-    const { dir, visiblePath, command, fill, free } = await smallDisk();
-    const server = await startServer({ command, env: { DATA_DIR: dir } });
-    const alice = client(server.url, visiblePath)('alice');
-    const bob = client(server.url, visiblePath)('bob');
+    const { start, fill, free } = await smallDiskOfService();
+    const server = await start();
+    const [alice, bob] = [server.as('alice'), server.as('bob')];
     const before = ['Fern', 'Moss', 'Oak'].map((name) => ({ name }));
     for (const [id, plant] of before.entries()) expect((await alice.create(id, plant)).status).toBe(200);
 
     fill();
     for (let i = 0; i < 3; i++) {
-      const refused = await Promise.all([
-        alice.create(10, { name: 'Late' }),
-        bob.create(10, { name: 'Late' }),
-      ]);
+      const refused = await Promise.all([alice, bob].map(({ create }) => create(10, { name: 'Late' })));
       for (const response of refused) {
         expect(response.status).toBe(503);
         expect(response.headers.get('retry-after')).toMatch(/^\d+$/);
@@ -45,50 +55,41 @@ describe.skipIf(!canMount)('a full disk', () => {
     expect((await alice.create(11, { name: 'Later' })).status).toBe(200);
     const after = [...before, { name: 'Late' }, { name: 'Later' }];
     expect(await (await untilAvailable(() => alice.get())).json()).toEqual(after);
-    process.kill(server.pid, 'SIGTERM');
-    expect((await server.ended).code).toBe(0);
+    expect((await server.terminate()).code).toBe(0);
     expect(server.stdout()).toMatch(/"error":50301,"reason":"[^"]+","requests":1,"msg":"requests refused"/);
     expect(server.stdout()).not.toMatch(/StoreUnavailable.*\\n +at /);
-
-    const kept = tempDir(); // SQLite cannot open it through the path of this process
-    cpSync(visiblePath, kept, { recursive: true });
-    const again = await startService({ DATA_DIR: kept });
-    expect(await again.as('alice').list()).toEqual(after);
+    expect(await (await start()).as('alice').list()).toEqual(after);
   });
 
   test('lets a server stop without being killed, and start again when there is space', async () => {
-    const { dir, visiblePath, command, fill, free } = await smallDisk();
-    const server = await startServer({ command, env: { DATA_DIR: dir } });
-    await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
+    const { start, fill, free } = await smallDiskOfService();
+    const server = await start();
+    await server.as('alice').create(1, { name: 'Fern' });
     fill();
-    await client(server.url, visiblePath)('alice').create(2, { name: 'Late' });
-    process.kill(server.pid, 'SIGTERM');
-    const { code } = await server.ended;
+    await server.as('alice').create(2, { name: 'Late' });
+    const { code } = await server.terminate();
     expect(code).toBe(server.stdout().includes('"shutdown failed"') ? 1 : 0); // unless Fern was saved before
     free();
-    const again = await startServer({ command, env: { DATA_DIR: dir } });
-    expect((await client(again.url, visiblePath)('alice').list())[0]).toEqual({ name: 'Fern' });
+    expect((await (await start()).as('alice').list())[0]).toEqual({ name: 'Fern' });
   });
 
   test('makes a first start fail', async () => {
-    const { dir, command, fill } = await smallDisk();
+    const { fill, expectStartFailure } = await smallDiskOfService();
     fill();
-    await expectStartFailure({ command, env: { DATA_DIR: dir } }, dir);
+    await expectStartFailure();
   });
 
   test('makes a later start fail, and the log is not changed', async () => {
-    const { dir, visiblePath, command, fill, free } = await smallDisk();
-    const server = await startServer({ command, env: { DATA_DIR: dir } });
-    await client(server.url, visiblePath)('alice').create(1, { name: 'Fern' });
-    process.kill(server.pid, 'SIGTERM');
-    expect((await server.ended).code).toBe(0);
+    const { visiblePath, start, fill, free, expectStartFailure } = await smallDiskOfService();
+    const server = await start();
+    await server.as('alice').create(1, { name: 'Fern' });
+    expect((await server.terminate()).code).toBe(0);
     const before = readFileSync(join(visiblePath, 'log.db'));
     fill();
-    await expectStartFailure({ command, env: { DATA_DIR: dir } }, dir);
+    await expectStartFailure();
     expect(readFileSync(join(visiblePath, 'log.db')).equals(before)).toBe(true);
     free();
-    const again = await startServer({ command, env: { DATA_DIR: dir } });
-    expect(await client(again.url, visiblePath)('alice').list()).toEqual([{ name: 'Fern' }]);
+    expect(await (await start()).as('alice').list()).toEqual([{ name: 'Fern' }]);
   });
 });
 

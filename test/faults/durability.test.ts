@@ -58,16 +58,21 @@ describe('a checkpoint', () => {
 });
 
 describe.skipIf(!canTrace)('after a crash', () => {
+  /** The command that calls a function of sqlite/file.ts with a file, under strace. */
+  const traced = (name: string, file: string, ...options: string[]): string[] => {
+    const module = new URL('../../packages/event-log/src/sqlite/file.ts', import.meta.url);
+    const script = `import { ${name} } from '${module}'; ${name}(${JSON.stringify(file)})`;
+    return ['strace', '-f', ...options, NODE, '--input-type=module', '-e', script];
+  };
+
   test('the write-ahead log is synced before SQLite reads it', async () => {
     const file = join(tempDir(), 'log.db');
     const crashed = openLogFile(file);
     onTestFinished(() => crashed.close());
     crashed.exec("INSERT INTO events VALUES (1, 'i', 'plant-alice/1', 0, 'Other', '{}', '{}', 'now')");
     const before = readFileSync(`${file}-wal`);
-    const sqliteFile = new URL('../../packages/event-log/src/sqlite/file.ts', import.meta.url);
-    const script = `import { recoverWal } from '${sqliteFile}'; recoverWal(${JSON.stringify(file)})`;
-    const trace = ['strace', '-f', '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync', NODE];
-    const { code, stderr } = await run({ command: [...trace, '--input-type=module', '-e', script] });
+    const command = traced('recoverWal', file, '-y', '-e', 'trace=write,pwrite64,fsync,fdatasync');
+    const { code, stderr } = await run({ command });
     expect(code).toBe(0);
     const calls = [...stderr.matchAll(/(pwrite64|fsync)\(\d+<[^>]*log\.db-wal>/g)].map(([, call]) => call);
     expect(calls.at(0)).toBe('pwrite64');
@@ -77,11 +82,8 @@ describe.skipIf(!canTrace)('after a crash', () => {
 
   test('during its creation, the log is rolled back and created again', async () => {
     const file = join(tempDir(), 'log.db');
-    const sqliteFile = new URL('../../packages/event-log/src/sqlite/file.ts', import.meta.url);
-    const script = `import { openLogFile } from '${sqliteFile}'; openLogFile(${JSON.stringify(file)})`;
     // Killed when the rollback journal would be removed, which is the commit of the creation.
-    const trace = ['strace', '-f', '-e', 'inject=unlink:signal=KILL:when=1', NODE];
-    await run({ command: [...trace, '--input-type=module', '-e', script] });
+    await run({ command: traced('openLogFile', file, '-e', 'inject=unlink:signal=KILL:when=1') });
     expect(statSync(`${file}-journal`).size).toBeGreaterThan(0);
     const made = openLogFile(file);
     expect(made.prepare('SELECT * FROM events').all()).toEqual([]);

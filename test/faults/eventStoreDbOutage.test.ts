@@ -52,12 +52,22 @@ describe('a server that is unavailable at the start', () => {
   });
 });
 
+/** A service over a server that can be restarted. */
+async function running() {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  const service = await serviceOver(server.url);
+  await ready(service);
+  const restart = async () => {
+    await server.restart();
+    clock.pass(LONGEST_DELAY_MS);
+  };
+  return { server, service, restart };
+}
+
 describe('a server that becomes unavailable later', () => {
   test('does not affect lists', async () => {
-    const clock = slowClock();
-    const server = await startFakeServer();
-    const service = await serviceOver(server.url);
-    await ready(service);
+    const { server, service, restart } = await running();
     const position = await created(service.alice, 1, 'Fern');
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     await server.stop();
@@ -69,17 +79,13 @@ describe('a server that becomes unavailable later', () => {
     }
     expect(await service.bob.list()).toEqual([]);
     expect(await service.isReady()).toBe(true);
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
+    await restart();
     expect((await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }))).status).toBe(200);
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
 
   test('makes a replay and an event stream 503, until it is available again', async () => {
-    const clock = slowClock();
-    const server = await startFakeServer();
-    const service = await serviceOver(server.url);
-    await ready(service);
+    const { server, service, restart } = await running();
     await created(service.alice, 1, 'Fern');
     await created(service.bob, 1, 'Oak');
     const getEvents = (headers = {}) => service.as('carol', 'audit').request('/events', { headers });
@@ -91,16 +97,12 @@ describe('a server that becomes unavailable later', () => {
       expect(response.headers.get('retry-after')).toBe('1');
       await refusedWith(50301, response);
     }
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
+    await restart();
     expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
   });
 
   test('makes a list 503 if it lacks plants that its user knows of, and no other', async () => {
-    const clock = slowClock();
-    const server = await startFakeServer();
-    const service = await serviceOver(server.url);
-    await ready(service);
+    const { server, service, restart } = await running();
     const before = await created(service.alice, 1, 'Fern');
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     await created(service.bob, 1, 'Elm');
@@ -120,8 +122,7 @@ describe('a server that becomes unavailable later', () => {
     );
     for (const response of responses) await refusedWith(50302, response);
     server.holdAfter(Number.POSITIVE_INFINITY);
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
+    await restart();
     expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
   });
@@ -129,9 +130,7 @@ describe('a server that becomes unavailable later', () => {
 
 describe('a view is not rebuilt', () => {
   test('when reads fail on the server', async () => {
-    const server = await startFakeServer();
-    const service = await serviceOver(server.url);
-    await ready(service);
+    const { server, service } = await running();
     await created(service.alice, 1, 'Fern');
     expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
     server.dropSubscriptions('end');

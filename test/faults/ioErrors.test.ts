@@ -1,8 +1,8 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
+import { untilAvailable } from '../support/instances.ts';
 import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, type Process, signalGroup, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
@@ -16,8 +16,6 @@ const CALLS = ['openat', 'write', 'pwrite64', 'ftruncate', 'fsync', 'fdatasync',
 /** Files on which a failed fsync ends the service. */
 const LOG_FILES = ['log.db', 'log.db-wal', 'log.db-journal'];
 const PLANTS = [2, 3, 4];
-/** Requests are repeated so often while they are 503. */
-const ATTEMPTS = 100;
 /** More calls on a file than any run makes. */
 const MAX_CALLS = 100;
 const PARALLEL_RUNS = 3;
@@ -31,7 +29,7 @@ const canInject = canRun('a failing disk', [
   'true',
 ]);
 
-type Fault = { file: string; call: string; error: string; when?: number };
+type Fault = { file: string; call: string; error: string; when: number };
 
 /** A directory with plant 1 of a server that was killed. */
 async function killedDirectory(): Promise<string> {
@@ -51,28 +49,18 @@ async function serve(server: Process, dir: string): Promise<{ started: boolean; 
   if (url === undefined) return { started: false, outcomes };
   const alice = client(url, dir)('alice');
   for (const { id, statuses } of outcomes) {
-    while (statuses.length < ATTEMPTS && [undefined, 503].includes(statuses.at(-1) as number | undefined)) {
-      if (statuses.length > 0) await pause(20);
-      statuses.push(
-        await alice.create(id, { name: `plant ${id}` }).then(
-          ({ status }) => status,
-          () => 'none',
-        ),
-      );
-    }
+    const create = async (): Promise<Response> => {
+      const response = await alice.create(id, { name: `plant ${id}` });
+      statuses.push(response.status);
+      return response;
+    };
+    await untilAvailable(create).catch(() => statuses.push('none'));
   }
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const response = await alice.get().catch(() => undefined);
-    if (response?.status === 503) {
-      await pause(20);
-      continue;
-    }
-    if (response) {
-      expect(response.status).toBe(200);
-      const acknowledged = outcomes.filter(isAcknowledged).map(({ id }) => ({ name: `plant ${id}` }));
-      expect(await response.json()).toEqual(expect.arrayContaining(acknowledged));
-    }
-    break;
+  const response = await untilAvailable(() => alice.get()).catch(() => undefined);
+  if (response) {
+    expect(response.status).toBe(200);
+    const acknowledged = outcomes.filter(isAcknowledged).map(({ id }) => ({ name: `plant ${id}` }));
+    expect(await response.json()).toEqual(expect.arrayContaining(acknowledged));
   }
   signalGroup(server.pid, 'SIGTERM');
   return { started: true, outcomes };
@@ -80,17 +68,29 @@ async function serve(server: Process, dir: string): Promise<{ started: boolean; 
 
 const isAcknowledged = ({ statuses }: Outcome): boolean => statuses.at(-1) === 200;
 
-/** Runs the service with a fault; returns whether it was met. */
-async function runWith({ file, call, error, when }: Fault, original: string | undefined): Promise<boolean> {
+/** A copy of a data directory, or one that does not exist yet. */
+function dataDir(original: string | undefined): string {
   const dir = join(tempDir(), 'data');
   if (original !== undefined) cpSync(original, dir, { recursive: true });
-  const trace = join(tempDir(), 'trace');
-  const inject = `inject=${call}:error=${error}${when === undefined ? '' : `:when=${when}`}`;
-  const command = [...strace(trace, '-e', `trace=${call}`, '-e', inject, '-P', join(dir, file)), NODE, MAIN];
-  const server = start({ command, env: { DATA_DIR: dir } });
-  const { started, outcomes } = await serve(server, dir);
+  return dir;
+}
+
+/** Runs the service to its end with these options of strace. */
+async function traced(dir: string, options: string[]) {
+  const file = join(tempDir(), 'trace');
+  const server = start({ command: [...strace(file, ...options), NODE, MAIN], env: { DATA_DIR: dir } });
+  const served = await serve(server, dir);
   const { code } = await server.ended;
-  const isMet = readFileSync(trace, 'latin1').includes('(INJECTED)');
+  return { ...served, server, code, trace: readFileSync(file, 'latin1') };
+}
+
+/** Runs the service with a fault; returns whether it was met. */
+async function runWith({ file, call, error, when }: Fault, original: string | undefined): Promise<boolean> {
+  const dir = dataDir(original);
+  const inject = `inject=${call}:error=${error}:when=${when}`;
+  const options = ['-e', `trace=${call}`, '-e', inject, '-P', join(dir, file)];
+  const { server, started, outcomes, code, trace } = await traced(dir, options);
+  const isMet = trace.includes('(INJECTED)');
   const [stdout, stderr] = [server.stdout(), server.stderr()];
   const ended = stdout.split('\n').filter((line) => line.includes('"level":60'));
 
@@ -127,24 +127,16 @@ async function runWith({ file, call, error, when }: Fault, original: string | un
 
 /** The calls on each file in a run without a fault. */
 async function callsOf(original: string | undefined): Promise<{ file: string; call: string }[]> {
-  const dir = join(tempDir(), 'data');
-  if (original !== undefined) cpSync(original, dir, { recursive: true });
-  const trace = join(tempDir(), 'trace');
-  const server = start({
-    command: [...strace(trace, '-y', '-e', `trace=${CALLS}`), NODE, MAIN],
-    env: { DATA_DIR: dir },
+  const dir = dataDir(original);
+  const { outcomes, trace } = await traced(dir, ['-y', '-e', `trace=${CALLS}`]);
+  expect(outcomes.every(isAcknowledged)).toBe(true);
+  const found = trace.split('\n').flatMap((line) => {
+    const call = /^\d+ +(\w+)\(/.exec(line)?.[1];
+    const path = [...line.matchAll(/[<"](\/[^>"]*)[>"]/g)].map(([, path = '']) => path);
+    const file = path.findLast((path) => path === dir || path.startsWith(`${dir}/`));
+    // The draft of the key has a random name.
+    return call && file && !/json\./.test(file) ? [`${call} ${file.slice(dir.length + 1)}`] : [];
   });
-  expect((await serve(server, dir)).outcomes.every(isAcknowledged)).toBe(true);
-  await server.ended;
-  const found = readFileSync(trace, 'latin1')
-    .split('\n')
-    .flatMap((line) => {
-      const call = /^\d+ +(\w+)\(/.exec(line)?.[1];
-      const path = [...line.matchAll(/[<"](\/[^>"]*)[>"]/g)].map(([, path = '']) => path);
-      const file = path.findLast((path) => path === dir || path.startsWith(`${dir}/`));
-      // The draft of the key has a random name.
-      return call && file && !/json\./.test(file) ? [`${call} ${file.slice(dir.length + 1)}`] : [];
-    });
   return [...new Set(found)].sort().map((text) => {
     const [call = '', file = ''] = text.split(' ');
     return { call, file };
@@ -168,7 +160,7 @@ describe.skipIf(!canInject)('an I/O error', () => {
     async ([name, afterKill]) => {
       const original = afterKill ? await killedDirectory() : undefined;
       const calls = await callsOf(original);
-      const runs: string[] = [];
+      const counts: Record<string, number> = {};
       const failures: string[] = [];
       const next = calls.values();
       const work = async (): Promise<void> => {
@@ -184,16 +176,14 @@ describe.skipIf(!canInject)('an I/O error', () => {
             } catch (error) {
               failures.push(`${JSON.stringify(fault)}: ${(error as Error).message}`);
             }
-            runs.push(`${call} ${file || 'the directory'}`);
+            const run = `${call} ${file || 'the directory'}`;
+            counts[run] = (counts[run] ?? 0) + 1;
             if (when === MAX_CALLS) failures.push(`${call} of ${file} does not end`);
           }
         }
       };
       await Promise.all(Array.from({ length: PARALLEL_RUNS }, work));
-      const counts = new Map<string, number>();
-      for (const run of runs) counts.set(run, (counts.get(run) ?? 0) + 1);
-      const summary = [...counts].map(([run, count]) => `${run} ${count}`).join(', ');
-      console.info(`${runs.length} runs from ${name}: ${summary}`);
+      console.info(`runs from ${name}: ${JSON.stringify(counts)}`);
       expect(failures).toEqual([]);
     },
   );

@@ -74,15 +74,29 @@ const ENDINGS = [
   ['SIGUSR2', 1],
 ] as const;
 
-describe('standard output that is not read', () => {
+type Server = Awaited<ReturnType<typeof serve>>;
+
+/** What accepts no log lines. */
+const OUTPUTS: [what: string, open: () => 'pipe' | number, close?: (server: Server) => unknown][] = [
+  ['is not read', () => 'pipe'],
+  ['is closed', () => 'pipe', ({ stdout }) => stdout.destroy()],
+];
+if (existsSync('/dev/full')) OUTPUTS.push(['is on a full disk', () => openSync('/dev/full', 'a')]);
+
+describe.each(OUTPUTS)('standard output that %s', (_, open, close) => {
   test.each(ENDINGS)('does not keep the service from serving and ending on %s', async (signal, code) => {
-    const server = await serve('pipe');
+    const stdout = open();
+    onTestFinished(() => void (stdout !== 'pipe' && closeSync(stdout)));
+    const server = await serve(stdout);
+    close?.(server);
     await server.load();
     server.kill(signal);
     expect(await server.ended).toEqual({ code, signal: null });
   });
+});
 
-  test('gets the number of dropped lines, and all later lines, when it is read again', async () => {
+describe('standard output', () => {
+  test('that is read again gets the number of dropped lines, and all later lines', async () => {
     const server = await serve('pipe');
     await server.load();
     let text = '';
@@ -97,27 +111,8 @@ describe('standard output that is not read', () => {
     await closed;
     expect(text).toMatch(/"closing".*\n.*"closed"\}\n$/);
   });
-});
 
-test('a closed standard output does not keep the service from serving and ending', async () => {
-  const server = await serve('pipe');
-  server.stdout.destroy();
-  await server.load();
-  server.kill('SIGTERM');
-  expect(await server.ended).toEqual({ code: 0, signal: null });
-});
-
-describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () => {
-  test.each(ENDINGS)('does not keep the service from serving and ending on %s', async (signal, code) => {
-    const full = openSync('/dev/full', 'a');
-    onTestFinished(() => closeSync(full));
-    const server = await serve(full);
-    await server.load();
-    server.kill(signal);
-    expect(await server.ended).toEqual({ code, signal: null });
-  });
-
-  test.skipIf(!canMount)('is written again when there is space', async () => {
+  test.skipIf(!canMount)('on a full disk is written again when there is space', async () => {
     const { dir, visiblePath, command, fill, free } = await smallDisk();
     const log = () => readFileSync(`${visiblePath}.log`, 'utf8');
     const [enter, into] = [

@@ -73,7 +73,7 @@ describe('a log with other writers', () => {
       const carol = service.as('carol');
       for (const user of [service.alice, service.bob, carol]) await user.create(1, { name: 'Fern' });
       expect(await (await untilAvailable(service.alice.get)).json()).toEqual([{ name: 'Fern' }]);
-      for (const user of ['alice', 'carol']) server.deleteStream(`plant-${user}/1`, how);
+      for (const user of ['alice', 'carol']) server.log.delete(`plant-${user}/1`, how);
       // The service learns of deletions in their order: when it knows the last one, it knows the first one.
       await expect.poll(async () => (await carol.create(1, { name: 'Fern' })).status).toBe(500);
       const events = server.log.all.length;

@@ -24,7 +24,7 @@ test('an append at the revision of the stream stores an event, whatever its ID',
 test('a softly deleted stream is not found, until it continues at its next revision', async () => {
   const { fake, client } = await connected();
   for (let i = 0; i < 2; i++) fake.write('plant-alice/1');
-  fake.deleteStream('plant-alice/1', 'softDelete');
+  fake.log.delete('plant-alice/1', 'softDelete');
   const read = () => all(client.readStream('plant-alice/1'));
   await expect(read()).rejects.toThrow(StreamNotFoundError);
   const append = () => client.appendToStream('plant-alice/1', event(), { expectedRevision: NO_STREAM });

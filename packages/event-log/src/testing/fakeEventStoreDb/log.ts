@@ -105,6 +105,7 @@ export class FakeLog {
     return appended;
   }
 
+  /** Deletes the events of a stream, like an administrator. */
   delete(stream: string, how: Deletion): void {
     if (how === 'tombstone') this.append(stream, { type: '$streamDeleted' });
     const events = this.stream(stream).length;

@@ -14,7 +14,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js';
-import { type Deletion, type EventToWrite, type FakeEvent, FakeLog, type ProposedEvent } from './log.ts';
+import { type EventToWrite, type FakeEvent, FakeLog, type ProposedEvent } from './log.ts';
 import {
   type AppendOutcome,
   accessDenied,
@@ -311,11 +311,6 @@ export class FakeEventStoreDb {
   /** Appends like another writer. */
   write(stream: string, event: EventToWrite = {}): FakeEvent {
     return this.log.append(stream, event);
-  }
-
-  /** Deletes the events of a stream, like an administrator. */
-  deleteStream(stream: string, how: Deletion): void {
-    this.log.delete(stream, how);
   }
 
   #features = (_call: unknown, callback: sendUnaryData<SupportedMethods>): void => {
