@@ -9,9 +9,7 @@ export const NO_STREAM = -1n;
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/**
- * An event to append. `id` is a UUID that is created once per command and kept when the append is retried.
- */
+/** An event to append. `id` is a UUID that is created once per command and kept when the append is retried. */
 export type NewEvent = {
   id: string;
   type: string;
@@ -44,25 +42,16 @@ export type ReadTo = Readonly<{ position: Position; eventId: string }>;
 /** A page ends when data and metadata of its events have this number of characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;
 
-/**
- * A page of the log. `position` is the last one read, and the next page's `after`. `isEnd`: nothing followed
- * it when it was read.
- */
+/** A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read. */
 export type Page = { events: readonly RecordedEvent[]; position: Position; isEnd: boolean };
 
-/**
- * What to read backwards: at most `limit` events before the position of an event, or from the end of the log.
- * With `prefix`, only events of streams whose names start with it.
- */
+/** At most `limit` events before an event's position, or from the end of the log; `prefix` is that of their streams. */
 export type BackwardRange = { before?: Position | undefined; limit: number; prefix?: string | undefined };
 
 /** The log ID of a log that has no identity yet: one in EventStoreDB that is still empty. */
 export const NO_LOG_ID = '';
 
-/**
- * Read access to the append-only log. Every method rejects with StoreUnavailable if the log cannot be read,
- * or is closed.
- */
+/** Read access to the log. Every method rejects with StoreUnavailable if the log cannot be read, or is closed. */
 export type EventLog = {
   /** Identifies the log for its whole lifetime; NO_LOG_ID as long as it has no identity. Never writes. */
   logId(): Promise<string>;
@@ -79,34 +68,27 @@ export type EventLog = {
   /** The event at exactly this position, if there is one. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
-  /**
-   * The first `limit` events of a stream, oldest first; none if the stream does not exist. @throws StreamDeleted
-   */
+  /** The first `limit` events of a stream, oldest first; none if the stream does not exist. @throws StreamDeleted */
   readStream(stream: string, limit: number): Promise<RecordedEvent[]>;
 
   /**
-   * A page of the log, in log order: at most `limit` events after the position of an event, or after START.
-   * It may have fewer, or none, also before the end of the log: it ends after PAGE_LENGTH, and events of other
-   * streams are left out.
-   * @throws LogReplaced if there is no event at `after`, in EventStoreDB; the embedded log reads what follows
-   * the position
+   * A page of the log: at most `limit` events after the position of an event, or after START. It may have fewer, or
+   * none, also before the end of the log: it ends after PAGE_LENGTH, and events of other streams are left out.
+   * @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
    */
   readAll(range: { after: Position; limit: number }): Promise<Page>;
 
   /**
-   * A page of the log, newest event first. It may have fewer events than `limit`, or none, also before the
-   * start of the log. `position` is the earliest one read, and the next page's `before`. `isEnd`: nothing
-   * precedes it; a page that is full may be the last one, too.
-   * @throws LogReplaced if there is no event at `before`, in EventStoreDB; the embedded log reads what precedes
-   * the position
+   * A page of the log, newest event first; it may have fewer events than `limit`, or none, as that of `readAll`.
+   * `position` is the earliest one read, and the next page's `before`. `isEnd`: nothing precedes it; a page that is
+   * full may be the last one, too. @throws LogReplaced as `readAll`
    */
   readBackwards(range: BackwardRange): Promise<Page>;
 
   /**
-   * A catch-up subscription: every event after that of a position, or after START, in log order, first those
-   * that exist, then each new one. The first batch comes at once, empty if there are no events. Ends when
-   * `signal` aborts or the log is closed, and reconnects by itself when the log is unavailable.
-   * @throws LogReplaced
+   * A catch-up subscription: every event after a position, or after START, in log order, then each new one. The first
+   * batch comes at once, empty if there are no events. Reconnects by itself when the log is unavailable, and ends when
+   * `signal` aborts or the log is closed. @throws LogReplaced
    */
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
 
@@ -151,10 +133,7 @@ export type StoreObserver = {
 };
 export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
 
-/**
- * Stream names must be well-formed Unicode: EventStoreDB would replace lone surrogates, so that two names
- * become one. @throws TypeError
- */
+/** EventStoreDB would replace lone surrogates, so that two stream names become one. @throws TypeError */
 export function assertWellFormed(stream: string): void {
   if (!stream.isWellFormed()) throw new TypeError('the stream name is not well-formed Unicode');
 }

@@ -24,10 +24,9 @@ type ReadToEnd = {
 const NEVER = new AbortController().signal;
 
 /**
- * All events after a position, in pages, to the end that the log has at the beginning or later; the last page
- * has caught up, and may be empty. Each is read after a `turn` of the event loop. `position` is that of the last event
- * that was read, of any stream.
- * @throws StoreUnavailable, also if reading ends before that
+ * All events after a position, in pages, to the end that the log has at the beginning or later; the last page has
+ * caught up, and may be empty. Each is read after a `turn` of the event loop. `position` is that of the last event
+ * read, of any stream. @throws StoreUnavailable, also if reading ends before that
  */
 export async function* readToEnd(
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,
@@ -52,10 +51,9 @@ export function assertReached(end: Position, position: Position): void {
 }
 
 /**
- * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed
- * while it is idle, and continues where it was. Existing events are read after a `turn` of the event loop, and
- * each batch is yielded after another one, of which new events take a share.
- * @throws StoreUnavailable when the log is closed
+ * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed while
+ * it is idle, and continues where it was. Existing events are read after a `turn` of the event loop, and each batch is
+ * yielded after another one, of which new events take a share. @throws StoreUnavailable when the log is closed
  */
 export async function* readLive(
   log: EventLog,

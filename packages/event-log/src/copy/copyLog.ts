@@ -10,9 +10,7 @@ import {
 import { readToEnd } from '../readEvents.ts';
 import { copyProblem } from './copyable.ts';
 
-/**
- * Events of the source that are done, the position of the last of them, and that of the source's last event.
- */
+/** Events of the source that are done, the position of the last of them, and that of the source's last event. */
 export type CopyProgress = {
   step: 'comparing' | 'copying';
   events: number;
@@ -78,11 +76,10 @@ export async function copyLog({ from, to, prefix = '', onProgress }: Options): P
 
   await using cursor = openCursor('the source', from);
   const { same: events, missing } = await compare(cursor, 'the copy does not match the source');
-  if (missing) {
+  if (missing)
     throw new Error(
       `the source has grown meanwhile, at position ${missing.position}: stop what writes to it, and copy again`,
     );
-  }
   return { events, copied };
 }
 

@@ -1,10 +1,7 @@
 import { UUID } from '../eventId.ts';
 import type { RecordedEvent } from '../eventStore.ts';
 
-/**
- * Why an event would not be the same in every store, to follow its position in a message; undefined if it
- * would be.
- */
+/** Why an event would not be the same in every store, to follow its position in a message; undefined if it would be. */
 export function copyProblem(
   { stream, id, type, data, metadata }: RecordedEvent,
   prefix = '',

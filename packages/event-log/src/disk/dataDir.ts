@@ -5,17 +5,13 @@ import { fsyncPath } from './fsyncPath.ts';
 import { assertWritable, hasSqliteCode, SQLITE } from './sqlite.ts';
 
 export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
-const lockFile = (dataDir: string): string => join(dataDir, 'lock.db');
 
 /** Creates the data directory durably, accessible to its owner only, if it does not exist. */
 export function createDataDir(dir: string): void {
   makeDir(resolve(dir), 0o700);
 }
 
-/**
- * Not Node's recursive mkdir, which never returns where the system refuses it with ENOENT, as in /proc, and
- * does not sync the new entries.
- */
+/** Node's recursive mkdir never returns where the system refuses it with ENOENT, as in /proc, and does not sync. */
 function makeDir(dir: string, mode = 0o777): void {
   const parent = dirname(dir);
   if (!existsSync(parent)) makeDir(parent);
@@ -41,12 +37,9 @@ export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse';
 }
 
-/**
- * Locks a data directory for one server. The lock is an open transaction, so it ends with the process.
- * @throws DataDirInUse, Error with a message for the operator
- */
+/** Locks a data directory, by an open transaction, which ends with the process. @throws DataDirInUse, Error */
 export function lockDataDir(dir: string): Disposable {
-  const file = lockFile(dir);
+  const file = join(dir, 'lock.db');
   let lock: DatabaseSync | undefined;
   try {
     createDataDir(dir);

@@ -6,13 +6,9 @@ export function fsyncPath(path: string): void {
   try {
     fsyncSync(fd);
   } catch (error) {
-    if (!isUnsupported(error)) throw error;
+    // Some file systems cannot sync a directory.
+    if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     closeSync(fd);
   }
-}
-
-/** Some file systems cannot sync a directory. */
-function isUnsupported(error: unknown): boolean {
-  return ['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '');
 }

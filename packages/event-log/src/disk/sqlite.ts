@@ -27,7 +27,6 @@ export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
   return codes.includes(code) || codes.includes(code & 0xff);
 }
 
-/** Whether an error shows that a database file is damaged. */
 export const isDamage = (error: unknown): boolean => hasSqliteCode(error, SQLITE.CORRUPT, SQLITE.NOTADB);
 
 /**
@@ -57,7 +56,6 @@ export function assertWritable(file: string): void {
   if (existsSync(file)) accessSync(file, constants.W_OK);
 }
 
-/** What a database file's header says about its application and format version. */
 export function readHeader(db: DatabaseSync): { applicationId: number; version: number } {
   const { application_id } = db.prepare('PRAGMA application_id').get() as { application_id: number };
   const { user_version } = db.prepare('PRAGMA user_version').get() as { user_version: number };

@@ -7,10 +7,7 @@ import { AccessDenied, type RetryingClient } from './retryingClient.ts';
 export const ACCOUNTS_TIMEOUT_MS = 5_000;
 export const ACCESS_RETRY_INTERVAL_MS = 500;
 
-/**
- * Checks that the server accepts the account, and that its certificate is trusted. A server that is
- * unavailable passes. @throws AccessDenied
- */
+/** Checks the account and the certificate of the server. One that is unavailable passes. @throws AccessDenied */
 export async function checkAccess(client: RetryingClient): Promise<void> {
   const denied = await lastDenial(() => accessError(client), client.closed);
   if (denied) throw new AccessDenied(denied.message, { cause: denied });

@@ -11,10 +11,8 @@ export type AppendRequest = Record<'stream' | 'id' | 'type' | 'data' | 'metadata
 const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
 
 /**
- * The request to append an event. All appends share one gRPC call: what the client cannot serialise, or the
- * server cannot parse, would fail the others, too, so it is not sent.
- * @throws TypeError if the stream name or the event is not valid; WrongExpectedRevision if no stream is at
- * this revision
+ * All appends share one gRPC call: what the client cannot serialise, or the server cannot parse, would fail the others,
+ * too, so it is not sent. @throws TypeError; WrongExpectedRevision if no stream can be at this revision
  */
 export function appendRequest(
   stream: string,

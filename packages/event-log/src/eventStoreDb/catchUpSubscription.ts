@@ -36,10 +36,7 @@ type Options = {
 /** A subscription that has lasted this long is renewed without delay. */
 const STABLE_AFTER_MS = 1_000;
 
-/**
- * A subscription that is renewed after its last event whenever it is dropped, for whatever reason.
- * @throws LogReplaced
- */
+/** A subscription that is renewed after its last event whenever it is dropped. @throws LogReplaced */
 export async function* catchUpSubscription(
   client: RetryingClient,
   log: LogIdentity,

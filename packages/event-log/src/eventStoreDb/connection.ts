@@ -110,8 +110,7 @@ export class Connection {
   }
 
   /**
-   * Calls the client. Without a reply within `timeoutMs` the call fails; the connection ends too if nothing
-   * was heard from it meanwhile.
+   * Without a reply within `timeoutMs` the call fails; the connection ends too if nothing was heard from it meanwhile.
    * @throws CallFailed
    */
   call<O extends keyof Operations>(
@@ -164,10 +163,7 @@ export class Connection {
     return isAwaited;
   }
 
-  /**
-   * The client is about to replace its channel, or may be in a broken state. A server that was never
-   * reachable is neither.
-   */
+  /** The client replaces its channel, or may be in a broken state. A server that was never reachable is neither. */
   #isBrokenBy({ kind }: CallFailed): boolean {
     return kind === 'connectionBroken' || (kind === 'unavailable' && this.#hasSucceeded);
   }

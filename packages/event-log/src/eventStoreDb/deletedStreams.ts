@@ -54,7 +54,6 @@ export class DeletedStreams {
   }
 }
 
-/** Whether a stream's metadata deletes it. */
 function isDeletion(metadata: unknown): boolean {
   const truncatedBefore = (metadata as { $tb?: unknown } | null | undefined)?.$tb;
   return typeof truncatedBefore === 'number' && truncatedBefore >= DELETED_BEFORE;

@@ -8,16 +8,12 @@ const BEHIND_TIMEOUT_MS = 5_000;
  * the others, responds as the leader until it learns better, and then does not have the last events.
  */
 export class KnownEnd {
-  #position = START;
+  position = START;
   #behindSince: number | undefined;
 
-  get position(): Position {
-    return this.#position;
-  }
-
   advance(position: Position): void {
-    if (position <= this.#position) return;
-    this.#position = position;
+    if (position <= this.position) return;
+    this.position = position;
     this.#behindSince = undefined;
   }
 
@@ -32,7 +28,7 @@ export class KnownEnd {
     this.#behindSince ??= now;
     if (now - this.#behindSince < BEHIND_TIMEOUT_MS) return false;
     this.#behindSince = undefined;
-    this.#position = last;
+    this.position = last;
     return true;
   }
 }

@@ -61,7 +61,6 @@ export class Reader {
     return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
   }
 
-  /** Events of a stream; undefined if the server says that it does not exist. */
   async #unlessNotFound(stream: string, range: ReadStreamOptions): Promise<RecordedEvent[] | undefined> {
     try {
       return (await this.#collect(this.#client.readStream(stream, { ...range, ...FROM_LEADER }))).events;
@@ -155,9 +154,8 @@ export class Reader {
   }
 
   /**
-   * The events of a bounded read, until they have a length in characters. The client ends a read that it has
-   * cancelled without an error, so a read is whole only if the server has completed it.
-   * @throws CallFailed if it has not, or no event arrives in time
+   * The events of a bounded read, until they have a length in characters. The client ends a read that it has cancelled
+   * without an error, so it is whole only if the server has completed it. @throws CallFailed if not, or not in time
    */
   async #collect(
     stream: StreamingRead<ResolvedEvent>,
@@ -216,7 +214,6 @@ function lengthOf(content: unknown): number {
   return content instanceof Uint8Array ? content.length : (JSON.stringify(content)?.length ?? 0);
 }
 
-/** A position as the client takes it. */
 export function clientPosition(position: Position) {
   return position === START ? CLIENT_START : { commit: position, prepare: position };
 }

@@ -1,16 +1,12 @@
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
 import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import { Connection, type Result } from './connection.ts';
-import type { CallFailed, FailureKind, WorkerOptions } from './protocol.ts';
+import type { CallFailed, WorkerOptions } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
-/**
- * The server refuses the account, or its certificate is not trusted: retrying does not help, only another
- * connection string.
- */
+/** The server refuses the account, or its certificate is not trusted: only another connection string helps. */
 export class AccessDenied extends StoreUnavailable {}
 
-/** The account may not append. */
 export class AppendDenied extends StoreUnavailable {}
 
 /** An attempt without a reply is repeated after this. The server gives up a write after 2 s. */
@@ -26,9 +22,6 @@ type Listeners = {
   /** Called when another node of a cluster responds to reads, which only its leader does. */
   onLeaderChange?: ((from: string, to: string) => void) | undefined;
 };
-
-/** Failures that say something of the log. */
-const RESULTS = new Set<FailureKind>(['wrongRevision', 'streamDeleted']);
 
 /** One connection at a time, replaced when it has ended; failed calls are retried until a deadline. */
 export class RetryingClient {
@@ -53,7 +46,6 @@ export class RetryingClient {
     this.#connection = new Connection(options, { onNode: this.#onNode });
   }
 
-  /** Aborts when the client is closed. */
   get closed(): AbortSignal {
     return this.#closing.signal;
   }
@@ -68,7 +60,6 @@ export class RetryingClient {
     return wasWoken || recovered.aborted;
   }
 
-  /** The current connection. */
   get connection(): Connection {
     if (this.#connection.endReason !== undefined && !this.closed.aborted) {
       const now = performance.now();
@@ -95,9 +86,8 @@ export class RetryingClient {
   }
 
   /**
-   * Calls the server until it succeeds, for at most `timeoutMs`. An append that the account may not make is
-   * not retried.
-   * @throws CallFailed with a kind that is a result; StoreUnavailable; Error if retrying does not help
+   * Calls the server until it succeeds, for at most `timeoutMs`. @throws CallFailed with a kind that is a result;
+   * StoreUnavailable; AppendDenied, or Error, if retrying does not help
    */
   call<O extends keyof Operations>(
     operation: O,
@@ -132,7 +122,7 @@ export class RetryingClient {
       } catch (error) {
         const failure = error as CallFailed;
         if (failure.kind === 'wrongRevision') this.#recover(); // the leader has compared the revisions
-        if (RESULTS.has(failure.kind)) throw failure;
+        if (failure.kind === 'wrongRevision' || failure.kind === 'streamDeleted') throw failure;
         if (failure.kind === 'permanent')
           throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
         if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
@@ -157,10 +147,7 @@ export class RetryingClient {
     this.#recovery = new AbortController();
   }
 
-  /**
-   * Ends the connection when the calls in flight have their replies, soon at the latest. Nothing is retried
-   * any more.
-   */
+  /** Ends the connection when the calls in flight have their replies, soon at the latest. Nothing is retried now. */
   async close(): Promise<void> {
     if (this.closed.aborted) return;
     this.#closing.abort();

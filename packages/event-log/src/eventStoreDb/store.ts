@@ -39,10 +39,7 @@ type Options = {
   /** Whose first event gives an empty log its identity. */
   identityStream: string;
   logger: Logger;
-  /**
-   * How long a request may wait for the server in all, in milliseconds: four fifths to append, the rest to
-   * read.
-   */
+  /** How long a request may wait for the server in all: four fifths to append, the rest to read. */
   timeoutMs: number;
   /** Whether to prepare for appends: to check that the account may, and to follow which streams are deleted. */
   appends?: boolean;
@@ -55,9 +52,8 @@ const BEHIND_DELAY_MS = 100;
 const FIRST_READABLE_DELAY_MS = 10;
 
 /**
- * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that
- * is unavailable are retried for their time, subscriptions for ever.
- * @throws AccessDenied when the server refuses the account, or its certificate is not trusted
+ * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that is
+ * unavailable are retried until `timeoutMs`, subscriptions for ever. @throws AccessDenied
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
   const { url, prefix, logger, appends, observer } = options;
@@ -217,12 +213,8 @@ class EventStoreDbStore implements EventStore {
   }
 
   async *subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
-    const logId = this.#identity?.logId ?? NO_LOG_ID;
-    for await (const batch of catchUpSubscription(this.#client, this, {
-      ...this.#options,
-      ...options,
-      logId,
-    })) {
+    const range = { ...this.#options, ...options, logId: this.#identity?.logId ?? NO_LOG_ID };
+    for await (const batch of catchUpSubscription(this.#client, this, range)) {
       this.#knownEnd.advance(batch.readTo?.position ?? batch.events.at(-1)?.position ?? START);
       yield batch;
     }

@@ -11,10 +11,7 @@ import { clientPosition, Reader, toRecordedEvent } from './read.ts';
 
 /** Events that the client buffers at most, and the most in a batch. */
 const BUFFER_SIZE = 512;
-/**
- * While catching up, a batch collects events for this time, unless the buffer is full, since each batch wakes the
- * other thread.
- */
+/** A batch of a catch-up collects events for this time, unless the buffer is full: each one wakes the other thread. */
 const BATCH_INTERVAL_MS = 5;
 /** Events that the server searches at once for one that matches. */
 const SEARCH_WINDOW = 500;
@@ -31,9 +28,7 @@ const MAX_COMPARED_PAGES = 10;
 const MISSES_EVENTS = 'silent, although the log has more events';
 const NEVER_CAUGHT_UP = 'silent before it has caught up; servers before 23.10 never report that they have';
 
-/**
- * A subscription to $all, filtered by stream prefix, whose events are taken in batches of what has arrived.
- */
+/** A subscription to $all, filtered by stream prefix, whose events are taken in batches of what has arrived. */
 export class Subscription {
   readonly #confirmed = Promise.withResolvers<void>();
   readonly #reader: Reader;
@@ -193,10 +188,7 @@ export class Subscription {
     this.#scheduleDelivery();
   }
 
-  /**
-   * Servers send no heartbeat on a subscription: it ends when two comparisons in a row find an event that has
-   * not arrived.
-   */
+  /** Servers send no heartbeat: the second comparison in a row that finds a missing event ends the subscription. */
   async #compareIfSilent(): Promise<void> {
     if (!this.#waiting || performance.now() - this.#silentSince < SILENCE_TIMEOUT_MS) return;
     this.#silentSince = performance.now();

@@ -1,11 +1,7 @@
 /** Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: then it is one signal. */
 export const SAME_SIGNAL_WINDOW_MS = 1_000;
 
-type Handlers = {
-  stop: (signal: NodeJS.Signals) => void;
-  force: (signal: NodeJS.Signals) => void;
-  timeoutMs: number;
-};
+type Handlers = Record<'stop' | 'force', (signal: NodeJS.Signals) => void> & { timeoutMs: number };
 
 /** Handles SIGTERM, SIGINT and SIGHUP: the first one stops the process, the next one, or the timeout, forces it. */
 export function handleSignals(

@@ -38,7 +38,6 @@ export const CloudEvent = Type.Object(
 );
 export type CloudEvent = Static<typeof CloudEvent>;
 
-/** How events become CloudEvents. */
 export type CloudEventFormat = {
   source: string;
   /** The attributes of an event that show what of it is hashed. */

@@ -7,9 +7,7 @@ import { assertReadable, BadFilter, EventFilter, type eventQuery, type StreamNam
 import { formatLogPosition, parseLogPosition } from './logPosition.ts';
 import { textSchema } from './querySchemas.ts';
 
-/** The events of a page without `limit`. */
 const DEFAULT_LIMIT = 100;
-/** The most events of a page, whatever its `limit`. */
 export const MAX_LIMIT = 1_000;
 const EVENTS_PER_READ = 500;
 /** A rare match may be several pages away. */
@@ -56,9 +54,8 @@ type Options = {
 };
 
 /**
- * The events that match a filter, newest first, as lines: at most a limit of them, and fewer, or none, if few of
- * the events that were read match; and the headers. Undefined if the signal aborts.
- * @throws BadFilter, BadPosition, StoreUnavailable, LogReplaced
+ * The newest events that match a filter, as lines, and the headers; fewer than the limit, or none, if few events match.
+ * Undefined if the signal aborts. @throws BadFilter, BadPosition, StoreUnavailable, LogReplaced
  */
 export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
   const filter = new EventFilter(query, streams);

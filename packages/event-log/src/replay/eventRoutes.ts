@@ -39,11 +39,7 @@ type Dependencies = {
   mediaTypeOf: (request: FastifyRequest, types: string[]) => string | false;
   /** Resolves with the time until the next check, in milliseconds; rejects if the user may not read the log. */
   checkAccess: (request: FastifyRequest) => Promise<number>;
-  documentation: {
-    schema: FastifySchema;
-    example: CloudEvent;
-    errors: object;
-  };
+  documentation: { schema: FastifySchema; example: CloudEvent; errors: object };
 };
 
 type Batches = AsyncGenerator<Batch>;
@@ -125,7 +121,6 @@ export const eventRoutes: FastifyPluginAsync<Dependencies> = async (
     },
   );
 
-  /** Newline-delimited JSON. */
   async function* lines(first: FirstBatch, batches: Batches, keepOpen: () => void): AsyncGenerator<string> {
     for (let next = first; !next.done; next = await batches.next()) {
       if (next.value.events.length === 0) keepOpen();

@@ -58,7 +58,6 @@ export class AppendQueue {
     });
   }
 
-  /** Starts the writer thread. @throws UnusableLog */
   static async start(options: Options): Promise<AppendQueue> {
     const queue = new AppendQueue(options);
     await queue.#thread.started;

@@ -15,13 +15,9 @@ import { WalCheckpointer } from './walCheckpointer.ts';
 
 // The only writer of the embedded log runs on its own thread, so that no request waits for an fsync.
 
-/**
- * Bytes written to the write-ahead log between two checkpoints: a page that many commits write is copied back
- * once.
- */
+/** Of the write-ahead log between two checkpoints: a page that many commits write is copied back once. */
 const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
-/** How often an idle writer checks that its files are still there, in milliseconds. */
 const FILE_CHECK_INTERVAL_MS = 1_000;
 
 /** Appends to the log file, one transaction per commit. */
@@ -100,7 +96,6 @@ class LogWriter {
     }
   }
 
-  /** Whether enough has been written since the last checkpoint, and may be moved. */
   get isCheckpointDue(): boolean {
     return this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
   }
@@ -110,10 +105,7 @@ class LogWriter {
     this.#ended ??= reason;
   }
 
-  /**
-   * Moves the write-ahead log into the database, all of it with TRUNCATE, so that it begins again. A failure
-   * without a reply loses nothing, and is retried later.
-   */
+  /** TRUNCATE moves all of the write-ahead log, which begins again. A failure without a reply is retried later. */
   checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
     this.#bytesSinceCheckpoint = 0;
     const replaced = this.checkFiles();

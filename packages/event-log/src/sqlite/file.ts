@@ -36,10 +36,9 @@ export class UnusableLog extends Error {
 }
 
 /**
- * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it
- * returns: WAL with synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs
- * checkpoints, since SQLite ignores a failed fsync in an automatic one.
- * @throws Error; a file that is not a log is not changed
+ * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it returns: WAL with
+ * synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs checkpoints, since SQLite
+ * ignores a failed fsync in an automatic one. @throws Error; a file that is not a log is not changed
  */
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
@@ -68,9 +67,8 @@ export function openLogFile(file: string): DatabaseSync {
 }
 
 /**
- * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may never
- * have reached the disk, and after a failed fsync the system would not try again, so the same bytes are
- * written once more and synced.
+ * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may not be on the
+ * disk, and after a failed fsync the system would not try again, so the same bytes are written once more and synced.
  */
 export function recoverWal(file: string): void {
   const fd = openSync(`${file}-wal`, 'r+');
@@ -130,10 +128,9 @@ const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and $
 const ROLLBACK_JOURNAL = 1;
 
 /**
- * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called
- * before this process has opened the file: closing it once more would end SQLite's locks on it
- * (https://sqlite.org/howtocorrupt.html, section 2.2).
- * @throws Error
+ * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called before
+ * this process has opened the file: closing it once more would end SQLite's locks on it
+ * (https://sqlite.org/howtocorrupt.html, section 2.2). @throws Error
  */
 export function assertWalFits(file: string): void {
   if (!wasNotClosed(file)) return;
@@ -165,9 +162,8 @@ function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBu
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
-  if (version > VERSION) {
+  if (version > VERSION)
     throw new Error(`it has format version ${version}; this program supports up to ${VERSION}`);
-  }
 }
 
 function create(db: DatabaseSync): void {

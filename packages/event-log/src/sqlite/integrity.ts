@@ -9,10 +9,9 @@ import { findings, SCHEMA } from './file.ts';
 const MAX_FINDINGS = 100;
 
 /**
- * What contradicts the format of the log file, also while a server writes to it: damage in a table or an
- * index, by SQLite's integrity_check, and tables or triggers that are missing or altered.
- * Its thread has ended when `resources` are disposed of, unless the signal has aborted.
- * @throws Error if the file cannot be read
+ * What contradicts the format of the log file, also while a server writes to it: damage, by SQLite's integrity_check,
+ * and tables or triggers that are missing or altered. Its thread has ended when `resources` are disposed of, unless
+ * the signal has aborted. @throws Error if the file cannot be read
  */
 export async function logFileProblems(
   file: string,

@@ -40,10 +40,7 @@ type ReadOptions = {
   onDamage?: (error: LogDamaged) => void;
 };
 
-/**
- * The reads of an open log file. Each rejects with StoreUnavailable if the file cannot be read, with LogDamaged if it
- * is damaged.
- */
+/** Each read rejects with StoreUnavailable if the file cannot be read, with LogDamaged if it is damaged. */
 export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
@@ -116,10 +113,7 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
   };
 }
 
-/**
- * Opens the embedded log for reading only, also while a server writes to it. It holds no lock between reads.
- * @throws UnusableLog
- */
+/** Opens the log read-only, also while a server writes to it. It holds no lock between reads. @throws UnusableLog */
 export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
   const { db, reads } = openForReading(file, options);
@@ -182,10 +176,7 @@ type Row = [
   metadata: string,
 ];
 
-/**
- * A prefix, and the first text after all those that start with it, in the order of their UTF-8; undefined if
- * the prefix does not end in ASCII.
- */
+/** A prefix, and the first text in UTF-8 order after those that start with it; undefined unless it ends in ASCII. */
 function streamRange(prefix: string): [from: string, to: string] | undefined {
   const last = prefix.charCodeAt(prefix.length - 1);
   return last < 0x7f ? [prefix, prefix.slice(0, -1) + String.fromCharCode(last + 1)] : undefined;
@@ -204,7 +195,6 @@ function takePage(found: Iterable<unknown>): { rows: Row[]; isCut: boolean } {
   return { rows, isCut: false };
 }
 
-/** A row has a value that its column cannot have. */
 class DamagedRow extends Error {}
 
 /** In a damaged file a column may have any type. @throws DamagedRow */
@@ -260,10 +250,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * JSON that is not in the form in which this store writes it stays text; so do JSON strings, to differ from
- * such text.
- */
+/** JSON that this store would write differently stays text; so do JSON strings, to differ from such text. */
 function parseWritten(text: string): unknown {
   const value = parseJson(text);
   return typeof value !== 'string' && JSON.stringify(value) === text ? value : text;

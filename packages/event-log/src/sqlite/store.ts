@@ -26,9 +26,8 @@ type Options = {
 };
 
 /**
- * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread
- * reads, on a connection of its own that never waits for a commit.
- * @throws UnusableLog
+ * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread reads, on a
+ * connection of its own that never waits for a commit. @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
   try {
@@ -110,9 +109,7 @@ function fail(error: Error): never {
   throw error;
 }
 
-/**
- * The events of the last commit, so that subscribers at the end of the log need not read them from the file.
- */
+/** The events of the last commit, so that subscribers at the end of the log need not read them from the file. */
 class NewestEvents {
   /** The last position of the log. */
   position: Position;

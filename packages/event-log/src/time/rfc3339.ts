@@ -8,10 +8,7 @@ export function isRfc3339(text: unknown): text is string {
   return typeof text === 'string' && (COMMON_TIME.test(text) || parseRfc3339(text) !== undefined);
 }
 
-/**
- * Parses a date-time of RFC 3339 into milliseconds since 1970; undefined if it is not one. Digits beyond
- * milliseconds are dropped, and a leap second counts as the second before it.
- */
+/** Milliseconds since 1970 of an RFC 3339 time. Further digits are dropped; a leap second is the one before it. */
 export function parseRfc3339(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined;
   if (COMMON_TIME.test(text)) return Date.parse(text);

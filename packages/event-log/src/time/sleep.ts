@@ -19,10 +19,7 @@ export async function finishedWithin(ms: number, promise: Promise<unknown>): Pro
   timeout.abort();
 }
 
-/**
- * Exponential back-off: whole milliseconds to wait after this many failures, with jitter so that clients do not
- * retry at once.
- */
+/** Exponential back-off in whole milliseconds, with jitter so that clients do not retry at once. */
 export function backOff(failures: number, maxMs: number): number {
   return Math.round(Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random()));
 }

@@ -1,18 +1,12 @@
 /** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
 export type Turn = (share?: number) => Promise<void>;
 
-/**
- * Turns of the event loop, one for each caller, so that their work does not add up to one long pause. Users take
- * them in rotation, however many callers each has.
- */
+/** Turns of the event loop, so that work does not add up to one long pause. Users take them in rotation. */
 export class Turns {
   /** The callers of each user, in the order in which users take their next turn. */
   readonly #waiting = new Map<string, Caller[]>();
 
-  /**
-   * Resolves in a turn of its own, after those that the user requested before; or, if the work is small, in one
-   * shared with others. `share` is the part of a turn that it takes.
-   */
+  /** Resolves in a turn after the user's earlier calls; those that take a small `share` of one have it together. */
   next(user: string, share = 1): Promise<void> {
     return new Promise((resolve) => {
       const caller = { share, resolve };
@@ -58,7 +52,6 @@ export class TurnBudget {
     this.#limit = limit;
   }
 
-  /** Whether the rest has to wait for another turn. */
   get isSpent(): boolean {
     return this.#spent >= this.#limit;
   }

@@ -13,10 +13,7 @@ import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts'
 import { type View, ViewDamaged } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
-/**
- * How far a view has caught up: events applied since it started, its position, and that of the end of the
- * log.
- */
+/** How far a view has caught up: events applied since it started, its position, and that of the end of the log. */
 export type Progress = { events: number; position: Position; end: Position };
 
 type Options = {
@@ -109,7 +106,6 @@ export class Follower {
     await this.#waiting.until(isReached, `The ${this.view.title} is not up to date yet; retry.`);
   }
 
-  /** How often saving the view has failed. */
   get saveFailures(): number {
     return this.#saver.allFailures;
   }
@@ -268,10 +264,7 @@ export class Follower {
   }
 }
 
-/**
- * Saves a view now and then. When that fails, as on a full disk, its rows stay in memory until saving
- * succeeds.
- */
+/** Saves a view now and then. While that fails, as on a full disk, its rows stay in memory. */
 class Saver {
   readonly #view: View;
   readonly #logger: Logger;
@@ -282,7 +275,6 @@ class Saver {
   /** All failures, and those since the last success. */
   allFailures = 0;
   #failures = 0;
-  /** The save under way. */
   #saving: Promise<void> | undefined;
   #isStopped = false;
 

@@ -2,10 +2,7 @@ import { type Position, START } from '../eventStore.ts';
 import type { Follower } from './follow.ts';
 import type { View } from './view.ts';
 
-/**
- * A write that a client knows of. It does not count once the view has been reset: its position may be gone
- * from the log.
- */
+/** A write that a client knows of. After a reset of the view it does not count: its position may be gone. */
 type Acknowledged = { logId: string; position: Position; resets: number };
 
 /** Users whose acknowledged writes are kept apart, per view; of more users, the earliest writes count for all. */
@@ -27,10 +24,7 @@ export class ReadYourWrites {
     for (const writes of this.#writes.values()) writes.add(user, logId, position);
   }
 
-  /**
-   * Resolves when a user can read a view: it has caught up with the log that this instance has written to for
-   * the user. @throws ViewBehind
-   */
+  /** Resolves once a view has caught up with the log that the user has written to here. @throws ViewBehind */
   async ready(view: View, user: string): Promise<void> {
     const { follower, last } = this.#of(view, user);
     const isOther = last !== undefined && last.logId !== view.applied.logId;

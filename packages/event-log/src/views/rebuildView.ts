@@ -6,7 +6,6 @@ import { removeViewFile, replaceViewFile } from './viewDatabase.ts';
 
 type Options = {
   log: EventLog;
-  /** Opens the view in a file. */
   open: (file: string) => Promise<View>;
   /** The file of the view, which no server may have open. */
   file: string;
@@ -22,11 +21,7 @@ const SAVE_BATCH_CHARACTERS = 8 * 1024 * 1024;
 /** One is being saved while the next one is read. */
 const MAX_UNSAVED_BATCHES = 2;
 
-/**
- * Rebuilds a view from its log in a draft, which then replaces the view's file. Until then the old view stays
- * as it is.
- * @throws InvalidEvent, StoreUnavailable
- */
+/** Rebuilds a view in a draft, which then replaces the view's file. @throws InvalidEvent, StoreUnavailable */
 export async function rebuildView(options: Options): Promise<{ events: number }> {
   const { log, open, file, skip, signal, onProgress } = options;
   const draftFile = `${file}.new`;

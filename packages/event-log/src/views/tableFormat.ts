@@ -19,7 +19,6 @@ export function rowsSchema({ columns, keyColumns, lookup }: Table, others = ''):
     ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}`;
 }
 
-/** The format of the file that has a table. */
 export function tableFormat(table: Table): ViewFormat {
   const empty = linkOf([], 0, undefined, table.keyColumns);
   return {

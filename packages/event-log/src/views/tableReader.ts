@@ -7,10 +7,7 @@ export const CHECKSUM_MISMATCH = 'its rows do not have the checksums that were s
 /** A row as it is linked: its key, its checksum, and the key that follows; no key is the head before all rows. */
 export type Link = { key: Key; checksum: number; next: Key | undefined };
 
-/**
- * What a scan reads after a key: the rows with the same first value, only their keys, or the rest of the table. About
- * `limit` rows are expected.
- */
+/** After a key: the rows with the same first value, only their keys, or the rest of the table; about `limit` rows. */
 type Scan = { after: Key; of: 'rows' | 'keys' | 'table'; limit?: number | undefined };
 
 /** Rows that are read together at most. */
@@ -28,7 +25,7 @@ const CHECKED_CHARACTERS = 1024 * 1024;
 export class TableReader {
   readonly #db: DatabaseSync;
   readonly #keyColumns: number;
-  readonly #statements: Statements;
+  readonly #statements: ReturnType<typeof prepare>;
 
   constructor(db: DatabaseSync, table: Table) {
     this.#db = db;
@@ -36,7 +33,6 @@ export class TableReader {
     this.#statements = prepare(db, table);
   }
 
-  /** Reads in one snapshot of the file. */
   snapshot<T>(read: () => T): T {
     this.#statements.begin.get();
     try {
@@ -130,8 +126,6 @@ export class TableReader {
 }
 
 const arrayOf = (row: unknown): Value[] | undefined => row as Value[] | undefined;
-
-type Statements = ReturnType<typeof prepare>;
 
 function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
   const names = Object.keys(columns);

@@ -28,27 +28,15 @@ export interface View {
   readonly unsavedCharacters: number;
   /** Why the view's file had to be replaced by an empty one; undefined if it was not. */
   readonly replaced: string | undefined;
-  /**
-   * Called when the view's file turns out to be damaged. It is removed, so the view has to be reset and
-   * rebuilt.
-   */
+  /** Called when the file turns out to be damaged. It is removed, so the view has to be reset and rebuilt. */
   onDamage: () => void;
-  /**
-   * Applies events in log order, except those whose ID is in `skip`. @throws InvalidEvent, with every event
-   * before it applied
-   */
+  /** Applies events in log order, except those in `skip`. @throws InvalidEvent, with all before it applied */
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void;
-  /**
-   * What contradicts a log that has the event at the view's checkpoint; undefined if nothing does. Called
-   * before the view follows the log. @throws StoreUnavailable
-   */
+  /** Before following: what contradicts a log that has the event at the checkpoint. @throws StoreUnavailable */
   mismatch?(log: EventLog): Promise<string | undefined>;
   /** Before a reset, copies the view's file, if it is evidence of what the log was; returns the copy's name. */
   keepCopy?(): string | undefined;
-  /**
-   * How far its follower has read the log, if that is further than the last event applied; undefined if it is not known.
-   * It is saved with the checkpoint.
-   */
+  /** How far the log was read, if that is known to be further than the last event applied. Saved with the checkpoint. */
   readTo: ReadTo | undefined;
   /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
   save(): Promise<void>;

@@ -11,14 +11,13 @@ export type Problem = { position?: bigint; problem: string };
 export type ComparedFormat = ViewFormat & { draft: (db: DatabaseSync) => Draft };
 
 /** `apply` folds an event into the table. @throws InvalidEvent */
-export type Draft = { table: string; apply: (event: RecordedEvent) => void; end?: () => void };
+type Draft = { table: string; apply: (event: RecordedEvent) => void; end?: () => void };
 
 type Options = {
   /** The view, as it is called in messages. */
   name: string;
   file: string;
   format: ComparedFormat;
-  /** The log to compare the view with. */
   logId: string;
   /** The file of the draft, which does not exist yet. */
   draftFile: string;
@@ -147,7 +146,6 @@ function difference(columns: readonly string[], expected: Values, found: Values)
 const MAX_CHARACTERS = 1_000;
 const SHOWN_BYTES = 8;
 
-/** A value for messages. */
 function valueText(value: unknown): string {
   if (value instanceof Uint8Array)
     return `${Buffer.from(value.subarray(0, SHOWN_BYTES)).toString('hex')}… (${value.length} bytes)`;

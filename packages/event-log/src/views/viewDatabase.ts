@@ -36,9 +36,8 @@ export class DamagedView extends Error {
 }
 
 /**
- * Whether a new file is the remedy. For a failing disk or a lock it is not. SQLite calls it an error of SQL if
- * its format or a table is not the one that was written, a violated constraint if it has a row that was not, and a
- * short read if it ends within a page.
+ * Whether a new file is the fix, unlike for a failing disk or a lock. SQLite reports an error of SQL if the format or a
+ * table is not the one that was written, a violated constraint if a row is not, and a short read within a page.
  */
 export function isDamage(error: unknown): boolean {
   return (
@@ -84,9 +83,8 @@ export function assertIsView(db: DatabaseSync, format: ViewFormat): void {
 }
 
 /**
- * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old
- * one was incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new
- * one.
+ * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old one was
+ * incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new one.
  */
 export function replaceViewFile(file: string, draft: string): void {
   if (!isComplete(draft)) throw new Error('the new view could not be written completely');
@@ -109,7 +107,6 @@ function isComplete(file: string): boolean {
   return fileSize(`${file}-wal`) === 0;
 }
 
-/** Removes a view's file with its write-ahead log. */
 export function removeViewFile(file: string): void {
   for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
 }

@@ -11,16 +11,12 @@ import type { OpenedView, ViewOperations, ViewThreadData } from './viewThread.ts
 /** Rows are handed to the thread in portions, so that no request waits for a long one to be copied. */
 const ROWS_PER_MESSAGE = 256;
 
-/**
- * The file of a view: read on this thread, written on a thread of its own. What has been added is in the file
- * once it is saved; until then its view keeps it in memory.
- */
+/** The file of a view: read on this thread, written on another. Its view keeps what is added until it is saved. */
 export class ViewFile {
   /** Why the file was replaced by an empty one; undefined if it was not. */
   replaced: string | undefined;
   /** Called when the file turns out to be damaged; it is being removed. */
   onDamage = () => {};
-  /** The saved checkpoint. */
   checkpoint: ViewCheckpoint = NO_CHECKPOINT;
   /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
   readTo: ReadTo | undefined;
@@ -127,7 +123,6 @@ export class ViewFile {
     return this.#forget(error.message, error);
   }
 
-  /** The file is damaged and removed. */
   #forget(reason: string, cause?: unknown): ViewDamaged {
     this.replaced = reason;
     this.#damages++;

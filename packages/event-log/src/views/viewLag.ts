@@ -5,7 +5,7 @@ import { parseRfc3339 } from '../time/rfc3339.ts';
  * How far a view is behind its log: the events that it lacks, and the seconds since the first of them occurred, unless
  * that is unknown. A log without `countAfter` is read for that, and the count is of one page.
  */
-export type Lag = { events: number; seconds: number | undefined };
+type Lag = { events: number; seconds: number | undefined };
 
 const PAGE_SIZE = 100;
 

@@ -161,14 +161,12 @@ function transaction(db: DatabaseSync, write: () => void): void {
   }
 }
 
-/** Creates the tables of a view in an empty file. */
 function createView(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
   db.exec(
     `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
   );
 }
 
-/** How far the log had been read at the saved checkpoint, if that is known. */
 function readReadTo(db: DatabaseSync): ReadTo | undefined {
   const statement = db.prepare(
     'SELECT read_to.position, read_to.event_id AS eventId FROM read_to JOIN checkpoint ON after = checkpoint.position',

@@ -10,10 +10,7 @@ export const REACHED_TIMEOUT_MS = 5_000;
 export class Waiting {
   readonly #checks = new Set<() => void>();
 
-  /**
-   * Resolves at the first `check` at which a condition is true. @throws ViewBehind with this message; what the
-   * condition throws
-   */
+  /** Resolves at the first `check` that finds a condition true. @throws ViewBehind with this message; what it throws */
   until(isReached: () => boolean, message: string, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const done = (): void => {
