@@ -38,10 +38,7 @@ type Context = {
   onFatal: (error: Error) => void;
 };
 
-/**
- * Starts the service: data directory → keys → event store → views → HTTP.
- * @throws Error with a message for the operator; everything opened until then is closed
- */
+/** Starts the service: data directory → keys → event store → views → HTTP. @throws Error for the operator */
 export async function startService(
   config: Config,
   { logger, progressOf, onFatal }: Context,

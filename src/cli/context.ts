@@ -31,10 +31,7 @@ export function loggerTo(print: (line: string) => void): Logger {
   return pino({ level: 'warn' }, { write });
 }
 
-/**
- * Opens the configured log for reading, until `resources` are disposed of. @throws Error with a message for
- * the operator
- */
+/** Opens the configured log for reading, until `resources` are disposed of. @throws Error for the operator */
 export async function useLog(
   resources: AsyncDisposableStack,
   { config, print }: Context,

@@ -6,8 +6,7 @@ import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
-// The events of a plant's stream. The log stores these names and shapes for ever: add to them, never change
-// them.
+// The log stores these names and shapes for ever: add to them, never change them.
 
 /** The plant was created. Its ID is text: few JSON parsers keep 64-bit integers. */
 export const PlantCreated = Type.Object({

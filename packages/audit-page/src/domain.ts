@@ -1,6 +1,3 @@
-/** The user and the ID in the name of an entity's stream. */
-export type EntityId = { user: string; id: string };
-
 /** What the events of a stream make, as far as the page shows it. */
 export type Entity = { name: string; tag?: string | undefined };
 
@@ -12,8 +9,8 @@ export type Domain = {
   noun: string;
   /** The path of receipts in the API, to which the page adds user and ID. */
   receipts: string;
-  /** Undefined if it is not the stream of an entity. */
-  parseStream(stream: string): EntityId | undefined;
+  /** The user and the ID in a stream's name; undefined if it is not the stream of an entity. */
+  parseStream(stream: string): { user: string; id: string } | undefined;
   /** An entity after one more event of its stream; undefined if there is none. */
   evolve(
     entity: Entity | undefined,

@@ -17,10 +17,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
-/**
- * Gathers the body of a request as soon as its head was read. Node would keep a body that is not read yet in the pieces
- * in which it came: each may be a byte, and takes two hundred.
- */
+/** Gathers a body as it arrives: Node would keep it in pieces, of which one of a byte takes two hundred. */
 export function gatherBody(request: IncomingMessage): Body {
   const body: Body = { bytes: EMPTY, length: 0, isComplete: false, onEnd: () => {} };
   BODIES.set(request, body);

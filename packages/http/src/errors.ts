@@ -137,7 +137,7 @@ export class HttpError extends Error {
   }
 }
 
-export type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
+type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
 
 /** The response to an error by its entry, or else by `fallback`, or by the status that Fastify gave it. */
 export function errorResponse(

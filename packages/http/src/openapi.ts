@@ -17,14 +17,10 @@ const ERROR_HEADERS: Headers = {
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }),
 };
 
-/** What a media type of a response has. */
 type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/**
- * Describes the error responses of routes, by status: those that every route may have, `common`, and its own. `headers`
- * are sent to authenticated callers.
- */
+/** The error responses of routes by status: their own and `common`; `headers` for authenticated callers. */
 export function errorsOf<Name extends string>(
   entries: Record<Name, ErrorEntry>,
   common: readonly NoInfer<Name>[],
@@ -103,10 +99,7 @@ function describeRoute({ response = {}, ...schema }: FastifySchema): FastifySche
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }
 
-/**
- * A schema as the document shows it: named schemas by reference, and integers that are validated by a rule as
- * integers.
- */
+/** A schema as the document shows it: named ones by reference, integers with a rule as integers. */
 function publish<T>(schema: T): T {
   return JSON.parse(
     JSON.stringify(schema, (_key, value) => {

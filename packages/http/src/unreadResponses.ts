@@ -8,13 +8,8 @@ const MIN_REQUESTS = 64;
 /** Of libuv; a socket counts a piece of a response as unread until all of it was read. */
 type Handle = { bytesWritten: number; writeQueueSize: number };
 
-/** A connection with unread bytes. */
-type Reader = {
-  /** What it had read when they were seen first. */
-  before: number;
-  /** In which second they were seen first. */
-  since: number;
-};
+/** A connection with unread bytes: what it had read, and in which second, when they were seen first. */
+type Reader = { before: number; since: number };
 
 /**
  * Bounds the bytes that are queued for the clients of all connections. If there are too many, connections are closed:

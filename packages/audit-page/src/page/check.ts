@@ -181,7 +181,6 @@ export class Check extends View {
     saveFile(`checkpoint-${checkpoint.size}`, new Blob([note], { type: 'text/plain' }));
   }
 
-  /** Shows the result of a card. */
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
     const line = make('p', isGood ? 'good' : 'bad', isGood ? '✓ ' : '✗ ', visible(text));
     this.find(`#${card} .result`).replaceChildren(line, ...more);

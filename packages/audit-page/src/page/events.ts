@@ -13,7 +13,6 @@ export type ShownEvent = {
   data: Record<string, unknown> | null | undefined;
 };
 
-/** Parses a CloudEvent of the service. */
 export function parseEvent(json: string): ShownEvent {
   const { position, type, time, subject, revision, data } = JSON.parse(json);
   return {

@@ -42,6 +42,5 @@ export function utc(time: number): string {
 /** A number with separators of thousands. */
 export const count = (number: number): string => number.toLocaleString('en');
 
-/** A number of things. */
 export const counted = (number: number, thing: string): string =>
   `${count(number)} ${thing}${number === 1 ? '' : 's'}`;

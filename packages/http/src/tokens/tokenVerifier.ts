@@ -28,8 +28,7 @@ export class IdentityProviderUnavailable extends Error {
 }
 
 /**
- * The claims of a verified token; scopes as of RFC 9068 section 2.2.3. At `verifyAgainAt`, in ms since 1970,
- * they may have changed.
+ * `scopes` as of RFC 9068 section 2.2.3; at `verifyAgainAt`, in ms since 1970, the claims may have changed.
  */
 export type Claims = Readonly<{ subject: string; scopes: readonly string[]; verifyAgainAt: number }>;
 
@@ -178,8 +177,7 @@ const hasNoKey = (error: unknown): boolean =>
 
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
-  // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
-  // it could quote the token.
+  // jose's TypeError: the key does not fit the algorithm. No cause, since it could quote the token.
   if (error instanceof errors.JOSEError || error instanceof TypeError) throw new InvalidToken(INVALID);
   throw error;
 }

@@ -8,10 +8,7 @@ export const MAX_LEAF_BYTES = 65_535;
 /** What of an event its leaf covers. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
 
-/**
- * Data and metadata as they are in a leaf: the canonical JSON of each that is there; or both combined into
- * one text, if one of them, or a name, has no canonical form.
- */
+/** Data and metadata in a leaf: canonical JSON of each, or one text if anything has no canonical form. */
 type LeafContent = { data: string | undefined; metadata: string | undefined } | { dataAndMetadata: string };
 
 /**
@@ -59,7 +56,6 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
   return canonicalJson({ ...names, ...content });
 }
 
-/** Data and metadata of an event as they are in its leaf. */
 export function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
   const { data, metadata } = event;
@@ -75,7 +71,6 @@ const combinedContent = ({ data, metadata }: LeafEvent): { dataAndMetadata: stri
   dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]`,
 });
 
-/** Whether all names of an event are well-formed Unicode. */
 function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }

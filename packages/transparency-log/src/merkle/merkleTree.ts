@@ -29,7 +29,6 @@ export class MerkleTree {
   /** The roots of the perfect subtrees, from the largest to the smallest. */
   readonly #perfect: string[];
 
-  /** By default it is empty. */
   constructor(size = 0, perfect: readonly string[] = []) {
     this.size = size;
     this.#perfect = [...perfect];

@@ -33,7 +33,6 @@ export class TileWriter {
     return this.#tree.size;
   }
 
-  /** The Merkle Tree Hash of all leaves. */
   root(): string {
     return this.#tree.root();
   }
@@ -44,7 +43,6 @@ export class TileWriter {
     return { hashes: leaves ? hashesOf(leaves) : Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
   }
 
-  /** Appends the leaf of the entry at a position. */
   append(leaf: string, position: bigint): void {
     this.#tree.append(leaf, this.#completed);
     this.position = position;

@@ -72,7 +72,6 @@ export function treeOfTile(hashes: Buffer): MerkleTree {
   return tree;
 }
 
-/** The hashes of a tile, one by one. */
 export function hashesOfTile(hashes: Buffer): string[] {
   const count = Math.ceil(hashes.length / HASH_BYTES);
   return Array.from({ length: count }, (_, i) =>
@@ -97,10 +96,7 @@ export function consistencyProofFromTiles(from: number, to: number, read: ReadTi
   return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
-/**
- * The Merkle Tree Hashes of ranges of leaves of the tree of `size` leaves. Each tile is read once, as wide as
- * that tree has it.
- */
+/** The Merkle Tree Hashes of ranges of leaves; each tile is read once, as wide as the tree has it. */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
   const reading = new Map<string, Promise<Buffer>>();
   const rootOf = async (subtree: Leaves): Promise<string> => {

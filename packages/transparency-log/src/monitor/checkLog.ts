@@ -45,8 +45,8 @@ const RETRY_INTERVAL_MS = 1_000;
 const MAX_PENDING = 1_000;
 
 /**
- * Checks what the log signs now: its signature, that it is consistent with all that the log has signed before,
- * and every event since. @throws Alarm, LogUnavailable
+ * Checks what the log signs now, that it extends what it signed before, and events. @throws Alarm,
+ * LogUnavailable
  */
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state } = await fetchCheckpoint(options);
@@ -152,12 +152,13 @@ async function fork(
   const { size } = smaller;
   const path = await consistencyProofFromTiles(size, larger.size, tiles.read);
   const proof = formatConsistencyProof({ from: size, path, checkpoint: larger.note });
-  const [earlier, later] = inOrder(smaller, larger);
+  const isInOrder = smaller.receivedAt <= larger.receivedAt;
+  const files = isInOrder ? checkpointFiles(larger, smaller) : checkpointFiles(smaller, larger);
   const found = formatTreeHead({ size, root });
   return new Alarm(
     'fork',
     `the log has signed ${formatTreeHead(smaller)}, but the first ${size} of its ${larger.size} events are ${found}`,
-    [...checkpointFiles(later, earlier), { name: 'consistency.proof', content: Buffer.from(proof) }],
+    [...files, { name: 'consistency.proof', content: Buffer.from(proof) }],
     found,
   );
 }
@@ -186,9 +187,6 @@ function withheld({ pending }: State): Alarm {
   const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
   return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
 }
-
-const inOrder = (...two: [ReceivedCheckpoint, ReceivedCheckpoint]): typeof two =>
-  two[0].receivedAt <= two[1].receivedAt ? two : [two[1], two[0]];
 
 function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpoint): Evidence[] {
   const file = { name: 'received.checkpoint', content: Buffer.from(received.note) };

@@ -6,8 +6,7 @@ import { Duplicates } from './duplicates.ts';
 const TOLERANCE_MS = 5 * 60_000;
 
 /**
- * What an application finds in an event: a problem, or when it occurred, as text and in milliseconds since 1970; undefined for
- * an event of an unknown type.
+ * A problem of an event, or when it occurred, as text and in ms since 1970; undefined for an unknown type.
  */
 export type CheckEvent = (
   event: LeafEvent,

@@ -37,7 +37,6 @@ export class LogClient {
     return this.#get(tilePath(tile), 'application/octet-stream', MAX_TILE_BYTES);
   }
 
-  /** A bundle of entries. */
   entries(index: number, width: number): Promise<Buffer> {
     const path = tilePath({ level: 'entries', index, width });
     return this.#get(path, 'application/octet-stream', MAX_BUNDLE_BYTES);

@@ -76,10 +76,7 @@ function parseProof(text: string, prefix: string) {
   return { before: lines.slice(0, at), last, path: path.map(decodeHash), checkpoint: text.slice(end + 2) };
 }
 
-/**
- * Verifies an inclusion proof with its entry in `extra`, and the signature of its checkpoint by this key.
- * @throws NotVerified
- */
+/** Verifies an inclusion proof with its entry in `extra`, and its signature. @throws NotVerified */
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
@@ -92,10 +89,7 @@ export async function openInclusionProof(
   return { index, entry, checkpoint };
 }
 
-/**
- * Verifies a consistency proof from an earlier tree head, and the signature of its checkpoint by this key.
- * @throws NotVerified
- */
+/** Verifies a consistency proof from an earlier tree head, and its signature. @throws NotVerified */
 export async function openConsistencyProof(
   text: string,
   earlier: TreeHead,

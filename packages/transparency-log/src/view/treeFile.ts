@@ -61,8 +61,7 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedR
 ];
 
 /**
- * Reads a tree from its file in one snapshot, and checks that each hash of a tile is the root of a full tile below
- * it.
+ * Reads a tree from its file in one snapshot; each hash of a tile must be the root of the full tile below it.
  * @throws TileMismatch, or SQLite's error if the file is damaged
  */
 export async function loadTree(file: string): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
@@ -97,8 +96,7 @@ export function damageOf(error: unknown): string | undefined {
   return isDamage(error) ? (error as Error).message : undefined;
 }
 
-/** A row of the table. */
-export type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
+type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
 
 /** The last tile of each level, which must be that of one tree. */
 function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {

@@ -145,10 +145,7 @@ export class TreeThread {
     return this.#read((statements) => startOfTile(statements, index));
   }
 
-  /**
-   * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before
-   * its first event; undefined for START. @throws ViewBehind
-   */
+  /** As `tileOfPosition`. @throws ViewBehind */
   tileOf(position: Position): Promise<{ index: number; startsAfter: Position } | undefined> {
     return this.#read((statements) => tileOfPosition(statements, position));
   }
