@@ -13,10 +13,8 @@ export const VIEWS = {
   },
 };
 
-/** The Merkle tree's file. */
 export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
-/** The open views, by name. */
 export type Views = {
   readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
 };

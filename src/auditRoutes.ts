@@ -17,7 +17,6 @@ import { PLANT_STREAMS } from './plants/plantStreams.ts';
 type Dependencies = {
   log: EventLog;
   checkpoints: Checkpoints | undefined;
-  /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   now: () => Date;
   eventStreams: InFlight;

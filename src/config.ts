@@ -98,7 +98,6 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     issuer: settings.JWT_ISSUER,
     audience: settings.JWT_AUDIENCE,
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
-    /** Whether there are pages for browsers. */
     pages: settings.DOCS === 'on',
     /** How many requests a user may send; without it, any number. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),

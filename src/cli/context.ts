@@ -5,7 +5,6 @@ import pino from 'pino';
 import type { Config } from '../config.ts';
 import { openLog } from '../stores.ts';
 
-/** What a command gets of its process. */
 export type Context = {
   config: Config;
   env: NodeJS.ProcessEnv;
@@ -14,7 +13,6 @@ export type Context = {
   input: Readable;
   /** Prints a line for the user of the command, on standard error. */
   print: (line: string) => void;
-  /** Whether standard error is a terminal. */
   onTerminal: boolean;
   /** Aborts when the command has to stop, as after Ctrl-C. */
   signal: AbortSignal;

@@ -46,7 +46,6 @@ export class Progress implements Disposable {
     this.#options.report({ ...done, percent, rate, secondsLeft });
   }
 
-  /** Removes the bar. */
   [Symbol.dispose](): void {
     this.#bar?.stop();
     this.#bar = undefined;

@@ -11,7 +11,6 @@ import { Progress } from './progress.ts';
 const DRAIN_TIMEOUT_MS = 5_000;
 /** Whatever the disk does: `docker stop` kills after 10 000. */
 const SHUTDOWN_TIMEOUT_MS = 9_000;
-/** Catching up with fewer events is not shown. */
 const MIN_PROGRESS = 10_000n;
 
 /** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */

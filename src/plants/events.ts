@@ -119,7 +119,6 @@ export function plantContentProblem(event: Omit<RecordedEvent, 'position'>): str
   return undefined;
 }
 
-/** A member of an object that its schema does not have. */
 function unknownMember(value: object, properties: object): string | undefined {
   return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
 }

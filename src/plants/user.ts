@@ -1,4 +1,3 @@
-/** The maximum length of a user name, in UTF-16 code units. */
 const MAX_LENGTH = 255;
 
 /** What a user name must be, for messages. */

@@ -43,7 +43,6 @@ function modulesOf(entry: string, replacements: Replacements): Map<string, strin
   return modules;
 }
 
-/** The path of a file in its package, below the name of the package. */
 function pathOf(file: string): string {
   const manifest = findPackageJSON(pathToFileURL(file)) as string;
   const { name } = JSON.parse(readFileSync(manifest, 'utf8'));

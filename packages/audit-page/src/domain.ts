@@ -3,7 +3,6 @@ export type Entity = { name: string; tag?: string | undefined };
 
 /** What the page knows of the app whose events it shows. It is exported by a module that runs in browsers. */
 export type Domain = {
-  /** The name of the app. */
   title: string;
   /** What an entity is called; with an s, several of them. */
   noun: string;

@@ -54,14 +54,12 @@ function append(body: Body, piece: Buffer): void {
   body.length = length;
 }
 
-/** Calls `done` with the whole body. It fails with HttpError. */
 export function readBody(request: IncomingMessage, done: Done<Buffer>): void {
   const body = BODIES.get(request) ?? gatherBody(request);
   body.onEnd = () => done(body.error ?? null, body.bytes.subarray(0, body.length));
   if (body.isComplete) body.onEnd();
 }
 
-/** Fastify's content type parser for application/json. */
 export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
   readBody(payload, (error, bytes) => {
     let body: unknown;

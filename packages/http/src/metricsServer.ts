@@ -8,9 +8,7 @@ type Metrics = { text: string; contentType: string };
 type Options = {
   host: string;
   port: number;
-  /** The metrics, when they are asked for. */
   read: () => Promise<Metrics>;
-  /** Gets why they could not be read. */
   onError: (error: unknown) => void;
 };
 

@@ -7,7 +7,6 @@ import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 type Headers = Record<string, TSchema>;
 
-/** Every response has them. */
 const COMMON_HEADERS: Headers = {
   'Request-Id': Type.String({ format: 'uuid', description: 'Identifies this request in the logs.' }),
   'Cache-Control': Type.String({ description: 'Always no-store.' }),
@@ -37,7 +36,6 @@ export function errorsOf<Name extends string>(
   };
 }
 
-/** The response for one of several errors of a status; the example is that of the first. */
 function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Response {
   const [first] = causes as [ErrorEntry];
   const description = [...causes]
@@ -58,7 +56,6 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
 /** What the document has besides the routes. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
-  /** The schemas with names. */
   schemas: readonly TSchema[];
   /** The rest of a path that ends in *, as a parameter: OpenAPI has none with slashes. */
   restOfPath: (url: string) => { name: string; schema: TSchema };

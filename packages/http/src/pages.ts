@@ -8,7 +8,6 @@ import { HTTP_ERRORS, HttpError } from './errors.ts';
 export type PageFile = { path: string; type: string; body: string | Buffer };
 
 type Page = {
-  /** Where the page is, such as /docs. */
   path: string;
   /** Called at the first request. */
   readFiles: () => readonly PageFile[] | Promise<readonly PageFile[]>;

@@ -43,7 +43,6 @@ export class UnreadResponses {
     if (++this.#requests >= Math.max(MIN_REQUESTS, this.#sockets.size / 4)) this.#check();
   }
 
-  /** To be called each second. */
   onSecond(): void {
     this.#second++;
     this.#check();
@@ -71,7 +70,6 @@ export class UnreadResponses {
     return unread;
   }
 
-  /** The connections with unread bytes, in the order in which they are closed. */
   #inOrder(): Socket[] {
     return [...this.#readers]
       .map(([socket, { before, since }]) => ({

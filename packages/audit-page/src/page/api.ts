@@ -54,7 +54,6 @@ export function messageOf(error: unknown): string {
     : String((error as Error).message ?? error);
 }
 
-/** Waits, or until the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);

@@ -7,7 +7,6 @@ export type ShownEvent = {
   type: string;
   /** When it occurred, in milliseconds since 1970; NaN if it does not say. */
   time: number;
-  /** Its stream. */
   subject: string;
   revision: bigint;
   data: Record<string, unknown> | null | undefined;

@@ -39,7 +39,6 @@ export function utc(time: number): string {
   return Number.isFinite(time) ? new Date(time).toISOString().replace('T', ' ').slice(0, -1) : '';
 }
 
-/** A number with separators of thousands. */
 export const count = (number: number): string => number.toLocaleString('en');
 
 export const counted = (number: number, thing: string): string =>

@@ -36,7 +36,6 @@ export type Claims = Readonly<{ subject: string; scopes: readonly string[]; veri
 export type VerifyToken = (token: string) => Claims | Promise<Claims>;
 
 type Options = {
-  /** The public key, or how to get the key that a token names. */
   key: KeyObject | JWTVerifyGetKey;
   algorithms: string[];
   issuer?: string | undefined;
@@ -54,7 +53,6 @@ const CACHE_TTL_MS = 10 * 60 * 1000;
 const CACHE_BYTES = 16 * 1024 * 1024;
 /** Of an entry, besides the text of its claims: keys, objects, and the slots of the cache. */
 const ENTRY_BYTES = 400;
-/** Of a scope, besides its text. */
 const SCOPE_BYTES = 40;
 
 /** The signature algorithms of an identity provider: asymmetric ones only. */
@@ -169,7 +167,6 @@ const bytesOf = ({ subject, scopes }: Claims): number =>
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
 
-/** Whether no key was found because of what the token names. */
 const hasNoKey = (error: unknown): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   error instanceof errors.JWKSMultipleMatchingKeys ||

@@ -5,7 +5,6 @@ import canonicalize from 'canonicalize';
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
 
-/** What of an event its leaf covers. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
 
 /** Data and metadata in a leaf: canonical JSON of each, or one text if anything has no canonical form. */
@@ -27,7 +26,6 @@ export function leafText(event: LeafEvent): { text: string; isCanonical: boolean
   return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
 
-/** The leaf of an event with these names and this content. */
 export function leafTextOf(
   names: { id: string; stream: string; revision: bigint | string; type: string },
   content: LeafContent,

@@ -13,7 +13,6 @@ export type TreeAndLog = Readonly<{
 /** A page of the largest events has 4 MiB, and other requests get their turn. */
 const PAGE_SIZE = 64;
 
-/** The entry of an event: the bytes that are hashed. */
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 
 /**

@@ -24,7 +24,6 @@ export class TreeCatchUp {
   readonly #tree: Tree;
   readonly #log: EventLog;
   #read: Progress | undefined;
-  /** The page that is being read. */
   #reading: Promise<void> | undefined;
 
   constructor({ tree, log }: { tree: Tree; log: EventLog }) {

@@ -23,13 +23,11 @@ import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
 export type Verification = TreeHead & {
-  /** The position of the last event. */
   position: Position;
   /** By name, how the views were compared; a view without a file is left out. */
   views: Record<string, ComparedView>;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
-  /** Events in SKIP_EVENTS. */
   skipped: number;
   /** The first problems without a position, and the first of the others. */
   problems: Problem[];
@@ -201,7 +199,6 @@ function gapBefore(position: Position, last: Position): string | undefined {
   return `${missing} missing before it`;
 }
 
-/** A longer stream is read in part. */
 const MAX_STREAM_LENGTH = 1_000_000n;
 /** Streams of several events whose last revision is cached. */
 const CACHED_STREAMS = 10_000;

@@ -22,7 +22,6 @@ export async function replaceFile(file: string, content: string | Buffer): Promi
   await replacePath(draft, file);
 }
 
-/** Renames a file or a directory durably. */
 export async function replacePath(from: string, to: string): Promise<void> {
   await rename(from, to);
   const directory = await open(dirname(to), 'r');

@@ -71,7 +71,6 @@ export class TileWriter {
   };
 }
 
-/** A tile whose bytes have space for all its hashes. */
 type GrowingTile = Omit<StoredTile, 'width' | 'hashes'> & {
   width: number;
   bytes: Buffer;

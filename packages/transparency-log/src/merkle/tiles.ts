@@ -6,7 +6,6 @@ import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
 
 /** Hashes per full tile. */
 export const TILE_WIDTH = 256;
-/** Bytes per hash of a tile. */
 export const HASH_BYTES = 32;
 
 /** The first `width` hashes, from 1 to 256, of the tile at an index, from 0, of a level. */
@@ -65,7 +64,6 @@ export function rootOfTile(hashes: Buffer): string {
   return treeOfTile(hashes).root();
 }
 
-/** The tree whose leaves are the hashes of a tile. */
 export function treeOfTile(hashes: Buffer): MerkleTree {
   const tree = new MerkleTree();
   for (const hash of hashesOfTile(hashes)) tree.append(hash);

@@ -17,7 +17,6 @@ type Checked = {
   checkpoint: ReceivedCheckpoint;
   state: State;
   added: number;
-  /** Events of unknown types among those that were checked. */
   unknown: number;
 };
 
@@ -32,9 +31,7 @@ type Options = {
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
   onReceived: (state: State) => Promise<void>;
-  /** Called for each checked event that has a problem. */
   onProblem: (problem: string) => void;
-  /** Called after each bundle of entries. */
   onProgress?: (events: number, end: number) => void;
 };
 
@@ -70,7 +67,6 @@ export async function checkLog(options: Options): Promise<Checked> {
 const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
   checkpoint ? [checkpoint, ...pending] : [...pending];
 
-/** The largest checkpoint of a state that has one. */
 function largestOf(state: State): ReceivedCheckpoint {
   return knownOf(state).reduce((largest, one) => (largest.size >= one.size ? largest : one));
 }
@@ -163,7 +159,6 @@ async function fork(
   );
 }
 
-/** The alarm that the log signs fewer events than before, or also other ones. */
 async function rollback(
   received: ReceivedCheckpoint,
   largest: ReceivedCheckpoint,
@@ -193,7 +188,6 @@ function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpo
   return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
 }
 
-/** Checks every event that was added, or all. @throws TileMismatch, LogUnavailable */
 async function checkEvents(
   checkpoint: ReceivedCheckpoint,
   { state, client, all, check, now, onProblem, onProgress }: Options,

@@ -22,7 +22,6 @@ export class EventCheck {
   #latestAllowed = Number.NEGATIVE_INFINITY;
   /** The latest time of an event so far that is not in the future, in milliseconds since 1970. */
   latestTime: number | undefined;
-  /** Events of unknown types. */
   unknown = 0;
 
   constructor(now: () => Date, latestTime: number | undefined, check: CheckEvent = () => undefined) {

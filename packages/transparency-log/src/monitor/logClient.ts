@@ -89,7 +89,6 @@ async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer>
   return Buffer.concat(chunks);
 }
 
-/** The message of the service's error, if it is one. */
 function messageOf(body: Buffer): string {
   try {
     return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);

@@ -20,18 +20,14 @@ export type MonitorOptions = {
 };
 
 type MonitorContext = {
-  /** The bearer token of an auditor. */
   token: string | undefined;
   /** Writes a line for each check. */
   write: (line: string) => Promise<void>;
-  /** Prints a line for the user. */
   print: (line: string) => void;
   signal: AbortSignal;
-  /** The name of the format of the state file. */
   stateFormat?: string;
   /** Checks the content of an event; by default nothing is known of it. */
   check?: CheckEvent;
-  /** Shows how many events are checked; closed after each check. */
   openProgress?: () => { show(events: number, end: number): void; close(): void };
 };
 
@@ -126,7 +122,6 @@ async function checkOnce(
   }
 }
 
-/** The line of an alarm, whose evidence is written to files. */
 async function alarmLine({ message, evidence, commands }: Alarm, files: StateFiles): Promise<string> {
   const line = `ALARM: ${message}`;
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];

@@ -39,12 +39,10 @@ export function formatInclusionProof({ index, path, checkpoint, extra }: Inclusi
   return [...lines, ...path.map(encodeHash), '', checkpoint].join('\n');
 }
 
-/** The text of a consistency proof. */
 export function formatConsistencyProof({ from, path, checkpoint }: ConsistencyProof): string {
   return [`${OLD}${from}`, ...path.map(encodeHash), '', checkpoint].join('\n');
 }
 
-/** Parses the text of an inclusion proof, and verifies nothing. @throws NotVerified if it is malformed */
 function parseInclusionProof(text: string): InclusionProof {
   const { before, last, ...proof } = parseProof(text, INDEX);
   const [first, extra, unknown] = before;

@@ -43,7 +43,6 @@ export function parseVerifierKey(text: string): VerifierKey {
   return key;
 }
 
-/** The signature type and the public key. */
 function encodedKey(publicKey: Buffer): Buffer {
   return Buffer.concat([Buffer.of(ED25519), publicKey]);
 }

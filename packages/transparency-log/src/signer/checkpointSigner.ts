@@ -93,7 +93,6 @@ export class CheckpointSigner {
     return this.#last ? [this.#last, recorded] : [recorded];
   }
 
-  /** Undefined if there is no file. */
   async #read(): Promise<string | undefined> {
     try {
       return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');

@@ -52,7 +52,6 @@ export const comparedTree = (leafOf: (event: RecordedEvent) => string): Compared
   },
 });
 
-/** The values of the format's `insert`. */
 export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedRow => [
   BigInt(level),
   BigInt(index),
@@ -177,7 +176,6 @@ function toTile(level: number, { number, hashes, startsAfter }: TileRow): Stored
   };
 }
 
-/** @throws TileMismatch */
 function assertFits(fits: boolean, problem: string): asserts fits {
   if (!fits) throw new TileMismatch(problem);
 }

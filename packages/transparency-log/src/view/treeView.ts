@@ -33,7 +33,6 @@ export class MerkleTreeView implements View {
   applied = NO_CHECKPOINT;
   readTo: ReadTo | undefined;
   #savedReadTo: ReadTo | undefined;
-  /** Called when the tree has been saved. */
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
   onReset = () => {};
@@ -44,7 +43,6 @@ export class MerkleTreeView implements View {
   replaced: string | undefined;
   readonly #file: string;
   readonly #writer: ViewWriter;
-  /** Of the open file. */
   #identity: string | undefined;
   #tree = new TileWriter();
   #isClosed = false;
@@ -124,7 +122,6 @@ export class MerkleTreeView implements View {
       : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
   }
 
-  /** Removes the file, which turned out to be damaged. */
   discard(reason: string): ViewDamaged {
     this.#writer.discard();
     return this.#forget(reason);
@@ -161,7 +158,6 @@ export class MerkleTreeView implements View {
     this.saved = this.#current;
   }
 
-  /** @throws ViewDamaged if the file is not the one that was opened */
   #assertInPlace(): void {
     if (fileIdentity(this.#file) !== this.#identity)
       throw this.discard('its file was deleted or replaced while the service was running');

@@ -23,7 +23,6 @@ export type ReadLog = { to: Position; last: Position };
 export type TreeState = {
   saved: SavedTree | undefined;
   read: ReadLog | undefined;
-  /** How often the tree was emptied, and how often rebuilt, since the thread started. */
   resets: number;
   rebuilds: number;
 };

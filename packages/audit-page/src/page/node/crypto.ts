@@ -5,7 +5,6 @@ import { sha256 } from '@noble/hashes/sha2.js';
 
 const encoder = new TextEncoder();
 
-/** The SHA-256 of bytes, or of a text in UTF-8, in hexadecimal. */
 export function hash(_algorithm: 'sha256', data: string | Uint8Array): string {
   return sha256(typeof data === 'string' ? encoder.encode(data) : data).toHex();
 }
