@@ -72,8 +72,7 @@ const MAX_KEY_SET_BYTES = 1024 * 1024;
 const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
 /**
- * The keys of an identity provider (JWKS, RFC 7517), fetched on demand, and again when a token names an
- * unknown key. A token that does so right after a fetch waits for the next one.
+ * The keys of an identity provider (JWKS, RFC 7517), fetched on demand and when a token names an unknown one.
  */
 export function providerKeys(url: URL): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(url, {

@@ -27,9 +27,8 @@ export class UnusableKey extends Error {
 }
 
 /**
- * Reads an Ed25519 key pair of this service, a JWK (RFC 8037), from a file that only its owner can read;
- * creates it if it does not exist. If several processes do so at once, all of them get the same key.
- * @throws UnusableKey
+ * Reads an Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read; creates it if it
+ * does not exist, the same for processes that do so at once. @throws UnusableKey
  */
 export function loadOrCreateKey(file: string): KeyPair {
   try {

@@ -1,10 +1,7 @@
 import { MerkleTree } from './merkleTree.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
 
-/**
- * A tile with its hashes, concatenated. `startsAfter`: for one of level 0, the position of the entry before its
- * first one, so that its entries can be read; null for others.
- */
+/** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, otherwise null. */
 export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
 
 /** The height of the subtrees whose roots are the hashes of a level, by level: 0, 8, 16, … */

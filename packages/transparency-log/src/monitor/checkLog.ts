@@ -41,10 +41,7 @@ const RETRY_INTERVAL_MS = 1_000;
 /** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
 const MAX_PENDING = 1_000;
 
-/**
- * Checks what the log signs now, that it extends what it signed before, and events. @throws Alarm,
- * LogUnavailable
- */
+/** Checks what the log signs against what it signed before, and new events. @throws Alarm, LogUnavailable */
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state } = await fetchCheckpoint(options);
   const largest = largestOf(state);

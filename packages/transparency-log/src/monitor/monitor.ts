@@ -45,9 +45,8 @@ const MAX_LISTED_PROBLEMS = 20;
 const MAX_PRINTED_BYTES = 32 * 1024;
 
 /**
- * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed. What the log sends
- * is printed with its control characters escaped.
- * @throws Error if the log contradicts itself, the evidence is then in files; NotChecked
+ * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed. @throws
+ * NotChecked; Error if the log contradicts itself, whose evidence is then in files
  */
 export async function monitorLog(options: MonitorOptions, context: MonitorContext): Promise<void> {
   const { once } = options;

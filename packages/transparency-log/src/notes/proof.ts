@@ -10,8 +10,7 @@ import type { VerifierKey } from './signedNote.ts';
 // https://c2sp.org/tlog-witness. Each is lines, a path, a blank line, and a checkpoint.
 
 /**
- * An entry is at `index`, from 0, of the log that the signed checkpoint states; `path` is that of RFC 9162 in
- * hexadecimal. `extra` is the entry itself in the proofs of this service.
+ * `index`: from 0. `path`: of RFC 9162, in hexadecimal. `extra`: the entry itself, in this service's proofs.
  */
 type InclusionProof = {
   index: number;

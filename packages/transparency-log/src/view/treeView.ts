@@ -74,7 +74,8 @@ export class MerkleTreeView implements View {
   async save(): Promise<void> {
     const { readTo } = this;
     if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
-    this.#assertInPlace();
+    if (fileIdentity(this.#file) !== this.#identity)
+      throw this.discard('its file was deleted or replaced while the service was running');
     this.#writer.add(this.#tree.takeChanged().map(rowOf));
     this.#assertUndamaged(this.#writer.save(this.applied, readTo));
     this.unsaved = 0;
@@ -156,11 +157,6 @@ export class MerkleTreeView implements View {
     }
     this.#identity = fileIdentity(this.#file);
     this.saved = this.#current;
-  }
-
-  #assertInPlace(): void {
-    if (fileIdentity(this.#file) !== this.#identity)
-      throw this.discard('its file was deleted or replaced while the service was running');
   }
 
   /** @throws ViewDamaged */

@@ -1,7 +1,6 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 
-// What the modules of the server use of node:crypto, for browsers. Their own SHA-256, in WebCrypto, returns
-// promises, and a Merkle tree needs millions of hashes.
+// What browsers lack of node:crypto: WebCrypto is asynchronous, and a Merkle tree needs millions of hashes.
 
 const encoder = new TextEncoder();
 
