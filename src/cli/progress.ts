@@ -63,7 +63,6 @@ export class Progress implements Disposable {
   }
 }
 
-/** The progress of a command, in lines for its user. */
 export function commandProgress(print: (line: string) => void, onTerminal: boolean): Progress {
   return new Progress({
     onTerminal,

@@ -189,7 +189,6 @@ export class Check extends View {
     this.#enable(false);
   }
 
-  /** Enables what requires a verified checkpoint. */
   #enable(isEnabled: boolean): void {
     this.find('.keep').hidden = !isEnabled;
     this.find<HTMLButtonElement>('.read').disabled = !isEnabled;

@@ -102,7 +102,6 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   };
 }
 
-/** Reading the response fails as soon as it is too large. */
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
   const response = await fetch(url, options);
   let length = 0;

@@ -4,7 +4,7 @@ import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { TreeThread } from '../view/treeThread.ts';
 import { leafText } from './leaf.ts';
 
-/** The tree and the log that it is over, read exactly. */
+/** The tree and the log that it is over, read raw. */
 export type TreeAndLog = Readonly<{
   tree: Pick<TreeThread, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
   log: EventLog;

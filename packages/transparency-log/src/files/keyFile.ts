@@ -31,21 +31,13 @@ export class UnusableKey extends Error {
  * does not exist, the same for processes that do so at once. @throws UnusableKey
  */
 export function loadOrCreateKey(file: string): KeyPair {
-  try {
-    if (!existsSync(file)) create(file);
-  } catch (error) {
-    throw unusable(file, error);
-  }
+  if (!existsSync(file)) orUnusable(file, create);
   return loadKey(file);
 }
 
 /** Reads the key pair of a file that exists. @throws UnusableKey */
 export function loadKey(file: string): KeyPair {
-  try {
-    return load(file);
-  } catch (error) {
-    throw unusable(file, error);
-  }
+  return orUnusable(file, load);
 }
 
 function load(file: string): KeyPair {
@@ -83,6 +75,10 @@ function create(file: string): void {
   }
 }
 
-function unusable(file: string, error: unknown): UnusableKey {
-  return new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
+function orUnusable<T>(file: string, use: (file: string) => T): T {
+  try {
+    return use(file);
+  } catch (error) {
+    throw new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
+  }
 }

@@ -77,7 +77,6 @@ export function hashesOfTile(hashes: Buffer): string[] {
   );
 }
 
-/** The Merkle Tree Hash of the tree of `size` leaves. */
 export async function rootFromTiles(size: number, read: ReadTile): Promise<string> {
   if (size === 0) return new MerkleTree().root();
   const [root] = await nodesFromTiles([{ start: 0, end: size }], size, read);

@@ -49,9 +49,8 @@ export class EventCheck {
   #problem(event: LeafEvent): string | undefined {
     this.duplicates.add(event);
     const found = this.#check(event);
-    if (!found) this.unknown++;
-    else if ('problem' in found) return found.problem;
-    else return this.#timeProblem(found);
+    if (found) return 'problem' in found ? found.problem : this.#timeProblem(found);
+    this.unknown++;
     return undefined;
   }
 

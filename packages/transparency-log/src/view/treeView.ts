@@ -36,7 +36,6 @@ export class MerkleTreeView implements View {
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
   onReset = () => {};
-  /** As of the last save. */
   saved: SavedTree;
   readonly unsavedCharacters = 0;
   unsaved = 0;
