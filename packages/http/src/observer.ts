@@ -1,7 +1,7 @@
 import type { TokenRejection } from './auth.ts';
 
 /**
- * A request that has ended. `route`: the pattern of its path, if any; `status`: undefined without a response.
+ * A request that has ended. `route`: the pattern of its path, if any; `status`: undefined if none was sent.
  */
 export type ClosedRequest = {
   method: string;

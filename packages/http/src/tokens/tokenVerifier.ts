@@ -27,9 +27,7 @@ export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
 }
 
-/**
- * `scopes` as of RFC 9068 section 2.2.3; at `verifyAgainAt`, in ms since 1970, the claims may have changed.
- */
+/** `scopes` as of RFC 9068 section 2.2.3; at `verifyAgainAt`, in ms since 1970, claims may have changed. */
 export type Claims = Readonly<{ subject: string; scopes: readonly string[]; verifyAgainAt: number }>;
 
 /** @throws InvalidToken, IdentityProviderUnavailable */
@@ -71,9 +69,7 @@ const MAX_KEY_SET_BYTES = 1024 * 1024;
  */
 const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
-/**
- * The keys of an identity provider (JWKS, RFC 7517), fetched on demand and when a token names an unknown one.
- */
+/** The keys of an identity provider (JWKS, RFC 7517), fetched on demand, also when a key is unknown. */
 export function providerKeys(url: URL): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(url, {
     cacheMaxAge: KEY_SET_TTL_MS,

@@ -5,9 +5,7 @@ import { Duplicates } from './duplicates.ts';
 /** Clocks of instances differ, and an append may wait for the store. */
 const TOLERANCE_MS = 5 * 60_000;
 
-/**
- * A problem of an event, or when it occurred, as text and in ms since 1970; undefined for an unknown type.
- */
+/** An event's problem, or when it occurred, as text and in ms since 1970; undefined for an unknown type. */
 export type CheckEvent = (
   event: LeafEvent,
 ) => { problem: string } | { occurredAt: string; time: number } | undefined;

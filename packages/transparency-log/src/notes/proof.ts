@@ -9,9 +9,7 @@ import type { VerifierKey } from './signedNote.ts';
 // Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs as a witness gets them:
 // https://c2sp.org/tlog-witness. Each is lines, a path, a blank line, and a checkpoint.
 
-/**
- * `index`: from 0. `path`: of RFC 9162, in hexadecimal. `extra`: the entry itself, in this service's proofs.
- */
+/** `index`: from 0. `path`: of RFC 9162, in hexadecimal. `extra`: in this service's proofs, the entry. */
 type InclusionProof = {
   index: number;
   path: readonly string[];
