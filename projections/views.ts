@@ -2,10 +2,7 @@ import { join } from 'node:path';
 import type { View } from '@event-sourced/event-log/views';
 import { PlantsByUser } from './plantsByUser.ts';
 
-/**
- * The views. The service opens, follows and closes each of them, /health/ready waits for it, and `rebuild`
- * rebuilds it.
- */
+/** The views. The service follows each of them, /health/ready waits for it, and `rebuild` rebuilds it. */
 export const VIEWS = {
   plantsByUser: {
     file: (dataDir: string): string => join(dataDir, 'view.db'),
@@ -13,10 +10,8 @@ export const VIEWS = {
   },
 };
 
-/** The Merkle tree's file. */
 export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
-/** The open views, by name. */
 export type Views = {
   readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
 };

@@ -34,7 +34,6 @@ import { plantRoutes } from './plants/routes.ts';
 import { isUser } from './plants/user.ts';
 import { transparencyOptions } from './transparencyOptions.ts';
 
-/** What the audit page knows of plants; browsers load the module, too. */
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> & {
@@ -50,15 +49,9 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 
   now: () => Date;
   newEventId: (now: Date) => string;
   /** For metrics: what happens, and the lists and event streams in flight. */
-  observer?: ApiObserver | undefined;
+  observer?: (ServerObserver & { onCheckpoints(refusal: CheckpointRefusal | undefined): void }) | undefined;
   listsInFlight?: InFlight;
   eventStreams?: InFlight;
-};
-
-/** Gets what happens in the API. It must not throw. */
-export type ApiObserver = ServerObserver & {
-  /** Checkpoints begin to be refused, for this reason, or with undefined to be signed again. */
-  onCheckpoints(refusal: CheckpointRefusal | undefined): void;
 };
 
 /** The HTTP API, complete but not listening. */

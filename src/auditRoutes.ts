@@ -1,13 +1,12 @@
 import type { EventLog } from '@event-sourced/event-log';
 import { eventRoutes } from '@event-sourced/event-log/replay';
 import type { Turns } from '@event-sourced/event-log/time';
-import { assertScope } from '@event-sourced/http';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
 import type { Checkpoints } from '@event-sourced/transparency-log/routes';
 import accepts from '@fastify/accepts';
 import type { FastifyPluginAsync } from 'fastify';
-import { AUDIT_SCOPE } from './auth.ts';
+import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { API_ERRORS } from './errors.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
 import { InFlight } from './inFlight.ts';
@@ -17,7 +16,6 @@ import { PLANT_STREAMS } from './plants/plantStreams.ts';
 type Dependencies = {
   log: EventLog;
   checkpoints: Checkpoints | undefined;
-  /** The URI of this store, `source` of its CloudEvents. */
   source: string;
   now: () => Date;
   eventStreams: InFlight;
@@ -42,10 +40,9 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
     turns,
     userOf: ({ user }) => user,
     mediaTypeOf: (request, types) => request.accepts().type(types) as string | false,
-    async checkAccess({ verifyToken }) {
-      const claims = await verifyToken();
-      assertScope(claims, AUDIT_SCOPE);
-      return claims.verifyAgainAt - now().getTime();
+    async checkAccess(request) {
+      const { verifyAgainAt } = await requireAuditScope(request);
+      return verifyAgainAt - now().getTime();
     },
     documentation: {
       schema: {

@@ -8,7 +8,6 @@ import Format from 'typebox/format';
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
-const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 type Rule = { pattern?: string; format?: string; default?: string };
 /** A setting; its description completes the sentence "NAME must be …". */
@@ -16,7 +15,6 @@ const text = (description: string, rule: Rule = {}) => Type.String({ minLength: 
 const optional = (description: string, rule?: Rule) => Type.Optional(text(description, rule));
 const onOrOff = Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' });
 
-/** Every setting. */
 const Settings = Type.Object(
   {
     HOST: text('a host name or address', { pattern: '^\\S+$', default: '127.0.0.1' }),
@@ -49,7 +47,7 @@ const Settings = Type.Object(
     MERKLE_TREE: onOrOff,
     METRICS_HOST: optional('a host name or address', { pattern: '^\\S+$' }),
     METRICS_PORT: optional('a port, or 0 for a free one', { pattern: PORTS }),
-    LOG_LEVEL: Type.Enum([...LEVELS], {
+    LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
       default: 'info',
       description: 'fatal, error, warn, info, debug, trace or silent',
     }),
@@ -58,7 +56,6 @@ const Settings = Type.Object(
 );
 type Settings = Static<typeof Settings>;
 
-/** The names of all settings. */
 export const SETTINGS = Object.keys(Settings.properties);
 
 /** The configuration is invalid. The message names every problem and quotes no value. */
@@ -71,10 +68,7 @@ export class BadConfig extends Error {
 
 export type Config = ReturnType<typeof readConfig>;
 
-/**
- * The configuration: environment variables, which take precedence over the file `.env`.
- * @throws BadConfig with all problems at once
- */
+/** Reads the configuration; environment variables take precedence over `.env`. @throws BadConfig */
 export function readConfig(env: NodeJS.ProcessEnv) {
   const settings = read(env);
   const { DATA_DIR, EVENTSTOREDB_URL, JWKS_URL, METRICS_HOST = '127.0.0.1', METRICS_PORT } = settings;
@@ -104,7 +98,6 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     issuer: settings.JWT_ISSUER,
     audience: settings.JWT_AUDIENCE,
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
-    /** Whether there are pages for browsers. */
     pages: settings.DOCS === 'on',
     /** How many requests a user may send; without it, any number. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
@@ -113,7 +106,6 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     logKeyFile,
     logOrigin,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
-    /** Whether the Merkle tree of the log is maintained. */
     merkleTree: settings.MERKLE_TREE === 'on',
     /** Where Prometheus reads metrics; undefined if they are off. */
     metrics: ifSet(METRICS_PORT, (port) => ({ host: METRICS_HOST, port: Number(port) })),
@@ -125,7 +117,6 @@ function ifSet<T>(text: string | undefined, parse: (text: string) => T): T | und
   return text === undefined ? undefined : parse(text);
 }
 
-/** Parses a valid RATE_LIMIT. */
 function parseRateLimit(text: string): { maxRequests: number; windowMs: number } {
   const [maxRequests, unit] = text.split('/');
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
@@ -149,7 +140,6 @@ let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
 
 type ValidationError = {
   instancePath: string;
-  message?: string;
   params: { property?: string; missingProperty?: string };
 };
 

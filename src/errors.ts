@@ -7,7 +7,6 @@ import { NoSuchTile } from '@event-sourced/transparency-log/routes';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/signer';
 import { PlantIdTaken, UnknownPlant } from './plants/createPlant.ts';
 
-/** Every error of the API. */
 export const API_ERRORS = {
   ...HTTP_ERRORS,
   ...tokenErrors('plants'),

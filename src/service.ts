@@ -20,7 +20,6 @@ const STORES = moduleBeside(import.meta.url, './stores').href;
 
 export type Service = {
   url: string;
-  /** Where Prometheus reads metrics, if they are on. */
   metricsUrl: string | undefined;
   /** Whether the embedded log is still empty. */
   isNew: boolean;
@@ -32,16 +31,12 @@ export type Service = {
 
 type Context = {
   logger: FastifyBaseLogger;
-  /** What gets the progress of a view that catches up. */
   progressOf: (view: string) => (progress: Progress) => void;
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
 };
 
-/**
- * Starts the service: data directory → keys → event store → views → HTTP.
- * @throws Error with a message for the operator; everything opened until then is closed
- */
+/** Starts the service: data directory → keys → event store → views → HTTP. @throws Error for the operator */
 export async function startService(
   config: Config,
   { logger, progressOf, onFatal }: Context,

@@ -11,7 +11,6 @@ import type { Gauge } from 'prom-client';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 import type { InFlight } from './inFlight.ts';
 
-/** What the metrics are read from. */
 type Sources = {
   dataDir: string;
   store: EventStore;

@@ -7,7 +7,7 @@ import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 export const STREAMS = { prefix: PLANT_STREAM_PREFIX, identityStream: 'plantstore' };
 
 /** A log in EventStoreDB; `setting` is where its connection string comes from, for messages. */
-export type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; setting: string }>;
+type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; setting: string }>;
 
 /** Where a log is: in EventStoreDB, or else embedded, in a data directory. */
 export type LogLocation = Readonly<{ dataDir: string; eventStoreDb?: EventStoreDbLocation }>;
@@ -22,9 +22,7 @@ type Context = {
   observer?: StoreObserver | undefined;
 };
 
-/**
- * Opens the event store for its only writer on this machine. @throws Error with a message for the operator
- */
+/** Opens the event store for its only writer on this machine. @throws Error for the operator */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, appends = false, observer, ...options }: Context,
@@ -40,10 +38,7 @@ export async function openStore(
       });
 }
 
-/**
- * Opens the log for reading, beside a server that may be running. EventStoreDB must be available, unless it is
- * opened beside the store. @throws Error with a message for the operator
- */
+/** Opens the log for reading, beside a server that may be running. @throws Error for the operator */
 export async function openLog(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, ...options }: LogReaderOptions & { logger: Logger },

@@ -51,7 +51,6 @@ const schemas = transparencySchemas({
   },
 });
 
-/** What the routes of the transparency log get of this API. */
 export function transparencyOptions(
   log: EventLog,
   turns: Turns,

@@ -10,9 +10,8 @@ import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 
 /**
- * The size and root that --expect names: SIZE:ROOT, or a file with a checkpoint. Its signature is
- * verified with this log's own key; if it is of another log, or the key is not here, a line says that it is not.
- * @throws Error, NotVerified
+ * What --expect names: SIZE:ROOT, or a file with a checkpoint, whose signature is verified with this log's
+ * own key. `print` gets why it cannot be verified. @throws Error, NotVerified
  */
 export async function parseExpectedRoot(
   text: string,

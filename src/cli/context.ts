@@ -5,7 +5,6 @@ import pino from 'pino';
 import type { Config } from '../config.ts';
 import { openLog } from '../stores.ts';
 
-/** What a command gets of its process. */
 export type Context = {
   config: Config;
   env: NodeJS.ProcessEnv;
@@ -14,7 +13,6 @@ export type Context = {
   input: Readable;
   /** Prints a line for the user of the command, on standard error. */
   print: (line: string) => void;
-  /** Whether standard error is a terminal. */
   onTerminal: boolean;
   /** Aborts when the command has to stop, as after Ctrl-C. */
   signal: AbortSignal;
@@ -31,10 +29,7 @@ export function loggerTo(print: (line: string) => void): Logger {
   return pino({ level: 'warn' }, { write });
 }
 
-/**
- * Opens the configured log for reading, until `resources` are disposed of. @throws Error with a message for
- * the operator
- */
+/** Opens the configured log for reading, until `resources` are disposed of. @throws Error for the operator */
 export async function useLog(
   resources: AsyncDisposableStack,
   { config, print }: Context,

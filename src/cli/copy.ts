@@ -10,48 +10,46 @@ import { commandProgress } from './progress.ts';
 type Options = { from: string; to: string };
 
 /**
- * Copies the whole log from one location to another, compares both, and prints the result in one line. A
- * signal stops it at once, wherever it is: the next copy continues from there.
- * @throws Error with a message for the operator, which never has a password
+ * Copies the whole log, compares both, and prints the result in one line. A signal stops it at once: the next
+ * copy continues from there. @throws Error for the operator, which never has a password
  */
 export async function copyCommand(options: Options, context: Context): Promise<void> {
   const { output, signal } = context;
-  const locations = parseLocations(options);
+  const [from, to] = [parseLocation('--from', options.from), parseLocation('--to', options.to)];
+  if (isSameLocation(from, to)) throw new Error('--from and --to are the same location');
   signal.throwIfAborted();
   const stopped = once(signal, 'abort').then(() => Promise.reject(signal.reason));
-  const result = await Promise.race([copy(locations, context), stopped]);
+  const result = await Promise.race([copy(from, to, context), stopped]);
   await write(output, `${result}\n`);
 }
 
 const rawOf = (store: EventStore): EventLog => store.raw ?? store;
 
-type Locations = { from: LogLocation; to: LogLocation };
-
-async function copy(locations: Locations, { print, onTerminal, onFatal, signal }: Context): Promise<string> {
+async function copy(
+  from: LogLocation,
+  to: LogLocation,
+  { print, onTerminal, onFatal, signal }: Context,
+): Promise<string> {
   const options = { logger: loggerTo(print), onFatal };
   await using resources = new AsyncDisposableStack();
   const open = (location: LogLocation, option: string) =>
     useStoreAt(location, { ...options, mustExist: option === '--from' }, resources).catch(prefix(option));
-  const from = rawOf(await open(locations.from, '--from'));
-  const to = await open(locations.to, '--to');
+  const log = rawOf(await open(from, '--from'));
+  const store = await open(to, '--to');
   using progress = commandProgress(print, onTerminal);
   const { events, copied } = await copyLog({
-    from,
-    to,
+    from: log,
+    to: store,
     prefix: STREAMS.prefix,
     onProgress: (done) => progress.show(done),
   });
-  const [source, target] = await Promise.all([from, rawOf(to)].map((log) => rootOfLog(log, signal, events)));
+  const [source, target] = await Promise.all(
+    [log, rawOf(store)].map((one) => rootOfLog(one, signal, events)),
+  );
   if (source?.root !== target?.root)
     throw new Error(`the Merkle roots differ: ${source?.root} of the source, ${target?.root} of the target`);
   const done = copied === 0 ? 'nothing to copy' : `copied ${copied} events`;
   return `${done}: both logs have the same ${events} events`;
-}
-
-function parseLocations(options: Options): Locations {
-  const [from, to] = [parseLocation('--from', options.from), parseLocation('--to', options.to)];
-  if (isSameLocation(from, to)) throw new Error('--from and --to are the same location');
-  return { from, to };
 }
 
 const prefix =

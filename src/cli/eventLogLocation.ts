@@ -31,10 +31,7 @@ export function isSameLocation(one: LogLocation, other: LogLocation): boolean {
 
 type Options = { mustExist: boolean; logger: Logger; onFatal: (error: Error) => void };
 
-/**
- * Opens the log at a location, until `resources` are disposed of; if it must exist, a data
- * directory must have it. The directory is locked. @throws Error with a message for the operator
- */
+/** Opens and locks the log at a location until `resources` are disposed of. @throws Error for the operator */
 export async function useStoreAt(
   location: LogLocation,
   { mustExist, logger, onFatal }: Options,

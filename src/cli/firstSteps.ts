@@ -1,9 +1,7 @@
 import type { Config } from '../config.ts';
 
-// What a start prints for people: how to create a token, and the first requests. Tokens are created in the
-// reader's shell, so that none is printed.
+// What a start prints for people. Tokens are created in the reader's shell, so that none is printed.
 
-/** How to create a token that this service accepts. */
 export function tokenHint(config: Config): string {
   return `to create a token: ${settingsOf(config)}npm run -s token -- USER`;
 }

@@ -4,7 +4,6 @@ import { isKnownType, plantContentProblem } from '../domain.ts';
 import { type Context, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
-/** What every state file of this service has. */
 const STATE_FORMAT = 'plant-store monitor 1';
 
 /** Checks a log over HTTP, and its events as those of this service. */

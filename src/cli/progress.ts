@@ -46,7 +46,6 @@ export class Progress implements Disposable {
     this.#options.report({ ...done, percent, rate, secondsLeft });
   }
 
-  /** Removes the bar. */
   [Symbol.dispose](): void {
     this.#bar?.stop();
     this.#bar = undefined;
@@ -64,7 +63,6 @@ export class Progress implements Disposable {
   }
 }
 
-/** The progress of a command, in lines for its user. */
 export function commandProgress(print: (line: string) => void, onTerminal: boolean): Progress {
   return new Progress({
     onTerminal,

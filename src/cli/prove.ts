@@ -7,7 +7,6 @@ import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user?: string; id?: string; size?: string; from?: string; to?: string };
 
-/** Prints a proof, signed by the log: that a plant's event is in it, or that it has only grown. */
 export async function proveCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   const claim = parseClaim(options);

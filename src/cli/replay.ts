@@ -8,7 +8,6 @@ import { parseEventOptions } from './eventOptions.ts';
 
 type Options = EventQuery & { follow?: true; table?: true };
 
-/** Prints events as CloudEvents, one per line, or as a table. */
 export async function replayCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   const filter = parseEventOptions(options);

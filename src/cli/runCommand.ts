@@ -4,10 +4,7 @@ import type { Context } from './context.ts';
 
 const CLEANUP_TIMEOUT_MS = 5_000;
 
-/**
- * Runs a command in a process. A signal stops it; then the process ends by that signal. @throws what the
- * command throws
- */
+/** Runs a command; a signal stops it, and then ends the process. @throws what the command throws */
 export async function runCommand(
   command: (context: Context) => Promise<void>,
   process: NodeJS.Process,

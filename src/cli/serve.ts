@@ -11,12 +11,9 @@ import { Progress } from './progress.ts';
 const DRAIN_TIMEOUT_MS = 5_000;
 /** Whatever the disk does: `docker stop` kills after 10 000. */
 const SHUTDOWN_TIMEOUT_MS = 9_000;
-/** Catching up with fewer events is not shown. */
 const MIN_PROGRESS = 10_000n;
 
-/**
- * Runs the server until a signal stops it. @throws Error with a message for the operator if it cannot start
- */
+/** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */
 export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
   process.umask(0o077); // the data is the owner's, whatever the directory's mode is

@@ -5,7 +5,6 @@ import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };
 
-/** Prints a token for a user, signed with the service's own key, which is created if it does not exist. */
 export async function tokenCommand(
   user: string,
   { expires, scope }: Options,

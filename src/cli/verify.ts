@@ -48,9 +48,12 @@ export async function verifyCommand(options: Options, context: Context): Promise
     problems: [...fileProblems.map((problem) => ({ problem })), ...problems],
     problemCount: problemCount + fileProblems.length,
   };
-  const { unknown, skipped } = result;
+  const { size, root, position, unknown, skipped } = result;
   const lines: Line[] = [
-    ...rootLines(result),
+    ['size', String(size)],
+    ['position', String(position)],
+    ['root', root],
+    ['expect', formatTreeHead({ size, root })],
     ['view', comparedText(compared.plantsByUser)],
     ['tree', comparedText(compared.merkleTree)],
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
@@ -67,15 +70,6 @@ type Line = readonly [name: string, value: string];
 function comparedText(view: ComparedView | undefined): string {
   if (!view) return 'none';
   return view.upTo === undefined ? 'not compared' : `compared up to position ${view.upTo}`;
-}
-
-function rootLines({ size, position, root }: TreeHead & { position: bigint }): Line[] {
-  return [
-    ['size', String(size)],
-    ['position', String(position)],
-    ['root', root],
-    ['expect', formatTreeHead({ size, root })],
-  ];
 }
 
 function problemLines({ problems, problemCount }: Result): Line[] {

@@ -22,7 +22,6 @@ export class PlantIdTaken extends Error {
   }
 }
 
-/** The user has no plant with this ID. */
 export class UnknownPlant extends Error {
   override readonly name = 'UnknownPlant';
 }

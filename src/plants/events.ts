@@ -6,8 +6,7 @@ import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
-// The events of a plant's stream. The log stores these names and shapes for ever: add to them, never change
-// them.
+// The log stores these names and shapes for ever: add to them, never change them.
 
 /** The plant was created. Its ID is text: few JSON parsers keep 64-bit integers. */
 export const PlantCreated = Type.Object({
@@ -120,7 +119,6 @@ export function plantContentProblem(event: Omit<RecordedEvent, 'position'>): str
   return undefined;
 }
 
-/** A member of an object that its schema does not have. */
 function unknownMember(value: object, properties: object): string | undefined {
   return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
 }

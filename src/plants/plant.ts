@@ -2,7 +2,6 @@ import type { PlantEvent } from './events.ts';
 
 // The fold of a plant's stream. It also runs in browsers, on the audit page: import nothing of Node or typebox.
 
-/** A plant as the events of its stream make it. */
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 
 /** The types of events, and whether each begins its stream. */

@@ -43,7 +43,7 @@ const LogPosition = Type.String({
   description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
 });
 /** The headers of every response to an authenticated caller. */
-export const PLANT_HEADERS = { 'Log-Position': LogPosition };
+const PLANT_HEADERS = { 'Log-Position': LogPosition };
 const Traceparent = Type.String({
   description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
 });
@@ -56,10 +56,7 @@ const json = (description: string, media: object, headers: object): object => ({
 });
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-/**
- * Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed, so that it takes
- * no more memory than a page.
- */
+/** Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed page by page. */
 const PAGE_SIZE = 500;
 /** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
 const FIRST_PAGES_LENGTH = 1024 * 1024;

@@ -3,7 +3,6 @@ import { isUser } from './user.ts';
 /** The prefix of the streams of plants: in EventStoreDB's terms, their category is `plant`. */
 export const PLANT_STREAM_PREFIX = 'plant-';
 
-/** The stream of a user's plant. */
 export function plantStream(user: string, id: bigint | string): string {
   return `${PLANT_STREAM_PREFIX}${user}/${id}`;
 }

@@ -1,13 +1,9 @@
-/** The maximum length of a user name, in UTF-16 code units. */
 const MAX_LENGTH = 255;
 
 /** What a user name must be, for messages. */
 export const USER_RULE = `1 to ${MAX_LENGTH} characters without control characters`;
 
-/**
- * Whether a token's subject is a valid user: well-formed Unicode without control characters, of 1 to 255 code
- * units.
- */
+/** Whether a token's subject is a valid user. */
 export function isUser(name: unknown): name is string {
   return (
     typeof name === 'string' &&

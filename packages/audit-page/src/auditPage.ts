@@ -7,13 +7,9 @@ const PAGE = join(import.meta.dirname, 'page');
 /** Of modules: .ts, or .js once they are compiled. */
 const EXTENSION = extname(import.meta.filename);
 
-/** A file of the page; the path of its HTML is empty. */
 export type PageFile = { path: string; type: string; body: string };
 
-/**
- * The auditor's page: files to serve below /audit, which hold nothing of the log. Browsers load the domain from its
- * module.
- */
+/** The auditor's page: files to serve below /audit. Browsers load the domain from its module. */
 export async function auditPageFiles(domain: Domain, domainModule: string): Promise<PageFile[]> {
   const { title, noun } = domain;
   const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };

@@ -5,8 +5,7 @@ import { dirname, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-// Stripping types takes 0.2 s, so it is done on a thread of its own, once a page is opened: this file is both
-// sides.
+// Stripping types takes 0.2 s, so a thread does it when a page is first opened; this file is both sides.
 
 type Replacements = Record<string, string>;
 
@@ -44,7 +43,6 @@ function modulesOf(entry: string, replacements: Replacements): Map<string, strin
   return modules;
 }
 
-/** The path of a file in its package, below the name of the package. */
 function pathOf(file: string): string {
   const manifest = findPackageJSON(pathToFileURL(file)) as string;
   const { name } = JSON.parse(readFileSync(manifest, 'utf8'));

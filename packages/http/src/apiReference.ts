@@ -9,14 +9,10 @@ const HTML = 'text/html';
 const HERE = join(import.meta.dirname, 'reference');
 const SWAGGER_UI = join(dirname(fileURLToPath(import.meta.resolve('@fastify/swagger-ui'))), 'static');
 
-/**
- * The API reference at /docs: Swagger UI, on which a developer with a token tries the operations of /openapi.json. `/`
- * leads browsers there.
- */
+/** Swagger UI for /openapi.json, at /docs; `/` redirects browsers there. */
 export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {
-  const schema = { hide: true };
   await app.register(accepts);
-  app.get('/', { schema }, async (request, reply) => {
+  app.get('/', { schema: { hide: true } }, async (request, reply) => {
     // The first of equals is taken: a client that accepts everything is no browser.
     if (request.accepts().type(['application/json', HTML]) !== HTML) return reply.callNotFound();
     return reply.redirect('/docs');

@@ -52,13 +52,11 @@ export async function authenticate(app: FastifyInstance, { verifyToken, isUser }
 /** A hook before validation, so that callers without the scope learn nothing. It throws InsufficientScope. */
 export const requireScope =
   (scope: string) =>
-  async (request: FastifyRequest): Promise<void> =>
-    assertScope(await request.verifyToken(), scope);
-
-/** @throws InsufficientScope */
-export function assertScope({ scopes }: Claims, scope: string): void {
-  if (!scopes.includes(scope)) throw new InsufficientScope(scope);
-}
+  async ({ verifyToken }: FastifyRequest): Promise<Claims> => {
+    const claims = await verifyToken();
+    if (!claims.scopes.includes(scope)) throw new InsufficientScope(scope);
+    return claims;
+  };
 
 export const TOKEN_REJECTIONS = ['missing', 'invalid', 'expired', 'insufficient_scope'] as const;
 export type TokenRejection = (typeof TOKEN_REJECTIONS)[number];

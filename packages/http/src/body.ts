@@ -17,10 +17,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
-/**
- * Gathers the body of a request as soon as its head was read. Node would keep a body that is not read yet in the pieces
- * in which it came: each may be a byte, and takes two hundred.
- */
+/** Gathers a body as it arrives: Node would keep it in pieces, of which one of a byte takes two hundred. */
 export function gatherBody(request: IncomingMessage): Body {
   const body: Body = { bytes: EMPTY, length: 0, isComplete: false, onEnd: () => {} };
   BODIES.set(request, body);
@@ -57,14 +54,12 @@ function append(body: Body, piece: Buffer): void {
   body.length = length;
 }
 
-/** Calls `done` with the whole body. It fails with HttpError. */
 export function readBody(request: IncomingMessage, done: Done<Buffer>): void {
   const body = BODIES.get(request) ?? gatherBody(request);
   body.onEnd = () => done(body.error ?? null, body.bytes.subarray(0, body.length));
   if (body.isComplete) body.onEnd();
 }
 
-/** Fastify's content type parser for application/json. */
 export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
   readBody(payload, (error, bytes) => {
     let body: unknown;

@@ -26,7 +26,7 @@ export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): E
   };
 }
 
-/** The messages of an error and of its causes; of a cause whose message an earlier one has, once. */
+/** The messages of an error and of its causes, each once. */
 function reasonOf(error: Error): string {
   let reason = error.message;
   for (let at = error.cause; at instanceof Error; at = at.cause)

@@ -18,7 +18,6 @@ export const ErrorBody = Type.Object(
 export type ErrorBody = Static<typeof ErrorBody>;
 
 type ErrorClass = abstract new (...given: never[]) => Error;
-/** A header of an error response: its value, or how to get that from the error. */
 type HeaderValue = string | { of(error: Error): string }['of'];
 
 /** An error response of the API. */
@@ -125,7 +124,6 @@ export function tokenErrors(realm: string) {
   };
 }
 
-/** An error that is thrown by its entry. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: number;
@@ -137,7 +135,7 @@ export class HttpError extends Error {
   }
 }
 
-export type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
+type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
 
 /** The response to an error by its entry, or else by `fallback`, or by the status that Fastify gave it. */
 export function errorResponse(

@@ -38,10 +38,7 @@ function parseText(text: string, reviver: Reviver | undefined): unknown {
   }
 }
 
-/**
- * Whether a number in the text may not be exact as `number`. Digits in strings count too; they only cost
- * time.
- */
+/** Whether a number in the text may not be exact as `number`; digits in strings only cost time. */
 function mayLoseDigits(text: string): boolean {
   return /\d[.eE]|\d{16}/.test(text);
 }

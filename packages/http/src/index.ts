@@ -1,5 +1,5 @@
 export { apiReference } from './apiReference.ts';
-export { assertScope, authenticate, requireScope } from './auth.ts';
+export { authenticate, requireScope } from './auth.ts';
 export { type ErrorEntry, entry, HTTP_ERRORS, RETRY, tokenErrors } from './errors.ts';
 export { healthRoutes } from './health.ts';
 export { InFlight, TooManyInFlight } from './inFlight.ts';

@@ -8,9 +8,7 @@ type Metrics = { text: string; contentType: string };
 type Options = {
   host: string;
   port: number;
-  /** The metrics, when they are asked for. */
   read: () => Promise<Metrics>;
-  /** Gets why they could not be read. */
   onError: (error: unknown) => void;
 };
 
@@ -18,9 +16,8 @@ const SERVER_OPTIONS = { requestTimeout: 10_000, connectionsCheckingInterval: 1_
 const MAX_CONNECTIONS = 40;
 
 /**
- * Serves `GET /metrics`, and nothing else, on a port of its own. Returns its URL. Requests that come while the metrics
- * are read share them. A connection too many closes another one, so that none keeps Prometheus out.
- * @throws Error with a message for the operator
+ * Serves `GET /metrics` on a port of its own. Requests that come while the metrics are read share them. A
+ * connection too many closes another one, so that none keeps Prometheus out. @throws Error for the operator
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
   /** First the connections that were answered longest ago. */

@@ -1,8 +1,7 @@
 import type { TokenRejection } from './auth.ts';
 
 /**
- * A request whose response is sent, or whose client has disconnected. `route` is the pattern of its path, undefined if
- * it has no route; `status` is undefined if no response was begun.
+ * A request that has ended. `route`: the pattern of its path, if any; `status`: undefined if none was sent.
  */
 export type ClosedRequest = {
   method: string;

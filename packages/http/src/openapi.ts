@@ -7,7 +7,6 @@ import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 type Headers = Record<string, TSchema>;
 
-/** Every response has them. */
 const COMMON_HEADERS: Headers = {
   'Request-Id': Type.String({ format: 'uuid', description: 'Identifies this request in the logs.' }),
   'Cache-Control': Type.String({ description: 'Always no-store.' }),
@@ -17,14 +16,10 @@ const ERROR_HEADERS: Headers = {
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }),
 };
 
-/** What a media type of a response has. */
 type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/**
- * Describes the error responses of routes, by status: those that every route may have, `common`, and its own. `headers`
- * are sent to authenticated callers.
- */
+/** The error responses of routes by status: their own and `common`; `headers` for authenticated callers. */
 export function errorsOf<Name extends string>(
   entries: Record<Name, ErrorEntry>,
   common: readonly NoInfer<Name>[],
@@ -41,7 +36,6 @@ export function errorsOf<Name extends string>(
   };
 }
 
-/** The response for one of several errors of a status; the example is that of the first. */
 function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Response {
   const [first] = causes as [ErrorEntry];
   const description = [...causes]
@@ -62,7 +56,6 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
 /** What the document has besides the routes. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
-  /** The schemas with names. */
   schemas: readonly TSchema[];
   /** The rest of a path that ends in *, as a parameter: OpenAPI has none with slashes. */
   restOfPath: (url: string) => { name: string; schema: TSchema };
@@ -103,10 +96,7 @@ function describeRoute({ response = {}, ...schema }: FastifySchema): FastifySche
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }
 
-/**
- * A schema as the document shows it: named schemas by reference, and integers that are validated by a rule as
- * integers.
- */
+/** A schema as the document shows it: named ones by reference, integers with a rule as integers. */
 function publish<T>(schema: T): T {
   return JSON.parse(
     JSON.stringify(schema, (_key, value) => {

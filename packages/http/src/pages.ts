@@ -8,7 +8,6 @@ import { HTTP_ERRORS, HttpError } from './errors.ts';
 export type PageFile = { path: string; type: string; body: string | Buffer };
 
 type Page = {
-  /** Where the page is, such as /docs. */
   path: string;
   /** Called at the first request. */
   readFiles: () => readonly PageFile[] | Promise<readonly PageFile[]>;
@@ -55,10 +54,7 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
   });
 }
 
-/**
- * Security headers for every response in this context, which has pages for browsers: they load only from
- * their own origin, run no inline script and no eval, and no other page frames them.
- */
+/** Security headers: pages load from their own origin only, without inline script and eval, and unframed. */
 async function pageHeaders(app: FastifyInstance, sources: Page['sources']): Promise<void> {
   const none = ["'none'"];
   const self = ["'self'"];

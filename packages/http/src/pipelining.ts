@@ -37,7 +37,6 @@ class Pipeline {
   readonly #socket: ServerSocket;
   readonly #handle: Handle;
   readonly #onClose: () => void;
-  /** Of the requests that wait. */
   #bytes = 0;
   #last: ServerResponse | undefined;
   #isPaused = false;
@@ -57,7 +56,6 @@ class Pipeline {
     };
   }
 
-  /** A request waits for its turn. */
   add(request: IncomingMessage, response: ServerResponse): void {
     const bytes = bytesOf(request);
     this.#bytes += bytes;

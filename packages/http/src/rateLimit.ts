@@ -2,9 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
 /** How many requests of a user are answered in a window, which starts with the first of them. */
-export type RateLimit = { maxRequests: number; windowMs: number };
+type RateLimit = { maxRequests: number; windowMs: number };
 
-/** The user has sent too many requests. */
 export class RateLimitExceeded extends Error {
   override readonly name = 'RateLimitExceeded';
   readonly retryAfterS: number;

@@ -6,9 +6,8 @@ const LOG_INTERVAL_MS = 1_000;
 type Rejection = { logger: Pick<FastifyBaseLogger, 'error'>; error: number; reason: string };
 
 /**
- * Logs requests that are rejected while something is unavailable: the first of each error code at once, the others
- * together, with their count and the latest reason, once a second. Each of them also has its own line in the request
- * log.
+ * Logs requests that are rejected while something is unavailable: the first of each error code at once, the
+ * others together, with their count and the latest reason, once a second.
  */
 export function rejectionLogger(): (rejection: Rejection) => void {
   /** The requests since the last line, and the latest of them, by error code. */

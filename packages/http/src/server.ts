@@ -43,7 +43,6 @@ type Options = {
   corsOrigins: readonly string[];
   /** The header fields of requests that browsers may send from other origins, and those of responses that they show. */
   corsFields?: { allowed: string[]; exposed: string[] };
-  /** Every error that has a response of its own. */
   errors: ErrorEntries;
   observer?: ServerObserver | undefined;
 };
@@ -80,7 +79,6 @@ export async function httpServer(options: Options) {
   app.addHook('onRoute', ({ url, method }) => {
     if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // not that of CORS preflight requests
   });
-  /** The methods of a path; none if it has no route. */
   const methodsOf = ({ url }: FastifyRequest): string[] =>
     url === '*' ? [] : METHODS.filter((method) => router.find(method as HTTPMethod, url));
   const throwNotFound = (request: FastifyRequest): never => {
@@ -149,7 +147,6 @@ export async function httpServer(options: Options) {
   return app;
 }
 
-/** What every response has. */
 function prepareReply(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
   logWhenClosed(request, reply, observer);
   reply.header('request-id', request.id).header('cache-control', 'no-store');

@@ -5,10 +5,7 @@ const TRACEPARENT = /^(?!ff)([\da-f]{2})-((?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{
 const LENGTH = 55;
 const SAMPLED = 1;
 
-/**
- * The `traceparent` of a request, in version 00 of W3C Trace Context; undefined if it has none that is valid. Of a
- * later version, what version 00 has is taken.
- */
+/** The valid `traceparent` of a request; that of a later version is read as version 00. */
 export function traceparentOf({ traceparent: text }: IncomingHttpHeaders): string | undefined {
   // Node joins repeated fields with a comma, so that they are not valid either.
   const match = typeof text === 'string' ? TRACEPARENT.exec(text) : null;

@@ -8,13 +8,8 @@ const MIN_REQUESTS = 64;
 /** Of libuv; a socket counts a piece of a response as unread until all of it was read. */
 type Handle = { bytesWritten: number; writeQueueSize: number };
 
-/** A connection with unread bytes. */
-type Reader = {
-  /** What it had read when they were seen first. */
-  before: number;
-  /** In which second they were seen first. */
-  since: number;
-};
+/** A connection with unread bytes: what it had read, and in which second, when they were seen first. */
+type Reader = { before: number; since: number };
 
 /**
  * Bounds the bytes that are queued for the clients of all connections. If there are too many, connections are closed:
@@ -48,7 +43,6 @@ export class UnreadResponses {
     if (++this.#requests >= Math.max(MIN_REQUESTS, this.#sockets.size / 4)) this.#check();
   }
 
-  /** To be called each second. */
   onSecond(): void {
     this.#second++;
     this.#check();
@@ -76,7 +70,6 @@ export class UnreadResponses {
     return unread;
   }
 
-  /** The connections with unread bytes, in the order in which they are closed. */
   #inOrder(): Socket[] {
     return [...this.#readers]
       .map(([socket, { before, since }]) => ({

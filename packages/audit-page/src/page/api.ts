@@ -23,10 +23,7 @@ export class Api {
     this.#onUnauthorized = onUnauthorized;
   }
 
-  /**
-   * GETs a path, such as events?limit=1; after a refusal by a rate limit, again.
-   * @throws ApiError; TypeError if the service is unavailable
-   */
+  /** GETs a path; waits out a rate limit. @throws ApiError; TypeError if the service is unavailable */
   async get(path: string, options: Options = {}): Promise<Response> {
     const response = await fetch(path, {
       ...options,
@@ -45,13 +42,11 @@ export class Api {
     throw new ApiError(response.status, message, error);
   }
 
-  /** The bytes at a path. @throws as `get` */
   async getBytes(path: string, options?: Options): Promise<Buffer> {
     return Buffer.from(await (await this.get(path, options)).arrayBuffer());
   }
 }
 
-/** What to show for an error. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return error instanceof TypeError
@@ -59,7 +54,6 @@ export function messageOf(error: unknown): string {
     : String((error as Error).message ?? error);
 }
 
-/** Waits, or until the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);

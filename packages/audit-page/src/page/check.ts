@@ -48,7 +48,6 @@ export class Check extends View {
     };
   }
 
-  /** Says so if the service has no Merkle tree. */
   async show(): Promise<void> {
     const hasTree = (await this.#ownKey()) !== undefined;
     this.find('.no-tree').hidden = hasTree;
@@ -84,7 +83,6 @@ export class Check extends View {
     }
   }
 
-  /** Fetches what the log signs now, and verifies it. @throws NotVerified, ApiError */
   async #update(key: VerifierKey): Promise<SignedCheckpoint> {
     const note = await (await this.api.get('checkpoint')).text();
     const checkpoint = await openCheckpoint(note, key);
@@ -153,7 +151,6 @@ export class Check extends View {
     }
   }
 
-  /** Shows whether what was signed earlier is the beginning of what the log signs now. */
   async #compare(key: VerifierKey, earlier: TreeHead, what: string, ...shown: Node[]): Promise<void> {
     const later = await this.#update(key);
     const show = (isGood: boolean, text: string): void =>
@@ -170,7 +167,6 @@ export class Check extends View {
     }
   }
 
-  /** The consistency proof, from the tiles of the log. @throws ApiError */
   #proof(from: number, to: number): Promise<string[]> {
     return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
   }
@@ -181,7 +177,6 @@ export class Check extends View {
     saveFile(`checkpoint-${checkpoint.size}`, new Blob([note], { type: 'text/plain' }));
   }
 
-  /** Shows the result of a card. */
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
     const line = make('p', isGood ? 'good' : 'bad', isGood ? '✓ ' : '✗ ', visible(text));
     this.find(`#${card} .result`).replaceChildren(line, ...more);
@@ -194,7 +189,6 @@ export class Check extends View {
     this.#enable(false);
   }
 
-  /** Enables what requires a verified checkpoint. */
   #enable(isEnabled: boolean): void {
     this.find('.keep').hidden = !isEnabled;
     this.find<HTMLButtonElement>('.read').disabled = !isEnabled;

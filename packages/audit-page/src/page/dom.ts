@@ -29,7 +29,6 @@ export function button(label: Node | string, onClick: () => void): HTMLButtonEle
   return element;
 }
 
-/** Offers a file to the user. */
 export function saveFile(name: string, content: Blob): void {
   const link = make('a');
   link.href = URL.createObjectURL(content);

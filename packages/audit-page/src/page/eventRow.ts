@@ -10,9 +10,7 @@ const NOT_FOUND = 40401;
 export type Actions = {
   api: Api;
   domain: Domain;
-  /** Shows the events of a user only. */
   onUser: (user: string) => void;
-  /** Shows the entities of a user at a time. */
   onPointInTime: (user: string, time: number) => void;
 };
 

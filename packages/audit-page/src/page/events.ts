@@ -7,13 +7,11 @@ export type ShownEvent = {
   type: string;
   /** When it occurred, in milliseconds since 1970; NaN if it does not say. */
   time: number;
-  /** Its stream. */
   subject: string;
   revision: bigint;
   data: Record<string, unknown> | null | undefined;
 };
 
-/** Parses a CloudEvent of the service. */
 export function parseEvent(json: string): ShownEvent {
   const { position, type, time, subject, revision, data } = JSON.parse(json);
   return {

@@ -2,7 +2,6 @@ import { barsOf, type TimeRange } from './bars.ts';
 import { button, find, make } from './dom.ts';
 import { counted, utc } from './text.ts';
 
-/** Shows bars of events over time; one that is clicked is selected. */
 export function showHistogram(
   figure: HTMLElement,
   times: readonly number[],

@@ -16,10 +16,7 @@ type Options = {
   onState: (state: LiveState, problem?: string) => void;
 };
 
-/**
- * Follows the log by server-sent events until the signal aborts, and resumes where a connection ended. Not by
- * EventSource, which cannot send a token.
- */
+/** Follows the log by server-sent events, and resumes them. EventSource cannot send a token. */
 export async function followEvents(
   api: Api,
   { query, after, signal, onEvent, onState }: Options,

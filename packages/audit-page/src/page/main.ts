@@ -12,7 +12,6 @@ const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
 /** The page without a token and without anything of the log. */
 const signedOut = find(document, 'main').cloneNode(true);
 
-/** What is there while the auditor is signed in. */
 let views: { timeline: Timeline; pointInTime: PointInTime; check: Check } | undefined;
 
 const section = (id: string): HTMLElement => find(document, `#${id}`);

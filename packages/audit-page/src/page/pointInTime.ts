@@ -6,16 +6,13 @@ import { type Change, type State, statesAt } from './states.ts';
 import { counted, utc } from './text.ts';
 import { View } from './view.ts';
 
-/** Rows that are added at a time. */
 const PAGE_SIZE = 500;
 
-/** The entities of a user at a point in time. */
 export class PointInTime extends View {
   readonly #domain: Domain;
   readonly #slider = this.find<HTMLInputElement>('[type="range"]');
   /** The events that change an entity, in log order. */
   #changes: Change[] = [];
-  /** The times of changes, ascending. */
   #times: number[] = [];
   #rows = PAGE_SIZE;
 

@@ -12,10 +12,7 @@ import type { Api } from './api.ts';
 
 type Options = { signal: AbortSignal; onProgress: (entries: number) => void };
 
-/**
- * The root of the Merkle tree of the first `size` events, computed from their entries.
- * @throws ApiError; NotVerified if the log has fewer events
- */
+/** The root of the tree of the first `size` events, from their entries. @throws ApiError, NotVerified */
 export async function rootOfEntries(
   api: Api,
   size: number,

@@ -1,6 +1,5 @@
 import type { Domain, Entity } from '../domain.ts';
 
-/** An event of an entity. */
 export type Change = { id: string; type: string; revision: bigint; data: unknown; time: number };
 
 /** An entity with the times of its first and its last event. */

@@ -39,9 +39,7 @@ export function utc(time: number): string {
   return Number.isFinite(time) ? new Date(time).toISOString().replace('T', ' ').slice(0, -1) : '';
 }
 
-/** A number with separators of thousands. */
 export const count = (number: number): string => number.toLocaleString('en');
 
-/** A number of things. */
 export const counted = (number: number, thing: string): string =>
   `${count(number)} ${thing}${number === 1 ? '' : 's'}`;

@@ -11,7 +11,6 @@ import { View } from './view.ts';
 const PAGE_SIZE = 200;
 /** Times in the bars; of more events, the first ones that were loaded are not shown in them. */
 const MAX_TIMES = 100_000;
-/** Types that the filter suggests. */
 const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
 
@@ -25,7 +24,6 @@ export class Timeline extends View {
   #index = 0;
   /** The position of the last event of the log when the filters were set; later ones arrive. */
   #end = -1n;
-  /** The position of the oldest event in the bars. */
   #oldest: bigint | undefined;
   #times: number[] = [];
   /** Events that are shown together, with those that arrive until then. */
@@ -80,7 +78,6 @@ export class Timeline extends View {
     void this.load();
   }
 
-  /** The filters as the API has them. @throws RangeError */
   #filters(): URLSearchParams {
     const text = (name: string): string => this.field(name).value.trim();
     const query = {

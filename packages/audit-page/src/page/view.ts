@@ -17,7 +17,6 @@ export class View {
     this.loading.abort();
   }
 
-  /** Aborts what is being loaded, to load something else. */
   protected restart(): AbortSignal {
     this.loading.abort();
     this.loading = new AbortController();

@@ -45,7 +45,6 @@ export class Metrics implements ServerObserver {
     return new Histogram<L>(options);
   }
 
-  /** All metrics in the text format, and its media type. */
   async read(): Promise<{ text: string; contentType: string }> {
     return { text: await this.#registry.metrics(), contentType: this.#registry.contentType };
   }

@@ -10,9 +10,7 @@ type Grant = {
   audience?: string | undefined;
 };
 
-/**
- * A JWT (RFC 7519), signed with the service's own key. @throws Error if the lifetime or the scope is invalid
- */
+/** A JWT (RFC 7519), signed with the service's own key. @throws Error if lifetime or scope is invalid */
 export async function issueToken(
   privateKey: KeyObject,
   { subject, lifetime, scope, issuer, audience }: Grant,

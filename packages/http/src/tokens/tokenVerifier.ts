@@ -27,17 +27,13 @@ export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
 }
 
-/**
- * The claims of a verified token; scopes as of RFC 9068 section 2.2.3. At `verifyAgainAt`, in ms since 1970,
- * they may have changed.
- */
+/** `scopes` as of RFC 9068 section 2.2.3; at `verifyAgainAt`, in ms since 1970, claims may have changed. */
 export type Claims = Readonly<{ subject: string; scopes: readonly string[]; verifyAgainAt: number }>;
 
 /** @throws InvalidToken, IdentityProviderUnavailable */
 export type VerifyToken = (token: string) => Claims | Promise<Claims>;
 
 type Options = {
-  /** The public key, or how to get the key that a token names. */
   key: KeyObject | JWTVerifyGetKey;
   algorithms: string[];
   issuer?: string | undefined;
@@ -55,7 +51,6 @@ const CACHE_TTL_MS = 10 * 60 * 1000;
 const CACHE_BYTES = 16 * 1024 * 1024;
 /** Of an entry, besides the text of its claims: keys, objects, and the slots of the cache. */
 const ENTRY_BYTES = 400;
-/** Of a scope, besides its text. */
 const SCOPE_BYTES = 40;
 
 /** The signature algorithms of an identity provider: asymmetric ones only. */
@@ -74,10 +69,7 @@ const MAX_KEY_SET_BYTES = 1024 * 1024;
  */
 const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
-/**
- * The keys of an identity provider (JWKS, RFC 7517), fetched on demand, and again when a token names an
- * unknown key. A token that does so right after a fetch waits for the next one.
- */
+/** The keys of an identity provider (JWKS, RFC 7517), fetched on demand, also when a key is unknown. */
 export function providerKeys(url: URL): JWTVerifyGetKey {
   const keys = createRemoteJWKSet(url, {
     cacheMaxAge: KEY_SET_TTL_MS,
@@ -106,7 +98,6 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
   };
 }
 
-/** Reading the response fails as soon as it is too large. */
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
   const response = await fetch(url, options);
   let length = 0;
@@ -170,7 +161,6 @@ const bytesOf = ({ subject, scopes }: Claims): number =>
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
 
-/** Whether no key was found because of what the token names. */
 const hasNoKey = (error: unknown): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   error instanceof errors.JWKSMultipleMatchingKeys ||
@@ -178,8 +168,7 @@ const hasNoKey = (error: unknown): boolean =>
 
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
-  // jose's TypeError: the key does not fit the algorithm, such as RSA with less than 2048 bits. No cause, since
-  // it could quote the token.
+  // jose's TypeError: the key does not fit the algorithm. No cause, since it could quote the token.
   if (error instanceof errors.JOSEError || error instanceof TypeError) throw new InvalidToken(INVALID);
   throw error;
 }

@@ -8,10 +8,7 @@ export function hashedAttributes(event: LeafEvent): Pick<CloudEvent, 'metadata' 
   return content.metadata === undefined ? {} : { metadata: content.metadata };
 }
 
-/**
- * The Merkle tree leaf of an event, as `leafText` makes it from the event itself. @throws Error if the
- * CloudEvent is not one of an event
- */
+/** The leaf of an event, as `leafText` makes it. @throws Error if the CloudEvent is not one of an event */
 export function leafOfCloudEvent(event: CloudEvent): string {
   const { id, subject: stream, revision, type, data, metadata, dataandmetadata } = event;
   const names = { id, stream, revision, type };

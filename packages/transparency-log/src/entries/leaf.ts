@@ -5,13 +5,9 @@ import canonicalize from 'canonicalize';
 /** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
 
-/** What of an event its leaf covers. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
 
-/**
- * Data and metadata as they are in a leaf: the canonical JSON of each that is there; or both combined into
- * one text, if one of them, or a name, has no canonical form.
- */
+/** Data and metadata in a leaf: canonical JSON of each, or one text if anything has no canonical form. */
 type LeafContent = { data: string | undefined; metadata: string | undefined } | { dataAndMetadata: string };
 
 /**
@@ -30,7 +26,6 @@ export function leafText(event: LeafEvent): { text: string; isCanonical: boolean
   return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
 
-/** The leaf of an event with these names and this content. */
 export function leafTextOf(
   names: { id: string; stream: string; revision: bigint | string; type: string },
   content: LeafContent,
@@ -59,7 +54,6 @@ function combined({ id, stream, type, ...rest }: Names, content: { dataAndMetada
   return canonicalJson({ ...names, ...content });
 }
 
-/** Data and metadata of an event as they are in its leaf. */
 export function leafContent(event: LeafEvent): LeafContent {
   if (!areWellFormed(event)) return combinedContent(event);
   const { data, metadata } = event;
@@ -75,7 +69,6 @@ const combinedContent = ({ data, metadata }: LeafEvent): { dataAndMetadata: stri
   dataAndMetadata: `[${extendedJson(data)},${extendedJson(metadata)}]`,
 });
 
-/** Whether all names of an event are well-formed Unicode. */
 function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type'>): boolean {
   return id.isWellFormed() && stream.isWellFormed() && type.isWellFormed();
 }

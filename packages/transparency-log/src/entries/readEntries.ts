@@ -4,7 +4,7 @@ import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { TreeThread } from '../view/treeThread.ts';
 import { leafText } from './leaf.ts';
 
-/** The tree and the log that it is over, read exactly. */
+/** The tree and the log that it is over, read raw. */
 export type TreeAndLog = Readonly<{
   tree: Pick<TreeThread, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
   log: EventLog;
@@ -13,7 +13,6 @@ export type TreeAndLog = Readonly<{
 /** A page of the largest events has 4 MiB, and other requests get their turn. */
 const PAGE_SIZE = 64;
 
-/** The entry of an event: the bytes that are hashed. */
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 
 /**

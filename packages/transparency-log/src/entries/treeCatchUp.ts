@@ -24,7 +24,6 @@ export class TreeCatchUp {
   readonly #tree: Tree;
   readonly #log: EventLog;
   #read: Progress | undefined;
-  /** The page that is being read. */
   #reading: Promise<void> | undefined;
 
   constructor({ tree, log }: { tree: Tree; log: EventLog }) {
@@ -32,10 +31,7 @@ export class TreeCatchUp {
     this.#log = log;
   }
 
-  /**
-   * Resolves once the tree has every event that the log has now. @throws ViewBehind after this time, five
-   * seconds by default; StoreUnavailable, LogReplaced
-   */
+  /** Resolves once the tree has every event of now. @throws ViewBehind, StoreUnavailable, LogReplaced */
   async reached(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     const deadline = performance.now() + timeoutMs;
     const timeLeft = () => Math.max(Math.floor(deadline - performance.now()), 0);

@@ -23,13 +23,11 @@ import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
 export type Verification = TreeHead & {
-  /** The position of the last event. */
   position: Position;
   /** By name, how the views were compared; a view without a file is left out. */
   views: Record<string, ComparedView>;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
-  /** Events in SKIP_EVENTS. */
   skipped: number;
   /** The first problems without a position, and the first of the others. */
   problems: Problem[];
@@ -39,7 +37,6 @@ export type Verification = TreeHead & {
 /** `upTo`: the position up to which the view was compared; undefined if its file cannot be read. */
 export type ComparedView = { upTo: Position | undefined };
 
-/** A view to compare with the log. */
 export type ViewToCompare = { name: string; file: string; format: ComparedFormat };
 
 type Options = {
@@ -49,12 +46,8 @@ type Options = {
   views?: readonly ViewToCompare[];
   /** The file of the Merkle tree, if it is to be compared: as the view `merkleTree`. */
   treeFile?: string | undefined;
-  /**
-   * Where the drafts of the views are written, in a directory that is removed at the end; in the system's temporary
-   * directory if nothing can be written there.
-   */
+  /** Where drafts of the views are written; if that fails, in the system's temporary directory. */
   draftDir?: string;
-  /** Whether events of this type are known. */
   isKnown: (type: string) => boolean;
   /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
   problemOf: (event: RecordedEvent) => string | undefined;
@@ -70,9 +63,8 @@ const MAX_LISTED = 100;
 const LOWEST_POSITION = -(2n ** 63n);
 
 /**
- * Reads the whole log once, up to its current end, in constant memory: computes its Merkle root, and finds
- * what contradicts the schemas, the order, the streams, the views or the expected root.
- * @throws StoreUnavailable
+ * Reads the whole log once, in constant memory: computes its root, and finds what contradicts the schemas,
+ * the order, the streams, the views or the expected root. @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
   const { log, gapless, isKnown, problemOf, skip, expect, signal, onProgress } = options;
@@ -192,14 +184,9 @@ class Problems {
   }
 }
 
-/** The events of a stream; undefined if it was deleted or truncated, which the events of the log do not show. */
-async function unlessDeleted(reading: Promise<RecordedEvent[]>): Promise<RecordedEvent[] | undefined> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (error instanceof StreamDeleted) return undefined;
-    throw error;
-  }
+/** Ignores that a stream was deleted or truncated, which the events of the log do not show. */
+function ignoreDeleted(error: unknown): undefined {
+  if (!(error instanceof StreamDeleted)) throw error;
 }
 
 /** What is missing between two consecutive positions, if positions start at 1 and have no gaps. */
@@ -212,7 +199,6 @@ function gapBefore(position: Position, last: Position): string | undefined {
   return `${missing} missing before it`;
 }
 
-/** A longer stream is read in part. */
 const MAX_STREAM_LENGTH = 1_000_000n;
 /** Streams of several events whose last revision is cached. */
 const CACHED_STREAMS = 10_000;
@@ -239,7 +225,7 @@ class StreamCheck {
     if (revision < 0n) return 'revisions start at 0';
     if (revision === 0n || this.#lastRevision.get(stream) !== revision - 1n) {
       const limit = revision < MAX_STREAM_LENGTH ? revision + 2n : MAX_STREAM_LENGTH;
-      const events = await unlessDeleted(this.#log.readStream(stream, Number(limit)));
+      const events = await this.#log.readStream(stream, Number(limit)).catch(ignoreDeleted);
       if (!events) return 'its stream was deleted';
       const duplicate = events.find((other) => other.revision === revision && other.position !== position);
       if (duplicate) return `revision ${revision} of its stream is also at position ${duplicate.position}`;

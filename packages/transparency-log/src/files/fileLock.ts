@@ -5,10 +5,7 @@ import { hasSqliteCode, SQLITE } from '@event-sourced/event-log/disk';
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 
-/**
- * Locks a file, which is created if it does not exist, once no other process or caller has locked it. The lock
- * is an open transaction, so it ends with the process. @throws Error
- */
+/** Locks a file, created if missing, once it is free. The lock ends with the process. @throws Error */
 export async function acquireFileLock(file: string): Promise<Disposable> {
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {

@@ -27,26 +27,17 @@ export class UnusableKey extends Error {
 }
 
 /**
- * Reads an Ed25519 key pair of this service, a JWK (RFC 8037), from a file that only its owner can read;
- * creates it if it does not exist. If several processes do so at once, all of them get the same key.
- * @throws UnusableKey
+ * Reads an Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read; creates it if it
+ * does not exist, the same for processes that do so at once. @throws UnusableKey
  */
 export function loadOrCreateKey(file: string): KeyPair {
-  try {
-    if (!existsSync(file)) create(file);
-  } catch (error) {
-    throw unusable(file, error);
-  }
+  if (!existsSync(file)) orUnusable(file, create);
   return loadKey(file);
 }
 
 /** Reads the key pair of a file that exists. @throws UnusableKey */
 export function loadKey(file: string): KeyPair {
-  try {
-    return load(file);
-  } catch (error) {
-    throw unusable(file, error);
-  }
+  return orUnusable(file, load);
 }
 
 function load(file: string): KeyPair {
@@ -84,6 +75,10 @@ function create(file: string): void {
   }
 }
 
-function unusable(file: string, error: unknown): UnusableKey {
-  return new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
+function orUnusable<T>(file: string, use: (file: string) => T): T {
+  try {
+    return use(file);
+  } catch (error) {
+    throw new UnusableKey(`cannot use the key file ${file}: ${(error as Error).message}`);
+  }
 }

@@ -9,10 +9,7 @@ export async function readStateFile(file: string, maxBytes: number, what: string
   return decodeUtf8(await readFile(file));
 }
 
-/**
- * Writes a file durably: after a power cut it has either its old content or this one. Not for two callers at
- * once, who would share the draft.
- */
+/** Replaces a file durably and atomically. Not for two callers at once, who would share the draft. */
 export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
   const draft = `${file}.draft`;
   const handle = await open(draft, 'w', 0o600);
@@ -25,7 +22,6 @@ export async function replaceFile(file: string, content: string | Buffer): Promi
   await replacePath(draft, file);
 }
 
-/** Renames a file or a directory durably. */
 export async function replacePath(from: string, to: string): Promise<void> {
   await rename(from, to);
   const directory = await open(dirname(to), 'r');

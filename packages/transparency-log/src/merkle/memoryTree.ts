@@ -19,7 +19,6 @@ export class MemoryTree {
     this.#writer.append(leaf, BigInt(this.size) + 1n);
   }
 
-  /** The size and root of its first leaves, or of all. */
   async head(size = this.size): Promise<TreeHead> {
     return { size, root: await rootFromTiles(size, this.read) };
   }

@@ -10,7 +10,6 @@ export function leafHash(entry: string | Uint8Array): string {
 
 const LEAF_PREFIX = Buffer.of(0);
 
-/** The hash of an inner node, from its children. */
 export function nodeHash(left: string, right: string): string {
   NODE.write(left, 1, 'hex');
   NODE.write(right, 33, 'hex');
@@ -26,10 +25,8 @@ type Completed = (root: string, height: number) => void;
 /** An append-only Merkle tree; with `size` leaves it holds at most log2(size) + 1 hashes. */
 export class MerkleTree {
   size: number;
-  /** The roots of the perfect subtrees, from the largest to the smallest. */
   readonly #perfect: string[];
 
-  /** By default it is empty. */
   constructor(size = 0, perfect: readonly string[] = []) {
     this.size = size;
     this.#perfect = [...perfect];

@@ -51,10 +51,7 @@ export function verifyInclusion(
   return found === root;
 }
 
-/**
- * Whether `path` has the nodes of the consistency proof between two trees, and they lead to both roots. The empty
- * tree is the beginning of every tree, without nodes.
- */
+/** Whether `path` proves that `from` is the beginning of `to`, as the empty tree is of every tree. */
 export function verifyConsistency(from: TreeHead, to: TreeHead, path: readonly string[]): boolean {
   if (from.size > to.size) return false;
   if (from.size === 0) return path.length === 0;

@@ -1,10 +1,7 @@
 import { MerkleTree } from './merkleTree.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
 
-/**
- * A tile with its hashes, concatenated. `startsAfter`: for one of level 0, the position of the entry before its
- * first one, so that its entries can be read; null for others.
- */
+/** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, otherwise null. */
 export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
 
 /** The height of the subtrees whose roots are the hashes of a level, by level: 0, 8, 16, … */
@@ -33,7 +30,6 @@ export class TileWriter {
     return this.#tree.size;
   }
 
-  /** The Merkle Tree Hash of all leaves. */
   root(): string {
     return this.#tree.root();
   }
@@ -44,7 +40,6 @@ export class TileWriter {
     return { hashes: leaves ? hashesOf(leaves) : Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
   }
 
-  /** Appends the leaf of the entry at a position. */
   append(leaf: string, position: bigint): void {
     this.#tree.append(leaf, this.#completed);
     this.position = position;
@@ -73,7 +68,6 @@ export class TileWriter {
   };
 }
 
-/** A tile whose bytes have space for all its hashes. */
 type GrowingTile = Omit<StoredTile, 'width' | 'hashes'> & {
   width: number;
   bytes: Buffer;

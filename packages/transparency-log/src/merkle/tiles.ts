@@ -6,7 +6,6 @@ import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
 
 /** Hashes per full tile. */
 export const TILE_WIDTH = 256;
-/** Bytes per hash of a tile. */
 export const HASH_BYTES = 32;
 
 /** The first `width` hashes, from 1 to 256, of the tile at an index, from 0, of a level. */
@@ -65,14 +64,12 @@ export function rootOfTile(hashes: Buffer): string {
   return treeOfTile(hashes).root();
 }
 
-/** The tree whose leaves are the hashes of a tile. */
 export function treeOfTile(hashes: Buffer): MerkleTree {
   const tree = new MerkleTree();
   for (const hash of hashesOfTile(hashes)) tree.append(hash);
   return tree;
 }
 
-/** The hashes of a tile, one by one. */
 export function hashesOfTile(hashes: Buffer): string[] {
   const count = Math.ceil(hashes.length / HASH_BYTES);
   return Array.from({ length: count }, (_, i) =>
@@ -80,7 +77,6 @@ export function hashesOfTile(hashes: Buffer): string[] {
   );
 }
 
-/** The Merkle Tree Hash of the tree of `size` leaves. */
 export async function rootFromTiles(size: number, read: ReadTile): Promise<string> {
   if (size === 0) return new MerkleTree().root();
   const [root] = await nodesFromTiles([{ start: 0, end: size }], size, read);
@@ -97,10 +93,7 @@ export function consistencyProofFromTiles(from: number, to: number, read: ReadTi
   return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
-/**
- * The Merkle Tree Hashes of ranges of leaves of the tree of `size` leaves. Each tile is read once, as wide as
- * that tree has it.
- */
+/** The Merkle Tree Hashes of ranges of leaves; each tile is read once, as wide as the tree has it. */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
   const reading = new Map<string, Promise<Buffer>>();
   const rootOf = async (subtree: Leaves): Promise<string> => {

@@ -30,6 +30,5 @@ export class Alarm extends Error {
   }
 }
 
-/** Verifies what signature.py has written. */
 const VERIFY =
   'openssl pkeyutl -verify -pubin -keyform DER -inkey key.der -rawin -in signed.bin -sigfile signature.bin';

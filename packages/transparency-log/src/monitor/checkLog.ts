@@ -17,7 +17,6 @@ type Checked = {
   checkpoint: ReceivedCheckpoint;
   state: State;
   added: number;
-  /** Events of unknown types among those that were checked. */
   unknown: number;
 };
 
@@ -32,9 +31,7 @@ type Options = {
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
   onReceived: (state: State) => Promise<void>;
-  /** Called for each checked event that has a problem. */
   onProblem: (problem: string) => void;
-  /** Called after each bundle of entries. */
   onProgress?: (events: number, end: number) => void;
 };
 
@@ -44,10 +41,7 @@ const RETRY_INTERVAL_MS = 1_000;
 /** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
 const MAX_PENDING = 1_000;
 
-/**
- * Checks what the log signs now: its signature, that it is consistent with all that the log has signed before,
- * and every event since. @throws Alarm, LogUnavailable
- */
+/** Checks what the log signs against what it signed before, and new events. @throws Alarm, LogUnavailable */
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state } = await fetchCheckpoint(options);
   const largest = largestOf(state);
@@ -70,7 +64,6 @@ export async function checkLog(options: Options): Promise<Checked> {
 const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
   checkpoint ? [checkpoint, ...pending] : [...pending];
 
-/** The largest checkpoint of a state that has one. */
 function largestOf(state: State): ReceivedCheckpoint {
   return knownOf(state).reduce((largest, one) => (largest.size >= one.size ? largest : one));
 }
@@ -152,17 +145,17 @@ async function fork(
   const { size } = smaller;
   const path = await consistencyProofFromTiles(size, larger.size, tiles.read);
   const proof = formatConsistencyProof({ from: size, path, checkpoint: larger.note });
-  const [earlier, later] = inOrder(smaller, larger);
+  const isInOrder = smaller.receivedAt <= larger.receivedAt;
+  const files = isInOrder ? checkpointFiles(larger, smaller) : checkpointFiles(smaller, larger);
   const found = formatTreeHead({ size, root });
   return new Alarm(
     'fork',
     `the log has signed ${formatTreeHead(smaller)}, but the first ${size} of its ${larger.size} events are ${found}`,
-    [...checkpointFiles(later, earlier), { name: 'consistency.proof', content: Buffer.from(proof) }],
+    [...files, { name: 'consistency.proof', content: Buffer.from(proof) }],
     found,
   );
 }
 
-/** The alarm that the log signs fewer events than before, or also other ones. */
 async function rollback(
   received: ReceivedCheckpoint,
   largest: ReceivedCheckpoint,
@@ -187,15 +180,11 @@ function withheld({ pending }: State): Alarm {
   return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
 }
 
-const inOrder = (...two: [ReceivedCheckpoint, ReceivedCheckpoint]): typeof two =>
-  two[0].receivedAt <= two[1].receivedAt ? two : [two[1], two[0]];
-
 function checkpointFiles(received: ReceivedCheckpoint, earlier?: ReceivedCheckpoint): Evidence[] {
   const file = { name: 'received.checkpoint', content: Buffer.from(received.note) };
   return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
 }
 
-/** Checks every event that was added, or all. @throws TileMismatch, LogUnavailable */
 async function checkEvents(
   checkpoint: ReceivedCheckpoint,
   { state, client, all, check, now, onProblem, onProgress }: Options,

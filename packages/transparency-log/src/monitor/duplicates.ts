@@ -13,10 +13,8 @@ export class Duplicates {
   readonly #revisions = new BloomFilter();
   /** What may have occurred twice, with the ordinal of the first event that has it, once the second pass finds it. */
   readonly #candidates = new Map<string, number | undefined>();
-  /** Whether there were too many candidates to compare them all. */
   isIncomplete = false;
 
-  /** Whether a second pass is necessary. */
   get hasCandidates(): boolean {
     return this.#candidates.size > 0;
   }

@@ -54,7 +54,6 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   throw mismatch(`the entry of event ${index * TILE_WIDTH + other + 1} does not have its hash in the tree`);
 }
 
-/** The entries of a bundle; undefined if it is malformed. */
 function parsed(bundle: Buffer): Buffer[] | undefined {
   try {
     return parseEntryBundle(bundle);

@@ -5,10 +5,7 @@ import { Duplicates } from './duplicates.ts';
 /** Clocks of instances differ, and an append may wait for the store. */
 const TOLERANCE_MS = 5 * 60_000;
 
-/**
- * What an application finds in an event: a problem, or when it occurred, as text and in milliseconds since 1970; undefined for
- * an event of an unknown type.
- */
+/** An event's problem, or when it occurred, as text and in ms since 1970; undefined for an unknown type. */
 export type CheckEvent = (
   event: LeafEvent,
 ) => { problem: string } | { occurredAt: string; time: number } | undefined;
@@ -23,7 +20,6 @@ export class EventCheck {
   #latestAllowed = Number.NEGATIVE_INFINITY;
   /** The latest time of an event so far that is not in the future, in milliseconds since 1970. */
   latestTime: number | undefined;
-  /** Events of unknown types. */
   unknown = 0;
 
   constructor(now: () => Date, latestTime: number | undefined, check: CheckEvent = () => undefined) {
@@ -51,9 +47,8 @@ export class EventCheck {
   #problem(event: LeafEvent): string | undefined {
     this.duplicates.add(event);
     const found = this.#check(event);
-    if (!found) this.unknown++;
-    else if ('problem' in found) return found.problem;
-    else return this.#timeProblem(found);
+    if (found) return 'problem' in found ? found.problem : this.#timeProblem(found);
+    this.unknown++;
     return undefined;
   }
 

@@ -37,7 +37,6 @@ export class LogClient {
     return this.#get(tilePath(tile), 'application/octet-stream', MAX_TILE_BYTES);
   }
 
-  /** A bundle of entries. */
   entries(index: number, width: number): Promise<Buffer> {
     const path = tilePath({ level: 'entries', index, width });
     return this.#get(path, 'application/octet-stream', MAX_BUNDLE_BYTES);
@@ -90,7 +89,6 @@ async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer>
   return Buffer.concat(chunks);
 }
 
-/** The message of the service's error, if it is one. */
 function messageOf(body: Buffer): string {
   try {
     return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);

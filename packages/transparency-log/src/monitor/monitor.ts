@@ -20,18 +20,14 @@ export type MonitorOptions = {
 };
 
 type MonitorContext = {
-  /** The bearer token of an auditor. */
   token: string | undefined;
   /** Writes a line for each check. */
   write: (line: string) => Promise<void>;
-  /** Prints a line for the user. */
   print: (line: string) => void;
   signal: AbortSignal;
-  /** The name of the format of the state file. */
   stateFormat?: string;
   /** Checks the content of an event; by default nothing is known of it. */
   check?: CheckEvent;
-  /** Shows how many events are checked; closed after each check. */
   openProgress?: () => { show(events: number, end: number): void; close(): void };
 };
 
@@ -49,9 +45,8 @@ const MAX_LISTED_PROBLEMS = 20;
 const MAX_PRINTED_BYTES = 32 * 1024;
 
 /**
- * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed. What the log sends
- * is printed with its control characters escaped.
- * @throws Error if the log contradicts itself, the evidence is then in files; NotChecked
+ * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed. @throws
+ * NotChecked; Error if the log contradicts itself, whose evidence is then in files
  */
 export async function monitorLog(options: MonitorOptions, context: MonitorContext): Promise<void> {
   const { once } = options;
@@ -126,7 +121,6 @@ async function checkOnce(
   }
 }
 
-/** The line of an alarm, whose evidence is written to files. */
 async function alarmLine({ message, evidence, commands }: Alarm, files: StateFiles): Promise<string> {
   const line = `ALARM: ${message}`;
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];

@@ -7,10 +7,8 @@ import { NotVerified } from '../notes/notVerified.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import type { Evidence } from './alarm.ts';
 
-/** A checkpoint as it was received, and when. */
 export type ReceivedCheckpoint = SignedCheckpoint & { note: string; receivedAt: string };
 
-/** What a monitor knows of a log. */
 export type State = {
   /** The last checkpoint whose events were all checked; undefined before the first one. */
   checkpoint: ReceivedCheckpoint | undefined;

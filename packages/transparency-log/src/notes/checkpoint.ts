@@ -9,10 +9,7 @@ import { openNote, splitNote, type VerifierKey } from './signedNote.ts';
 /** What a checkpoint states: the log named `origin` has had this size and root. */
 export type SignedCheckpoint = TreeHead & { origin: string };
 
-/**
- * What a checkpoint states, signed with this key, whose name is the origin. Lines after the root are ignored.
- * @throws NotVerified
- */
+/** What a checkpoint by this key states; lines after the root are ignored. @throws NotVerified */
 export async function openCheckpoint(note: string, key: VerifierKey): Promise<SignedCheckpoint> {
   const checkpoint = parseCheckpoint(await openNote(note, key));
   if (checkpoint.origin !== key.name)

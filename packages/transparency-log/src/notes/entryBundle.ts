@@ -4,7 +4,6 @@ import { NotVerified } from './notVerified.ts';
 
 const LENGTH_BYTES = 2;
 
-/** The bundle of entries of up to 65 535 bytes each. */
 export function formatEntryBundle(entries: readonly Buffer[]): Buffer {
   const parts = entries.flatMap((entry) => {
     const length = Buffer.alloc(LENGTH_BYTES);

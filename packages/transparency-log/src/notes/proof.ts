@@ -9,10 +9,7 @@ import type { VerifierKey } from './signedNote.ts';
 // Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs as a witness gets them:
 // https://c2sp.org/tlog-witness. Each is lines, a path, a blank line, and a checkpoint.
 
-/**
- * An entry is at `index`, from 0, of the log that the signed checkpoint states; `path` is that of RFC 9162 in
- * hexadecimal. `extra` is the entry itself in the proofs of this service.
- */
+/** `index`: from 0. `path`: of RFC 9162, in hexadecimal. `extra`: in this service's proofs, the entry. */
 type InclusionProof = {
   index: number;
   path: readonly string[];
@@ -39,12 +36,10 @@ export function formatInclusionProof({ index, path, checkpoint, extra }: Inclusi
   return [...lines, ...path.map(encodeHash), '', checkpoint].join('\n');
 }
 
-/** The text of a consistency proof. */
 export function formatConsistencyProof({ from, path, checkpoint }: ConsistencyProof): string {
   return [`${OLD}${from}`, ...path.map(encodeHash), '', checkpoint].join('\n');
 }
 
-/** Parses the text of an inclusion proof, and verifies nothing. @throws NotVerified if it is malformed */
 function parseInclusionProof(text: string): InclusionProof {
   const { before, last, ...proof } = parseProof(text, INDEX);
   const [first, extra, unknown] = before;
@@ -76,10 +71,7 @@ function parseProof(text: string, prefix: string) {
   return { before: lines.slice(0, at), last, path: path.map(decodeHash), checkpoint: text.slice(end + 2) };
 }
 
-/**
- * Verifies an inclusion proof with its entry in `extra`, and the signature of its checkpoint by this key.
- * @throws NotVerified
- */
+/** Verifies an inclusion proof with its entry in `extra`, and its signature. @throws NotVerified */
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
@@ -92,10 +84,7 @@ export async function openInclusionProof(
   return { index, entry, checkpoint };
 }
 
-/**
- * Verifies a consistency proof from an earlier tree head, and the signature of its checkpoint by this key.
- * @throws NotVerified
- */
+/** Verifies a consistency proof from an earlier tree head, and its signature. @throws NotVerified */
 export async function openConsistencyProof(
   text: string,
   earlier: TreeHead,

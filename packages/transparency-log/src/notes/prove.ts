@@ -7,7 +7,6 @@ import { formatConsistencyProof, formatInclusionProof } from './proof.ts';
 /** A tree of which something is proven; `sign` returns the checkpoint with its head. */
 export type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
 
-/** The entry does not have its hash at this index of the tree. */
 export class NotInTree extends Error {
   override readonly name = 'NotInTree';
 }

@@ -21,7 +21,6 @@ export function isKeyName(text: string): boolean {
   return text !== '' && text.isWellFormed() && !/[\p{White_Space}\p{Cc}+]/u.test(text);
 }
 
-/** The verifier key with this name. */
 export function verifierKey(name: string, publicKey: Buffer): VerifierKey {
   const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(publicKey)]);
   return { name, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
@@ -44,7 +43,6 @@ export function parseVerifierKey(text: string): VerifierKey {
   return key;
 }
 
-/** The signature type and the public key. */
 function encodedKey(publicKey: Buffer): Buffer {
   return Buffer.concat([Buffer.of(ED25519), publicKey]);
 }

@@ -40,7 +40,6 @@ export class Checkpoints {
   #signing: Promise<string> | undefined;
   /** How often the tree has become ready: each time it may be another one. */
   #trees = 0;
-  /** The last check of a tree. */
   #checking = Promise.resolve();
   /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
   #checkFailedAt: number | undefined;

@@ -37,7 +37,6 @@ export type TransparencyOptions = {
   log: EventLog;
   checkpoints: Checkpoints;
   logKey: VerifierKey;
-  /** Throws unless the caller is an auditor. */
   requireAuditor: onRequestAsyncHookHandler;
   userOf: (request: FastifyRequest) => string;
   /** Resolves in the user's turn of the event loop. */
@@ -47,7 +46,6 @@ export type TransparencyOptions = {
   receipts: {
     path: string;
     onRequest: onRequestAsyncHookHandler;
-    /** The event that a request asks for. */
     find: (request: FastifyRequest) => Promise<RecordedEvent>;
     fileName: (request: FastifyRequest) => string;
   };
@@ -124,7 +122,6 @@ function restOfPath({ params }: FastifyRequest): string {
   return (params as { '*': string })['*'];
 }
 
-/** @throws NoSuchTile */
 function parseTile(path: string): TileOrEntries {
   const tile = parseTilePath(path);
   if (!tile) throw notATile();

@@ -5,11 +5,9 @@ type Route = keyof TransparencyOptions['schemas'];
 type Headers = Record<string, TSchema>;
 
 type Options = {
-  /** The error responses of each route, by status. */
   errors: Record<Route, object>;
   /** A verifier key, a checkpoint and a receipt, as they are sent. */
   examples: Record<'logKey' | 'checkpoint' | 'receipt', string>;
-  /** What routes for auditors require. */
   security: readonly { [scheme: string]: readonly string[] }[];
   /** What names an entry, and the rest of its description. */
   receipt: object;

@@ -9,10 +9,7 @@ import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
 
-/**
- * The consistency proof between the first `from` events of the log and its first `to` events; empty for no
- * events. Undefined if the log does not have so many.
- */
+/** The consistency proof from the log's first `from` to its first `to` events; undefined if it has fewer. */
 export type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
 
 /** The log is not the one that was signed: it has other events, or fewer. */
@@ -60,10 +57,7 @@ export class CheckpointSigner {
     return files.includes(basename(this.file)) ? [] : files;
   }
 
-  /**
-   * Signs the size and root of the log, and records the checkpoint if it is the largest one. @throws
-   * LogContradictsCheckpoint, CheckpointFileUnusable
-   */
+  /** Signs a tree head, and records the largest. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
   sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
     const signing = this.#signing.then(() => this.#sign(head, prove));
     this.#signing = signing.catch(() => {});
@@ -76,7 +70,7 @@ export class CheckpointSigner {
   }
 
   async #sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
-    if (this.#last && isSame(this.#last, head)) return this.#last.note;
+    if (this.#last?.size === head.size && this.#last.root === head.root) return this.#last.note;
     const note = signCheckpoint(head, this.#logKey);
     for (;;) {
       const signed = await this.#lastSigned();
@@ -99,7 +93,6 @@ export class CheckpointSigner {
     return this.#last ? [this.#last, recorded] : [recorded];
   }
 
-  /** Undefined if there is no file. */
   async #read(): Promise<string | undefined> {
     try {
       return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');
@@ -128,9 +121,6 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
   const path = await prove(earlier.size, later.size);
   return path !== undefined && verifyConsistency(earlier, later, path);
 }
-
-const isSame = (one: TreeHead, other: TreeHead): boolean =>
-  one.size === other.size && one.root === other.root;
 
 const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);

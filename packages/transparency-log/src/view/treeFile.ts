@@ -52,7 +52,6 @@ export const comparedTree = (leafOf: (event: RecordedEvent) => string): Compared
   },
 });
 
-/** The values of the format's `insert`. */
 export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedRow => [
   BigInt(level),
   BigInt(index),
@@ -61,8 +60,7 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedR
 ];
 
 /**
- * Reads a tree from its file in one snapshot, and checks that each hash of a tile is the root of a full tile below
- * it.
+ * Reads a tree from its file in one snapshot; each hash of a tile must be the root of the full tile below it.
  * @throws TileMismatch, or SQLite's error if the file is damaged
  */
 export async function loadTree(file: string): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
@@ -97,8 +95,7 @@ export function damageOf(error: unknown): string | undefined {
   return isDamage(error) ? (error as Error).message : undefined;
 }
 
-/** A row of the table. */
-export type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
+type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
 
 /** The last tile of each level, which must be that of one tree. */
 function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
@@ -179,7 +176,6 @@ function toTile(level: number, { number, hashes, startsAfter }: TileRow): Stored
   };
 }
 
-/** @throws TileMismatch */
 function assertFits(fits: boolean, problem: string): asserts fits {
   if (!fits) throw new TileMismatch(problem);
 }

@@ -47,7 +47,6 @@ const NO_STATE: TreeState = { saved: undefined, read: undefined, resets: 0, rebu
  * this thread reads it. If the thread fails it is restarted, and meanwhile the tree cannot be read.
  */
 export class TreeThread {
-  /** How often its thread has failed. */
   failures = 0;
   /** Called whenever the tree can be read again, after it could not be. */
   onReady = () => {};
@@ -58,7 +57,6 @@ export class TreeThread {
   /** The position at which the thread had caught up with the log; undefined until then. */
   #caughtUpAt: Position | undefined;
   #failure: string | undefined;
-  /** Failures since the tree was last ready. */
   #failuresInARow = 0;
   #restart: NodeJS.Timeout | undefined;
   #reader: ReturnType<typeof openTree> | undefined;
@@ -87,7 +85,6 @@ export class TreeThread {
     return this.#state.saved;
   }
 
-  /** How often the tree has been rebuilt since its thread started. */
   get rebuilds(): number {
     return this.#state.rebuilds;
   }
@@ -145,10 +142,7 @@ export class TreeThread {
     return this.#read((statements) => startOfTile(statements, index));
   }
 
-  /**
-   * The tile of level 0 that has the event at a position, if the tree has reached it, and the position before
-   * its first event; undefined for START. @throws ViewBehind
-   */
+  /** As `tileOfPosition`. @throws ViewBehind */
   tileOf(position: Position): Promise<{ index: number; startsAfter: Position } | undefined> {
     return this.#read((statements) => tileOfPosition(statements, position));
   }

@@ -33,18 +33,15 @@ export class MerkleTreeView implements View {
   applied = NO_CHECKPOINT;
   readTo: ReadTo | undefined;
   #savedReadTo: ReadTo | undefined;
-  /** Called when the tree has been saved. */
   onSaved = () => {};
   /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
   onReset = () => {};
-  /** As of the last save. */
   saved: SavedTree;
   readonly unsavedCharacters = 0;
   unsaved = 0;
   replaced: string | undefined;
   readonly #file: string;
   readonly #writer: ViewWriter;
-  /** Of the open file. */
   #identity: string | undefined;
   #tree = new TileWriter();
   #isClosed = false;
@@ -76,7 +73,8 @@ export class MerkleTreeView implements View {
   async save(): Promise<void> {
     const { readTo } = this;
     if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
-    this.#assertInPlace();
+    if (fileIdentity(this.#file) !== this.#identity)
+      throw this.discard('its file was deleted or replaced while the service was running');
     this.#writer.add(this.#tree.takeChanged().map(rowOf));
     this.#assertUndamaged(this.#writer.save(this.applied, readTo));
     this.unsaved = 0;
@@ -124,7 +122,6 @@ export class MerkleTreeView implements View {
       : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
   }
 
-  /** Removes the file, which turned out to be damaged. */
   discard(reason: string): ViewDamaged {
     this.#writer.discard();
     return this.#forget(reason);
@@ -159,12 +156,6 @@ export class MerkleTreeView implements View {
     }
     this.#identity = fileIdentity(this.#file);
     this.saved = this.#current;
-  }
-
-  /** @throws ViewDamaged if the file is not the one that was opened */
-  #assertInPlace(): void {
-    if (fileIdentity(this.#file) !== this.#identity)
-      throw this.discard('its file was deleted or replaced while the service was running');
   }
 
   /** @throws ViewDamaged */

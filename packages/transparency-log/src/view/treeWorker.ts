@@ -3,8 +3,7 @@ import { serve, threadData } from '@event-sourced/event-log/threads';
 import { Follower, type Progress } from '@event-sourced/event-log/views';
 import { MerkleTreeView, type SavedTree } from './treeView.ts';
 
-// The Merkle tree is computed and written on its own thread, which reads the log itself, so that it takes nothing
-// from requests but processor time.
+// The Merkle tree has its own thread, which reads the log itself, so requests lose only processor time.
 
 /** The thread opens the log itself: `module` exports `openLog`, which opens it at a location, beside its store. */
 export type LogOfTree = { module: string; location: unknown };
@@ -23,7 +22,6 @@ export type ReadLog = { to: Position; last: Position };
 export type TreeState = {
   saved: SavedTree | undefined;
   read: ReadLog | undefined;
-  /** How often the tree was emptied, and how often rebuilt, since the thread started. */
   resets: number;
   rebuilds: number;
 };
