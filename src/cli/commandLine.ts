@@ -123,6 +123,7 @@ export function commandLine({ serve, run }: Runners): Command {
 /** An error message without values: a mistyped argument may have a password. */
 function withoutValues(text: string): string {
   return text
-    .replace(/(?<=unknown option '--?[\w-]*)[^\w-].*(?=')/s, '…')
+    .replace(/(?<=unknown option '-[^-]).+(?=')/s, '…')
+    .replace(/(?<=unknown option '--[\w-]*)[^\w-].*(?=')/s, '…')
     .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
 }

@@ -49,7 +49,7 @@ export class Connection {
   readonly #running = Promise.withResolvers<ClientThread>();
   readonly #startTimer: NodeJS.Timeout;
   readonly #options: ConnectionOptions;
-  /** The connection ends unless the thread has started, and then had its first reply, by this time. */
+  /** By this time the thread has to start, and then to have its first reply. */
   #firstReplyDueAt = Number.POSITIVE_INFINITY;
   readonly #pending = new Set<PendingCall>();
   /** When the last reply came, to any call and to an append. */
@@ -79,10 +79,6 @@ export class Connection {
     return this.#hasSucceeded || this.#options.serverHasResponded === true;
   }
 
-  get #firstReplyTimeoutMs(): number {
-    return this.#options.firstReplyTimeoutMs ?? FIRST_REPLY_TIMEOUT_MS;
-  }
-
   #start(worker: WorkerOptions): void {
     this.#firstReplyDueAt = performance.now() + FIRST_REPLY_TIMEOUT_MS;
     const thread: ClientThread = new Thread(moduleBeside(import.meta.url, 'worker'), {
@@ -101,7 +97,8 @@ export class Connection {
     this.#thread = thread;
     thread.started.then(
       (invalid) => {
-        this.#firstReplyDueAt = performance.now() + this.#firstReplyTimeoutMs;
+        const { firstReplyTimeoutMs = FIRST_REPLY_TIMEOUT_MS } = this.#options;
+        this.#firstReplyDueAt = performance.now() + firstReplyTimeoutMs;
         if (invalid === undefined) this.#running.resolve(thread);
         else this.end(invalid, 'badConnectionString');
       },
@@ -110,7 +107,8 @@ export class Connection {
   }
 
   /**
-   * Without a reply within `timeoutMs` the call fails; the connection ends too if nothing was heard from it meanwhile.
+   * Without a reply within `timeoutMs`, or the connection's first one, the call fails; the connection ends too if
+   * nothing was heard from it meanwhile.
    * @throws CallFailed
    */
   call<O extends keyof Operations>(
@@ -184,20 +182,21 @@ export class Connection {
     const hint = this.serverHasResponded ? '' : `: ${UNREACHABLE_HINT}`;
     for (const call of this.#pending) {
       const { operation, startedAt, deadline, reject } = call;
-      if (now < deadline) continue;
       const silence = now - startedAt;
+      // The events of a page may be arriving.
+      const isFirstReplyOverdue = !this.hasReplied && now >= this.#firstReplyDueAt;
+      const isExpired = isFirstReplyOverdue && silence >= MIN_SILENCE_MS && !operation.startsWith('readPage');
+      if (now < deadline && !isExpired) continue;
       const message = `no response for ${Math.round(silence)} ms${hint}`;
       this.#pending.delete(call);
       reject(new CallFailed('timeout', message));
       if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt)) this.end(message);
     }
-    if (!this.hasReplied && now >= this.#firstReplyDueAt)
-      this.end(`no response for ${this.#firstReplyTimeoutMs} ms${hint}`);
   }
 
   /** Appends share one gRPC call, which may hang while others work; a late read may just be long. */
   #isSilentSince(operation: keyof Operations, time: number): boolean {
-    if (this.#lastReplyAt === undefined) return false; // the first reply is not due yet
+    if (this.#lastReplyAt === undefined) return performance.now() >= this.#firstReplyDueAt;
     return (operation === 'append' ? this.#lastAppendReplyAt : this.#lastReplyAt) < time;
   }
 }

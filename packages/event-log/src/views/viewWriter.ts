@@ -99,13 +99,17 @@ export class ViewWriter {
     });
   }
 
-  /** Removes the damaged file; what cannot be removed is emptied, or removed, by the reset. */
-  discard(): void {
+  /** Removes the damaged file. Returns why it cannot, if so: then the reset empties it, or removes it. */
+  discard(): string | undefined {
     try {
       removeViewFile(this.#file); // before it is closed, which would checkpoint it
-    } catch {}
-    this.close();
-    this.#rows = [];
+    } catch (error) {
+      return (error as Error).message;
+    } finally {
+      this.close();
+      this.#rows = [];
+    }
+    return undefined;
   }
 
   close(): void {
@@ -121,8 +125,9 @@ export class ViewWriter {
       return undefined;
     } catch (error) {
       if (!isDamage(error)) throw error;
-      this.discard();
-      return (error as Error).message;
+      const { message } = error as Error;
+      const failure = this.discard();
+      return failure === undefined ? message : `${message}; it cannot be removed: ${failure}`;
     }
   }
 
