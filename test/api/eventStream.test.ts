@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
@@ -124,6 +124,23 @@ describe('GET /events as text/event-stream', () => {
       await expect.poll(subjects, { message: filter }).toEqual(expected);
     }
     expect(await connections.at(-2)?.ended).toBe(true);
+  });
+
+  test('sends the same to a hundred clients, without a warning', async () => {
+    const warned: string[] = [];
+    const warn = ({ message }: Error) => void warned.push(message);
+    process.on('warning', warn);
+    onTestFinished(() => void process.off('warning', warn));
+    const { url, append } = await watchedApp({ verifyToken: (user: string) => claimsOf(user, 'audit') });
+    await append('alice', 1);
+    const streams = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => reading(url, { token: `carol${i % 10}` })),
+    );
+    await append('bob', 1);
+    const texts = await Promise.all(streams.map((stream) => stream.received(/plant-bob.*\n\n/)));
+    expect(subjectsIn(messagesIn(texts[0] ?? ''))).toEqual(['plant-alice/1', 'plant-bob/1']);
+    expect(new Set(texts).size).toBe(1);
+    expect(warned).toEqual([]);
   });
 
   test('responds to HEAD with the same headers, and ends the subscription', async () => {

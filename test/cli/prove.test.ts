@@ -5,6 +5,7 @@ import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
+import { startServiceWithTree } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -70,6 +71,15 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     expect(succeeded(await check(consistency, '--expect', await checkpointAt(5)))).toBe(
       `the log ${ORIGIN} 5:${roots[5]} is the beginning of 7:${roots[7]}\n`,
     );
+  });
+
+  test('work beside a running service, and include acknowledged events', async () => {
+    const { as, dir: DATA_DIR } = await startServiceWithTree();
+    for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
+    const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
+    const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();
+    const checked = succeeded(await runCli(['check-proof', '--key', key], {}, [proof]));
+    expect(checked).toMatch(/of "plant-bob\/42" is number 2 of the log urn:plant-store 2:/);
   });
 
   test('print the same on EventStoreDB as on the embedded log, and write only what was signed', async () => {

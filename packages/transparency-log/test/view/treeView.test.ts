@@ -135,6 +135,20 @@ describe('the Merkle tree of a log', () => {
     );
   });
 
+  test('is rebuilt if the log is replaced by an older backup that has grown differently', async () => {
+    const dir = tempDir();
+    logWith({ dir, events: 300 });
+    copyFileSync(join(dir, 'log.db'), join(dir, 'backup.db'));
+    logWith({ dir, events: 300, after: 300 });
+    await follow(dir);
+    copyFileSync(join(dir, 'backup.db'), join(dir, 'log.db'));
+    logWith({ dir, events: 400, after: 300, name: "'other ' || id", user: "'carol'" });
+    inLog(dir, `UPDATE events SET id = id || 'x' WHERE position > 300`);
+    const { saved, logged } = await follow(dir);
+    expect(saved.at(-1)).toMatchObject({ size: 700, root: await rootOf(logIn(dir), 700) });
+    expect(logged).toContain('the log has lost events, as after a restore');
+  });
+
   test('that does not match the log is kept as a copy, which replaces an older one', async () => {
     const dir = copy();
     const kept = `${treeIn(dir)}.mismatch`;
