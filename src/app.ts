@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { auditPageFiles } from '@event-sourced/audit-page';
 import type { EventStore } from '@event-sourced/event-log';
-import { Turns } from '@event-sourced/event-log/time';
+import { FairQueue } from '@event-sourced/event-log/time';
 import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';
 import {
   apiReference,
@@ -58,7 +58,7 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 
 export async function buildApp(deps: Dependencies) {
   const { store, followers, transparency, verifyToken, rateLimit, logger, now, observer } = deps;
   const { listsInFlight = new InFlight('lists'), eventStreams = new InFlight('event streams') } = deps;
-  const turns = new Turns();
+  const fairQueue = new FairQueue();
   const log = store.raw ?? store;
   const checkpoints =
     transparency &&
@@ -98,18 +98,25 @@ export async function buildApp(deps: Dependencies) {
       ...deps,
       listsInFlight,
       traceparentOf,
-      turns,
+      fairQueue,
       errorsOf: (errors, headers) =>
         errorsOf(
           errors.map((name) => (name === 'tooManyInFlight' ? tooManyInFlight('lists') : name)),
           headers,
         ),
     });
-    await secured.register(auditRoutes, { log, checkpoints, source: deps.source, now, eventStreams, turns });
+    await secured.register(auditRoutes, {
+      log,
+      checkpoints,
+      source: deps.source,
+      now,
+      eventStreams,
+      fairQueue,
+    });
     if (!transparency || !checkpoints) return;
     const { tree, signer } = transparency;
     const logKey = signer.verifierKey;
-    const options = transparencyOptions(log, turns);
+    const options = transparencyOptions(log, fairQueue);
     await secured.register(transparencyRoutes, { tree, log, checkpoints, logKey, ...options });
   });
   return app;

@@ -1,6 +1,6 @@
 import type { EventLog } from '@event-sourced/event-log';
 import { eventRoutes } from '@event-sourced/event-log/replay';
-import type { Turns } from '@event-sourced/event-log/time';
+import type { FairQueue } from '@event-sourced/event-log/time';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
 import type { Checkpoints } from '@event-sourced/transparency-log/routes';
@@ -19,13 +19,13 @@ type Dependencies = {
   source: string;
   now: () => Date;
   eventStreams: InFlight;
-  turns: Turns;
+  fairQueue: FairQueue;
 };
 
 /** GET /events, for auditors. */
 export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
   app,
-  { log, checkpoints, source, now, eventStreams, turns },
+  { log, checkpoints, source, now, eventStreams, fairQueue },
 ) => {
   await app.register(accepts);
   await app.register(eventRoutes, {
@@ -37,7 +37,7 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
       return head && { ...head, root: encodeHash(head.root) };
     },
     inFlight: { replays: new InFlight('replays'), pages: new InFlight('pages of events'), eventStreams },
-    turns,
+    fairQueue,
     userOf: ({ user }) => user,
     mediaTypeOf: (request, types) => request.accepts().type(types) as string | false,
     async checkAccess(request) {

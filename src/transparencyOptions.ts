@@ -1,6 +1,6 @@
 import type { EventLog } from '@event-sourced/event-log';
 import { textSchema } from '@event-sourced/event-log/replay';
-import type { Turns } from '@event-sourced/event-log/time';
+import type { FairQueue } from '@event-sourced/event-log/time';
 import { type TransparencyOptions, transparencySchemas } from '@event-sourced/transparency-log/routes';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -53,13 +53,13 @@ const schemas = transparencySchemas({
 
 export function transparencyOptions(
   log: EventLog,
-  turns: Turns,
+  fairQueue: FairQueue,
 ): Pick<TransparencyOptions, 'requireAuditor' | 'userOf' | 'turn' | 'limits' | 'schemas' | 'receipts'> {
   const queryOf = ({ query }: FastifyRequest) => query as { id: string; user?: string };
   return {
     requireAuditor: requireAuditScope,
     userOf: ({ user }) => user,
-    turn: (user) => turns.next(user),
+    turn: (user) => fairQueue.next(user),
     limits: {
       tiles: new InFlight('tiles'),
       entries: new InFlight('bundles of entries'),

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { type EventStore, NO_LOG_ID, type Position, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
-import { TurnBudget, type Turns } from '@event-sourced/event-log/time';
+import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
 import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -83,7 +83,7 @@ type Dependencies = {
   traceparentOf: (headers: FastifyRequest['headers']) => string | undefined;
   /** Limits the lists of a user; `add` returns false if the client has disconnected. */
   listsInFlight: { add(user: string, response: FastifyReply['raw']): boolean };
-  turns: Turns;
+  fairQueue: FairQueue;
   /** The responses to these errors, by status. */
   errorsOf: (errors: readonly PlantError[], headers: typeof PLANT_HEADERS) => object;
 };
@@ -101,7 +101,7 @@ type PlantError =
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId, traceparentOf, turns, errorsOf } = deps;
+  const { store, readYourWrites, now, newEventId, traceparentOf, fairQueue, errorsOf } = deps;
   const { plantsByUser } = deps.views;
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
@@ -190,7 +190,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   }
 
   async function firstPage(user: string, query: PageQuery): Promise<PlantPage> {
-    if (firstPages.isSpent) await turns.next(user);
+    if (firstPages.isSpent) await fairQueue.next(user);
     const page = plantsByUser.plantsOf(user, { ...query, limit: Math.min(query.limit, PAGE_SIZE) });
     firstPages.spend(page.plants.length);
     return page;
@@ -201,7 +201,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
     if (count === query.limit) return last;
     const rest = { ...query, after: last, limit: query.limit - count };
-    return plantsByUser.nextPage(user, rest, () => turns.next(user));
+    return plantsByUser.nextPage(user, rest, () => fairQueue.next(user));
   }
 
   /**
@@ -211,7 +211,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   async function* jsonArray(user: string, page: PlantPage, query: PageQuery): AsyncGenerator<string> {
     yield `[${page.plants}`;
     for (let left = query.limit - page.count; page.hasMore && left > 0; left -= page.count) {
-      await turns.next(user);
+      await fairQueue.next(user);
       page = plantsByUser.plantsOf(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
       yield `,${page.plants}`;
     }

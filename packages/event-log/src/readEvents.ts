@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
+import type { Turn } from './time/fairQueue.ts';
 import { unlessAborted } from './time/sleep.ts';
-import type { Turn } from './time/turns.ts';
 
 const PAGE_SIZE = 500;
 /** Of all live readers, if they share turns. */

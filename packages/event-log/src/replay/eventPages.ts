@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { type EventLog, type RecordedEvent, START } from '../eventStore.ts';
 import { parsePosition } from '../position.ts';
+import type { Turn } from '../time/fairQueue.ts';
 import { unlessAborted } from '../time/sleep.ts';
-import type { Turn } from '../time/turns.ts';
 import { assertReadable, BadFilter, EventFilter, type eventQuery, type StreamNames } from './eventFilter.ts';
 import { formatLogPosition, parseLogPosition } from './logPosition.ts';
 import { textSchema } from './querySchemas.ts';

@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyRequest, FastifySchema, onRequestAsyncHookHandler } from 'fastify';
 import { Type } from 'typebox';
 import type { Batch, EventLog, Position, RecordedEvent } from '../eventStore.ts';
+import type { Turn } from '../time/fairQueue.ts';
 import { sleep } from '../time/sleep.ts';
-import type { Turn } from '../time/turns.ts';
 import { CloudEvent, type CloudEventFormat, toCloudEvent } from './cloudEvent.ts';
 import { EventFilter, eventQuery, type StreamNames } from './eventFilter.ts';
 import { isDescending, newestEvents, type OrderedEventQuery, orderedEventQuery } from './eventPages.ts';
@@ -33,7 +33,7 @@ type Dependencies = {
   /** The Merkle tree over every event of the log, its root in Base64; undefined if it is behind. */
   currentTree: () => Promise<{ logId: string; position: Position; size: number; root: string } | undefined>;
   inFlight: { replays: InFlight; pages: InFlight; eventStreams: InFlight };
-  turns: { next(user: string, share?: number): Promise<void> };
+  fairQueue: { next(user: string, share?: number): Promise<void> };
   userOf: (request: FastifyRequest) => string;
   /** The media type that the client prefers; false if it accepts none. */
   mediaTypeOf: (request: FastifyRequest, types: string[]) => string | false;
@@ -48,7 +48,7 @@ type FirstBatch = IteratorResult<Batch>;
 /** The events of the whole log, as CloudEvents. */
 export const eventRoutes: FastifyPluginAsync<Dependencies> = async (
   app,
-  { log, streams, format, currentTree, inFlight, turns, userOf, mediaTypeOf, checkAccess, documentation },
+  { log, streams, format, currentTree, inFlight, fairQueue, userOf, mediaTypeOf, checkAccess, documentation },
 ) => {
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
@@ -78,7 +78,7 @@ export const eventRoutes: FastifyPluginAsync<Dependencies> = async (
       const disconnected = new AbortController();
       reply.raw.once('close', () => disconnected.abort());
       const { signal } = disconnected;
-      const turn: Turn = (share) => turns.next(user, share);
+      const turn: Turn = (share) => fairQueue.next(user, share);
       if (descending) {
         // A page is read before it is sent, so an error has its status.
         const page = await newestEvents(log, { query, streams, toLine, turn, signal });

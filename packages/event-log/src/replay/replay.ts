@@ -1,6 +1,6 @@
 import { type Batch, type EventLog, type Position, START } from '../eventStore.ts';
 import { readLive, readToEnd } from '../readEvents.ts';
-import type { Turn } from '../time/turns.ts';
+import type { Turn } from '../time/fairQueue.ts';
 import { assertReadable, type EventFilter } from './eventFilter.ts';
 
 /** The log has no event of this user. */

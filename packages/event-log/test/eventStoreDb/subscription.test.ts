@@ -53,13 +53,13 @@ async function nextEvents(subscription: Subscription): Promise<readonly Recorded
   }
 }
 
-const turns = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+const loopTurns = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 
 test('while catching up, events are collected for a few milliseconds', async () => {
   const { subscription, push } = subscribed();
   const next = subscription.next();
   push(3);
-  await turns();
+  await loopTurns();
   push(2);
   await vi.advanceTimersByTimeAsync(5);
   expect((await next).events).toHaveLength(5);
@@ -68,7 +68,7 @@ test('while catching up, events are collected for a few milliseconds', async () 
 test('while catching up, a full buffer is not waited for', async () => {
   const { subscription, push } = subscribed();
   push(600);
-  await turns();
+  await loopTurns();
   await vi.advanceTimersByTimeAsync(5); // those that were to be collected before the reader was ready
   expect((await subscription.next()).events).toHaveLength(512);
 });
@@ -96,7 +96,7 @@ async function caughtUp(log: Parameters<typeof subscribed>[0]) {
 async function comparisons(count: number): Promise<void> {
   for (let comparison = 0; comparison < count; comparison++) {
     await vi.advanceTimersByTimeAsync(2_000);
-    for (let i = 0; i < 100; i++) await turns();
+    for (let i = 0; i < 100; i++) await loopTurns();
   }
 }
 
@@ -122,7 +122,7 @@ describe('how far the log was read', () => {
   });
   const second = async () => {
     await vi.advanceTimersByTimeAsync(1_000);
-    for (let i = 0; i < 20; i++) await turns();
+    for (let i = 0; i < 20; i++) await loopTurns();
   };
 
   test('is the event of another stream at the checkpoint of the server, or the first one after it', async () => {

@@ -1,7 +1,7 @@
 import { nodeHash } from './merkleTree.ts';
 import type { TreeHead } from './treeHead.ts';
 
-// Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency), in the RFC's notation.
+// Merkle proofs of RFC 9162, sections 2.1.3 (inclusion) and 2.1.4 (consistency).
 
 /** The leaves from `start` to `end` (exclusive); their Merkle Tree Hash is one node of a proof. */
 export type Leaves = { start: number; end: number };

@@ -1,8 +1,8 @@
 /** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
 export type Turn = (share?: number) => Promise<void>;
 
-/** Turns of the event loop, so that work does not add up to one long pause. Users take them in rotation. */
-export class Turns {
+/** Gives turns of the event loop, so that work does not add up to one long pause. Users take them in rotation. */
+export class FairQueue {
   /** The callers of each user, in the order in which users take their next turn. */
   readonly #waiting = new Map<string, Caller[]>();
 

@@ -1,13 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { TurnBudget, Turns } from '../../src/time/turns.ts';
+import { FairQueue, TurnBudget } from '../../src/time/fairQueue.ts';
 
 /** Who gets a turn in each turn of the event loop, until these callers have had theirs. */
-async function taken(turns: Turns, callers: readonly [user: string, caller: string][]): Promise<string[]> {
+async function taken(
+  fairQueue: FairQueue,
+  callers: readonly [user: string, caller: string][],
+): Promise<string[]> {
   const inTurn: string[] = [];
   let all: string[] = [];
   const ended = Promise.all(
-    callers.map(([user, caller]) => turns.next(user).then(() => inTurn.push(caller))),
+    callers.map(([user, caller]) => fairQueue.next(user).then(() => inTurn.push(caller))),
   );
   while (all.length < callers.length) {
     await nextTurn();
@@ -20,8 +23,8 @@ async function taken(turns: Turns, callers: readonly [user: string, caller: stri
 
 test('each caller of a user gets a turn of its own, in the order of the calls', async () => {
   const callers: [string, string][] = ['a1', 'a2', 'a3'].map((caller) => ['alice', caller]);
-  const turns = new Turns();
-  for (const _ of ['first', 'again']) expect(await taken(turns, callers)).toEqual(['a1', 'a2', 'a3']);
+  const fairQueue = new FairQueue();
+  for (const _ of ['first', 'again']) expect(await taken(fairQueue, callers)).toEqual(['a1', 'a2', 'a3']);
 });
 
 test('users take turns in rotation', async () => {
@@ -31,15 +34,15 @@ test('users take turns in rotation', async () => {
     ['carol', 'c1'],
     ['bob', 'b2'],
   ];
-  expect(await taken(new Turns(), callers)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  expect(await taken(new FairQueue(), callers)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
 });
 
 test('a caller that asks again and again has one turn, and then the other users have theirs', async () => {
-  const turns = new Turns();
+  const fairQueue = new FairQueue();
   const order: string[] = [];
   const repeat = async (user: string, times: number): Promise<void> => {
     for (let i = 0; i < times; i++) {
-      await turns.next(user);
+      await fairQueue.next(user);
       order.push(user);
     }
   };
@@ -48,11 +51,11 @@ test('a caller that asks again and again has one turn, and then the other users 
 });
 
 test('small work shares a turn until it is full', async () => {
-  const turns = new Turns();
+  const fairQueue = new FairQueue();
   const inTurn: string[] = [];
   const shares = { a: 0.25, b: 0.75, c: 0.5, d: 1, e: 0.01, f: 0.01 };
   for (const [user, share] of Object.entries(shares))
-    void turns.next(user, share).then(() => inTurn.push(user));
+    void fairQueue.next(user, share).then(() => inTurn.push(user));
   for (const users of [['a', 'b'], ['c', 'd'], ['e', 'f'], []]) {
     await nextTurn();
     expect(inTurn.splice(0)).toEqual(users);
