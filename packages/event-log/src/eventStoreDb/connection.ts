@@ -24,7 +24,7 @@ export const FIRST_REPLY_TIMEOUT_MS = 10_000;
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
 /** What to check as long as the server has never responded. */
 const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
-const DEADLINE_CHECK_INTERVAL_MS = 100;
+export const DEADLINE_CHECK_INTERVAL_MS = 100;
 
 type ConnectionOptions = {
   /** The thread starts after this time, in milliseconds; calls wait for it. */
@@ -183,14 +183,13 @@ export class Connection {
     for (const call of this.#pending) {
       const { operation, startedAt, deadline, reject } = call;
       const silence = now - startedAt;
-      // The events of a page may be arriving.
-      const isFirstReplyOverdue = !this.hasReplied && now >= this.#firstReplyDueAt;
-      const isExpired = isFirstReplyOverdue && silence >= MIN_SILENCE_MS && !operation.startsWith('readPage');
-      if (now < deadline && !isExpired) continue;
+      const isSilent = silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt);
+      const isFirstReplyOverdue = isSilent && !this.hasReplied && !isPageRead(operation);
+      if (now < deadline && !isFirstReplyOverdue) continue;
       const message = `no response for ${Math.round(silence)} ms${hint}`;
       this.#pending.delete(call);
       reject(new CallFailed('timeout', message));
-      if (silence >= MIN_SILENCE_MS && this.#isSilentSince(operation, startedAt)) this.end(message);
+      if (isSilent) this.end(message);
     }
   }
 
@@ -200,6 +199,9 @@ export class Connection {
     return (operation === 'append' ? this.#lastAppendReplyAt : this.#lastReplyAt) < time;
   }
 }
+
+/** Whether the reply takes as long as the events of a page arrive. */
+export const isPageRead = (operation: keyof Operations): boolean => operation.startsWith('readPage');
 
 /** The process's compile cache, if it has one: it halves the time that the thread takes to start. */
 function compileCache(): Record<string, string> {

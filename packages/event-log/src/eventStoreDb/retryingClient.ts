@@ -1,6 +1,6 @@
 import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
 import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
-import { Connection, type Result } from './connection.ts';
+import { Connection, isPageRead, type Result } from './connection.ts';
 import type { CallFailed, WorkerOptions } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
@@ -114,8 +114,7 @@ export class RetryingClient {
       const remaining = deadline - performance.now();
       try {
         // A page may take longer: as long as its events arrive, there is no reason to begin it again.
-        const isPage = operation.startsWith('readPage');
-        const attemptMs = isPage ? remaining : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        const attemptMs = isPageRead(operation) ? remaining : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
         const result = await this.connection.call(operation, argument, attemptMs);
         if (operation === 'append') this.#recover();
         return result;

@@ -204,7 +204,7 @@ export class Subscription {
     let after = readTo > this.#position ? readTo : this.#position;
     for (let pages = 0; pages < MAX_COMPARED_PAGES && !this.#failure; pages++) {
       const page = await this.#reader.page({ after, limit: COMPARED_PAGE_SIZE });
-      if (!page) throw new CallFailed('transient', `there is no event at position ${after}`);
+      if (!page) throw new CallFailed('permanent', `there is no event at position ${after}`);
       // The position may have moved during the read.
       if (page.events.some((event) => event.position > this.#position)) return true;
       after = page.position;

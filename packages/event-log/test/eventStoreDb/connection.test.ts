@@ -1,7 +1,13 @@
+import { setInterval } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { slowClock } from '../../../../test/support/slowClock.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
-import { Connection, FIRST_REPLY_TIMEOUT_MS } from '../../src/eventStoreDb/connection.ts';
+import { START } from '../../src/eventStore.ts';
+import {
+  Connection,
+  DEADLINE_CHECK_INTERVAL_MS,
+  FIRST_REPLY_TIMEOUT_MS,
+} from '../../src/eventStoreDb/connection.ts';
 import { CallFailed } from '../../src/eventStoreDb/protocol.ts';
 import {
   ATTEMPT_TIMEOUT_MS,
@@ -44,6 +50,27 @@ test('a connection whose first reply does not come ends, and names what to check
   await again;
   expect(connection.endReason).toMatch(HINT);
 });
+
+test('a page whose events arrive slowly is not taken for a first reply that does not come', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  server.write('plant-alice/1', {});
+  server.pauseReadsAfter(1);
+  const connection = new Connection({ url: server.url, prefix: 'plant-' });
+  onTestFinished(() => connection.end('the test is over'));
+  clock.pass(1); // the thread starts
+  connection.call('readPage', { after: START, limit: 10 }).catch(() => {});
+  await expect.poll(() => server.pausedReads).toBe(1);
+  clock.pass(FIRST_REPLY_TIMEOUT_MS);
+  await deadlinesAreChecked();
+  expect(connection.endReason).toBeUndefined();
+});
+
+/** Resolves when each connection has checked its deadlines: timers of the same interval run in their order. */
+async function deadlinesAreChecked(): Promise<void> {
+  let ticks = 0;
+  for await (const _ of setInterval(DEADLINE_CHECK_INTERVAL_MS)) if (++ticks === 3) return;
+}
 
 /** A client whose next connection gets no reply, of a server that has responded to the first one. */
 async function replaced() {
