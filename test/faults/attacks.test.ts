@@ -49,7 +49,7 @@ const slowPost = (fields: string) =>
 const SMALLEST = 'GET / HTTP/1.1\r\nHost:x\r\n\r\n'.repeat(8_000);
 
 const ATTACKS: readonly Attack[] = [
-  // Of nobody.
+  // Without a token.
   { name: 'nothing', bytes: () => '' },
   { name: 'half a head', bytes: () => `GET /plants HTTP/1.1\r\n${HOST}${FIELDS}`.slice(0, -1) },
   { name: 'half a body', bytes: () => halfPost('') },

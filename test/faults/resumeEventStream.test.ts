@@ -12,7 +12,7 @@ const MAX_BYTES_OF_CONNECTION = 6_000;
 /** While plants are posted. */
 const MIN_CUTS = 8;
 
-/** A client whose connection is cut after so many bytes each time, and which resumes with the last received ID. */
+/** A client whose connection is cut each time after one of `cuts`, in bytes, and which resumes with the last received ID. */
 function readWithCuts(url: string, token: string, cuts: number[]) {
   const messages: Message[] = [];
   const done = { cuts: 0 };

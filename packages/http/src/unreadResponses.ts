@@ -59,7 +59,7 @@ export class UnreadResponses {
   }
 
   #unreadOf(socket: Socket): number {
-    // With a listener to 'close' of each connection, the garbage collector would take twice as long.
+    // A listener to 'close' of each connection would keep most requests until a full garbage collection.
     if (socket.destroyed) this.#sockets.delete(socket);
     const unread = socket.destroyed ? 0 : socket.writableLength;
     if (unread === 0) this.#readers.delete(socket);

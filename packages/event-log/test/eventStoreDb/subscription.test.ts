@@ -92,7 +92,7 @@ async function caughtUp(log: Parameters<typeof subscribed>[0]) {
   return all;
 }
 
-/** Lets the time pass in which a silent subscription is compared with the log so many times. */
+/** Lets the time pass in which a silent subscription is compared with the log this number of times. */
 async function comparisons(count: number): Promise<void> {
   for (let comparison = 0; comparison < count; comparison++) {
     await vi.advanceTimersByTimeAsync(2_000);

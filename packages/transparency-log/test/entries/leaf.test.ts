@@ -116,7 +116,7 @@ test('data with an unpaired surrogate is escaped in one string with all metadata
 });
 
 describe('a leaf has at most 65 535 bytes', () => {
-  /** An event whose canonical JSON has so many bytes. */
+  /** An event whose canonical JSON has this number of bytes. */
   const ofSize = (bytes: number) => {
     const rest = Buffer.byteLength(textOf({ data: '🌱' }));
     return { ...fern, data: `🌱${'x'.repeat(bytes - rest)}` };
