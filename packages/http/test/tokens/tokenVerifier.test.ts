@@ -188,7 +188,7 @@ describe('a verified token', () => {
       key,
       algorithms: ['EdDSA'],
       now: () => new Date(NOON),
-      cacheBytes: 1_600,
+      cacheBytes: 2_200,
     });
     const token = (sub: string, scope?: string): string => signed({ sub, scope });
     for (const sub of ['alice', 'bob', 'carol']) await verify(token(sub));
