@@ -8,9 +8,11 @@ export const MAX_BODY_BYTES = 60 * 1024;
 
 type Done<Result> = (error: Error | null, result?: Result) => void;
 
-type Body = { bytes: Buffer; length: number; isComplete: boolean; error?: Error; onEnd: () => void };
+type Body = { bytes: Buffer; length: number; isComplete: boolean; error?: Error };
 
-const BODIES = new WeakMap<IncomingMessage, Body>();
+/** The property of a request that has its body, and the event that it is complete. */
+const BODY = Symbol('body');
+type WithBody = IncomingMessage & { [BODY]?: Body };
 const EMPTY = Buffer.alloc(0);
 
 export function hasBody({ headers }: IncomingMessage): boolean {
@@ -18,14 +20,14 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** Gathers a body as it arrives: Node would keep it in pieces, of which one of a byte takes two hundred. */
-export function gatherBody(request: IncomingMessage): Body {
-  const body: Body = { bytes: EMPTY, length: 0, isComplete: false, onEnd: () => {} };
-  BODIES.set(request, body);
+export function gatherBody(request: WithBody): Body {
+  const body: Body = { bytes: EMPTY, length: 0, isComplete: false };
+  request[BODY] = body;
   const end = (error?: Error): void => {
     if (body.isComplete) return;
     body.isComplete = true;
     if (error) Object.assign(body, { error, bytes: EMPTY, length: 0 });
-    body.onEnd();
+    request.emit(BODY);
   };
   if (Number(request.headers['content-length']) > MAX_BODY_BYTES)
     end(new HttpError(HTTP_ERRORS.bodyTooLarge));
@@ -54,10 +56,11 @@ function append(body: Body, piece: Buffer): void {
   body.length = length;
 }
 
-export function readBody(request: IncomingMessage, done: Done<Buffer>): void {
-  const body = BODIES.get(request) ?? gatherBody(request);
-  body.onEnd = () => done(body.error ?? null, body.bytes.subarray(0, body.length));
-  if (body.isComplete) body.onEnd();
+export function readBody(request: WithBody, done: Done<Buffer>): void {
+  const body = request[BODY] ?? gatherBody(request);
+  const onComplete = (): void => done(body.error ?? null, body.bytes.subarray(0, body.length));
+  if (body.isComplete) onComplete();
+  else request.once(BODY, onComplete);
 }
 
 export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
