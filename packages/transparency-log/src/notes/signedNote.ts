@@ -4,10 +4,17 @@ import { NotVerified } from './notVerified.ts';
 
 // Signed notes with Ed25519 signatures: https://c2sp.org/signed-note
 
-/** A public key, 32 bytes, by which notes are verified. `id` is eight hexadecimal digits. */
-export type VerifierKey = { name: string; id: string; publicKey: Buffer };
+/** The types of signatures, and how many bytes their public keys have. */
+const KEY_TYPES = {
+  ed25519: { code: 0x01, length: 32 },
+  cosignature: { code: 0x04, length: 32 },
+  mlDsa44: { code: 0x06, length: 1_312 },
+};
+export type KeyType = keyof typeof KEY_TYPES;
 
-const ED25519 = 0x01;
+/** A public key by which notes are verified. `id` is eight hexadecimal digits. */
+export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer };
+
 /** A larger note is refused. */
 export const MAX_NOTE_BYTES = 1_000_000;
 const MAX_SIGNATURES = 100;
@@ -21,30 +28,31 @@ export function isKeyName(text: string): boolean {
   return text !== '' && text.isWellFormed() && !/[\p{White_Space}\p{Cc}+]/u.test(text);
 }
 
-export function verifierKey(name: string, publicKey: Buffer): VerifierKey {
-  const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(publicKey)]);
-  return { name, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
+export function verifierKey(name: string, publicKey: Buffer, type: KeyType = 'ed25519'): VerifierKey {
+  const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(type, publicKey)]);
+  return { name, type, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
 }
 
 /** The text of a verifier key (vkey), such as example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k. */
-export function formatVerifierKey({ name, id, publicKey }: VerifierKey): string {
-  return `${name}+${id}+${encodedKey(publicKey).toString('base64')}`;
+export function formatVerifierKey({ name, type, id, publicKey }: VerifierKey): string {
+  return `${name}+${id}+${encodedKey(type, publicKey).toString('base64')}`;
 }
 
-/** Parses the text of a verifier key. @throws NotVerified */
-export function parseVerifierKey(text: string): VerifierKey {
+/** Parses the text of a verifier key of one of these types. @throws NotVerified */
+export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed25519']): VerifierKey {
   const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text) ?? [];
   if (!isKeyName(name)) throw new NotVerified('the key must be a verifier key: NAME+ID+KEY');
   const encoded = decodeBase64(base64, 'the verifier key');
-  if (encoded[0] !== ED25519 || encoded.length !== 33)
-    throw new NotVerified('the verifier key is not an Ed25519 key');
-  const key = verifierKey(name, encoded.subarray(1));
+  const type = types.find((one) => KEY_TYPES[one].code === encoded[0]);
+  if (!type || encoded.length !== 1 + KEY_TYPES[type].length)
+    throw new NotVerified(`the verifier key is not of the type ${types.join(' or ')}`);
+  const key = verifierKey(name, encoded.subarray(1), type);
   if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
   return key;
 }
 
-function encodedKey(publicKey: Buffer): Buffer {
-  return Buffer.concat([Buffer.of(ED25519), publicKey]);
+function encodedKey(type: KeyType, publicKey: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(KEY_TYPES[type].code), publicKey]);
 }
 
 /**
@@ -53,7 +61,7 @@ function encodedKey(publicKey: Buffer): Buffer {
  */
 export async function openNote(note: string, key: VerifierKey): Promise<string> {
   const { text, signatures } = splitNote(note);
-  const own = signatures.filter(({ name, id }) => name === key.name && id === key.id);
+  const own = signaturesOf(signatures, key);
   if (own.length === 0) throw new NotVerified(`no signature is by ${key.name}+${key.id}`);
   for (const { signature } of own)
     if (!(await isSignature(signature, text, key)))
@@ -68,7 +76,14 @@ async function isSignature(signature: Buffer, text: string, { publicKey }: Verif
   return crypto.subtle.verify('Ed25519', key, bytes, new TextEncoder().encode(text));
 }
 
-type Signature = { name: string; id: string; signature: Buffer };
+export type Signature = { name: string; id: string; signature: Buffer };
+
+export const signaturesOf = (signatures: readonly Signature[], { name, id }: VerifierKey): Signature[] =>
+  signatures.filter((one) => one.name === name && one.id === id);
+
+/** The line of a signature, which ends with a line feed. */
+export const formatSignature = ({ name, id }: VerifierKey, signature: Uint8Array): string =>
+  `— ${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
 
 /** The text and the signatures of a note, none of them verified. @throws NotVerified if it is malformed */
 export function splitNote(note: string): { text: string; signatures: Signature[] } {

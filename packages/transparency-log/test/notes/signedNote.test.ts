@@ -167,7 +167,7 @@ test.each([
     EXAMPLE.vkey.replace('530d903a', '530d903b'),
     'the ID of the verifier key is not that of its name and key',
   ],
-  [EXAMPLE.vkey.replace('+Aeky', '+BOky'), 'the verifier key is not an Ed25519 key'],
+  [EXAMPLE.vkey.replace('+Aeky', '+BOky'), 'the verifier key is not of the type ed25519'],
   [`PRIVATE+KEY+${EXAMPLE.vkey}`, 'the key must be a verifier key'],
 ])('%j is not a verifier key', (vkey, message) => {
   expect(() => parseVerifierKey(vkey)).toThrow(NotVerified);

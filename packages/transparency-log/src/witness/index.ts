@@ -1,0 +1,2 @@
+export { type Cosignature, canVerify, cosign, cosignaturesOf } from './cosignature.ts';
+export { type Policy, parsePolicy, quorumTime, type Witness } from './policy.ts';
