@@ -20,7 +20,7 @@ import {
   Checkpoints,
   transparencyRoutes,
 } from '@event-sourced/transparency-log/routes';
-import type { CheckpointSigner } from '@event-sourced/transparency-log/signer';
+import type { CheckpointSigner, WitnessObserver } from '@event-sourced/transparency-log/signer';
 import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
@@ -36,23 +36,27 @@ import { transparencyOptions } from './transparencyOptions.ts';
 
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
-export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> & {
-  store: EventStore;
-  views: Views;
-  readYourWrites: ReadYourWrites;
-  /** Of every view: /health/ready depends on all of them. */
-  followers: readonly Follower[];
-  /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
-  transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
-  verifyToken: VerifyToken;
-  logger: FastifyBaseLogger;
-  now: () => Date;
-  newEventId: (now: Date) => string;
-  /** For metrics: what happens, and the lists and event streams in flight. */
-  observer?: (ServerObserver & { onCheckpoints(refusal: CheckpointRefusal | undefined): void }) | undefined;
-  listsInFlight?: InFlight;
-  eventStreams?: InFlight;
-};
+export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> &
+  Partial<Pick<Config, 'witnesses'>> & {
+    store: EventStore;
+    views: Views;
+    readYourWrites: ReadYourWrites;
+    /** Of every view: /health/ready depends on all of them. */
+    followers: readonly Follower[];
+    /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
+    transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
+    verifyToken: VerifyToken;
+    logger: FastifyBaseLogger;
+    now: () => Date;
+    newEventId: (now: Date) => string;
+    /** For metrics: what happens, and the lists and event streams in flight. */
+    observer?:
+      | (ServerObserver &
+          Partial<WitnessObserver> & { onCheckpoints(refusal: CheckpointRefusal | undefined): void })
+      | undefined;
+    listsInFlight?: InFlight;
+    eventStreams?: InFlight;
+  };
 
 /** The HTTP API, complete but not listening. */
 export async function buildApp(deps: Dependencies) {
@@ -68,6 +72,7 @@ export async function buildApp(deps: Dependencies) {
       logger,
       now,
       onRefusal: (refusal) => observer?.onCheckpoints(refusal),
+      witnesses: deps.witnesses && { policy: deps.witnesses, observer },
     });
   const app = await httpServer({
     logger,

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
+import { canVerify, type Policy, parsePolicy } from '@event-sourced/transparency-log/witness';
 import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
@@ -43,6 +44,8 @@ const Settings = Type.Object(
       default: 'urn:plant-store',
     }),
     SKIP_EVENTS: optional('ids of events, separated by commas', { pattern: '^[^\\s,]+(,[^\\s,]+)*$' }),
+    WITNESSES: optional('witnesses, each as VKEY URL, separated by commas', { format: 'witnesses' }),
+    QUORUM: optional('a number of witnesses, from 1 to all of WITNESSES', { pattern: '^[1-9]\\d*$' }),
     DOCS: onOrOff,
     MERKLE_TREE: onOrOff,
     METRICS_HOST: optional('a host name or address', { pattern: '^\\S+$' }),
@@ -52,7 +55,13 @@ const Settings = Type.Object(
       description: 'fatal, error, warn, info, debug, trace or silent',
     }),
   },
-  { dependencies: { JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'], METRICS_HOST: ['METRICS_PORT'] } },
+  {
+    dependencies: {
+      JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'],
+      METRICS_HOST: ['METRICS_PORT'],
+      QUORUM: ['WITNESSES'],
+    },
+  },
 );
 type Settings = Static<typeof Settings>;
 
@@ -82,6 +91,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
     throw new BadConfig(['METRICS_PORT must be another port than PORT']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
+  const witnesses = ifSet(settings.WITNESSES, (text) => policyOf(text, settings.QUORUM));
+  if (witnesses && settings.MERKLE_TREE === 'off') throw new BadConfig(['WITNESSES requires MERKLE_TREE=on']);
   const eventStoreDb = ifSet(EVENTSTOREDB_URL, (url) => ({
     url,
     timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
@@ -105,6 +116,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     source: settings.EVENT_SOURCE,
     logKeyFile,
     logOrigin,
+    /** The witnesses that sign checkpoints, too, and how many of them must; without it, none is asked. */
+    witnesses,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     merkleTree: settings.MERKLE_TREE === 'on',
     /** Where Prometheus reads metrics; undefined if they are off. */
@@ -122,6 +135,25 @@ function parseRateLimit(text: string): { maxRequests: number; windowMs: number }
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
 }
 
+function policyOf(witnesses: string, quorum: string | undefined): Policy {
+  try {
+    return parsePolicy(witnesses.split(','), quorum);
+  } catch {
+    throw new BadConfig([mustBe('QUORUM')]);
+  }
+}
+
+/** Whether a text is a list of witnesses, all of which have a URL. */
+function areWitnesses(text: string): boolean {
+  try {
+    return parsePolicy(text.split(',')).witnesses.every(
+      ({ key, url }) => url !== undefined && canVerify(key),
+    );
+  } catch {
+    return false;
+  }
+}
+
 /** The origin of a log without LOG_ORIGIN, as https://c2sp.org/tlog-tiles advises: a URL without its scheme. */
 function originOf(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
@@ -133,7 +165,8 @@ let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
     ajv = created
       .addFormat('https-or-loopback', isHttpsOrLoopback)
       .addFormat('key-name', isKeyName)
-      .addFormat('uri', Format.IsUri);
+      .addFormat('uri', Format.IsUri)
+      .addFormat('witnesses', areWitnesses);
     return created;
   },
 };

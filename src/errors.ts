@@ -3,7 +3,7 @@ import { BadFilter, NotAcceptable, UnknownUser } from '@event-sourced/event-log/
 import { ViewBehind, ViewDamaged } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
-import { NoSuchTile } from '@event-sourced/transparency-log/routes';
+import { NoSuchTile, NotYetCosigned } from '@event-sourced/transparency-log/routes';
 import { CheckpointFileUnusable, LogContradictsCheckpoint } from '@event-sourced/transparency-log/signer';
 import { PlantIdTaken, UnknownPlant } from './plants/createPlant.ts';
 
@@ -58,6 +58,11 @@ export const API_ERRORS = {
     of: [CheckpointFileUnusable],
     headers: RETRY,
     message: 'The checkpoint cannot be saved, so it is not signed; retry.',
+  }),
+  notYetCosigned: entry(50305, 'too few witnesses have signed a checkpoint yet; retry', {
+    of: [NotYetCosigned],
+    headers: RETRY,
+    message: 'Too few witnesses have signed a checkpoint yet; retry.',
   }),
 };
 

@@ -6,6 +6,7 @@ import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, ViewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
+import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
 import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { Gauge } from 'prom-client';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
@@ -30,7 +31,7 @@ const COMMIT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** The metrics of the service. The methods `on…` count what happens; the rest is measured at each scrape. */
-export class ServiceMetrics extends Metrics implements StoreObserver {
+export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObserver {
   readonly #appends = this.counter('appends_total', 'Appends to the log, by how they ended.', ['outcome']);
   readonly #commitSeconds = this.histogram(
     'commit_duration_seconds',
@@ -78,6 +79,29 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     '1 if the last checkpoint could not be signed, for this reason.',
     ['reason'],
   );
+  readonly #cosignedSize = this.gauge(
+    'cosigned_size',
+    'Events of the checkpoint that a quorum has cosigned.',
+  );
+  readonly #cosignedAt = this.gauge(
+    'cosigned_timestamp_seconds',
+    'When a quorum of witnesses had cosigned the newest checkpoint, in seconds since 1970.',
+  );
+  readonly #witnessSize = this.gauge(
+    'witness_size',
+    'Events of the last checkpoint that the witness cosigned.',
+    ['witness'],
+  );
+  readonly #witnessAt = this.gauge(
+    'witness_timestamp_seconds',
+    'When the witness cosigned last, in seconds since 1970.',
+    ['witness'],
+  );
+  readonly #witnessFailures = this.counter(
+    'witness_failures_total',
+    'Requests to the witness without a cosignature.',
+    ['witness'],
+  );
   readonly #eventStreams = this.gauge('event_streams', 'Open event streams: live readers of /events.');
   readonly #listsInFlight = this.gauge(
     'lists_in_flight',
@@ -91,11 +115,26 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     super('plant_store_');
     for (const outcome of Object.values(APPEND_OUTCOMES)) this.#appends.inc({ outcome }, 0);
     this.onCheckpoints(undefined);
+    for (const gauge of [this.#cosignedSize, this.#cosignedAt]) gauge.remove(); // without witnesses
   }
 
   onCheckpoints(refusal: CheckpointRefusal | undefined): void {
     for (const reason of CHECKPOINT_REFUSALS)
       this.#checkpointsRefused.set({ reason }, Number(reason === refusal));
+  }
+
+  onCosignature(witness: string, size: number, time: number): void {
+    this.#witnessSize.set({ witness }, size);
+    this.#witnessAt.set({ witness }, time);
+  }
+
+  onWitnessFailure(witness: string): void {
+    this.#witnessFailures.inc({ witness });
+  }
+
+  onQuorum(size: number, time: number): void {
+    this.#cosignedSize.set(size);
+    this.#cosignedAt.set(time);
   }
 
   onAppends(outcome: AppendOutcome, count: number): void {

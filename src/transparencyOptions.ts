@@ -29,7 +29,7 @@ const NOT_SIGNED = ['logContradictsCheckpoint', 'checkpointFileUnusable'] as con
 const schemas = transparencySchemas({
   errors: {
     logKey: errorsOf([]),
-    checkpoint: errorsOf(['insufficientScope', ...NOT_SIGNED]),
+    checkpoint: errorsOf(['invalidQuery', 'insufficientScope', ...NOT_SIGNED, 'notYetCosigned']),
     tile: errorsOf(['insufficientScope', 'noSuchTile', tooManyInFlight('tiles')]),
     entries: errorsOf(['insufficientScope', 'noSuchTile', tooManyInFlight('bundles of entries')]),
     receipt: errorsOf([

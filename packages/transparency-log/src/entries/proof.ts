@@ -21,7 +21,7 @@ export type Claim =
 export async function proofFromLog(
   log: EventLog,
   claim: Claim,
-  { signer, signal }: { signer: Pick<CheckpointSigner, 'sign'>; signal: AbortSignal },
+  { signer, signal }: { signer: Pick<CheckpointSigner, 'sign' | 'cosigned'>; signal: AbortSignal },
 ): Promise<string> {
   const tree = new MemoryTree();
   let last: Position = START;
@@ -38,16 +38,21 @@ export async function proofFromLog(
     signal.throwIfAborted();
   };
   await readLog();
-  const size = ('isEvent' in claim ? claim.size : claim.to) ?? tree.size;
+  const cosigned = await signer.cosigned();
+  const isCosigned = cosigned && found && found.index < cosigned.size && cosigned.size <= tree.size;
+  const newest = isCosigned ? cosigned.size : tree.size;
+  const size = ('isEvent' in claim ? claim.size : claim.to) ?? newest;
   assertSize(tree.size, size);
   const proven: ProvenTree = {
     head: await tree.head(size),
     read: tree.read,
-    sign: (head) =>
-      signer.sign(head, async (from, to) => {
+    sign: async (head) => {
+      const note = await signer.sign(head, async (from, to) => {
         if (to > tree.size) await readLog(); // the service has signed more meanwhile
         return to > tree.size ? undefined : consistencyProofFromTiles(from, to, tree.read);
-      }),
+      });
+      return cosigned?.size === head.size && cosigned.root === head.root ? cosigned.note : note;
+    },
   };
   if ('from' in claim) {
     assertSize(tree.size, claim.from);

@@ -1,6 +1,7 @@
 import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { hashesOfTile, TILE_WIDTH, tileWidth } from '../merkle/tiles.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
 import { entryOf, type TreeAndLog } from './readEntries.ts';
 
@@ -14,7 +15,7 @@ export class LogContradictsTree extends Error {
 
 type Dependencies = TreeAndLog & {
   log: Pick<EventLog, 'logId'>;
-  checkpoints: { of(head: TreeAndLog['tree']['current']): Promise<string> };
+  checkpoints: { headWith(index: number): TreeHead; of(head: TreeHead): Promise<string> };
 };
 
 /**
@@ -26,13 +27,13 @@ export async function receiptOf(
   { tree, log, checkpoints }: Dependencies,
 ): Promise<string> {
   await tree.reached(event.position, await log.logId());
-  const head = tree.current;
   const entry = entryOf(event);
   const tile = (await tree.tileOf(event.position))?.index ?? 0;
   const read = tree.readTile.bind(tree);
-  const leaves = await read({ level: 0, index: tile, width: tileWidth(0, tile, head.size) });
+  const leaves = await read({ level: 0, index: tile, width: tileWidth(0, tile, tree.current.size) });
   // The leaf names its stream and revision, so no other event has the same one.
   const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leafHash(entry));
+  const head = checkpoints.headWith(index);
   try {
     return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
   } catch (error) {

@@ -2,19 +2,26 @@ import type { EventLog, Logger } from '@event-sourced/event-log';
 import { ViewBehind } from '@event-sourced/event-log/views';
 import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
-import { formatTreeHead } from '../merkle/treeHead.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import {
   CheckpointFileUnusable,
   type CheckpointSigner,
   LogContradictsCheckpoint,
 } from '../signer/checkpointSigner.ts';
+import { Cosigning, type WitnessObserver } from '../signer/cosigning.ts';
 import type { TreeThread } from '../view/treeThread.ts';
+import type { Policy } from '../witness/policy.ts';
 
 const CACHE_MS = 1_000;
 const CHECK_RETRY_INTERVAL_MS = 1_000;
 const REPLAY_TIMEOUT_MS = 2_000;
 
 const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
+
+/** Too few witnesses have signed a checkpoint yet. The message is for clients. */
+export class NotYetCosigned extends Error {
+  override readonly name = 'NotYetCosigned';
+}
 
 /** Why nothing is signed. */
 export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
@@ -25,16 +32,19 @@ type Dependencies = {
   tree: Pick<TreeThread, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
   signer: CheckpointSigner;
   log: EventLog;
-  logger: Pick<Logger, 'info' | 'error'>;
+  logger: Pick<Logger, 'info' | 'warn' | 'error'>;
   now: () => Date;
   /** Called when checkpoints begin to be refused, for this reason, and, with undefined, when they are not any more. */
   onRefusal: (refusal: CheckpointRefusal | undefined) => void;
+  /** Without a policy, no witness is asked. */
+  witnesses?: { policy: Policy; observer?: Partial<WitnessObserver> | undefined } | undefined;
 };
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
   readonly treeCatchUp: TreeCatchUp;
   readonly #deps: Dependencies;
+  readonly #cosigning: Cosigning | undefined;
   #latest: { note: string; signedAt: number } | undefined;
   /** The latest one, while it is being signed. */
   #signing: Promise<string> | undefined;
@@ -49,6 +59,7 @@ export class Checkpoints {
   #rebuiltForRoot: string | undefined;
   /** Why the last checkpoint was refused; undefined once one can be signed. */
   #refusal: CheckpointRefusal | undefined;
+  #contradiction: LogContradictsCheckpoint | undefined;
   /** The position of the tree when a replay has waited for it without result. */
   #lastWaitedAt: Head['position'] | undefined;
 
@@ -57,6 +68,33 @@ export class Checkpoints {
     this.treeCatchUp = new TreeCatchUp(deps);
     deps.tree.onReady = () => this.#checkTree();
     if (deps.tree.notReady === undefined) this.#checkTree();
+    const { tree, witnesses } = deps;
+    const head = () => (tree.notReady === undefined ? tree.current : undefined);
+    const sign = (of: TreeHead) => this.#sign(of);
+    this.#cosigning = witnesses && new Cosigning({ ...deps, ...witnesses, head, sign, prove: this.#prove });
+  }
+
+  async close(): Promise<void> {
+    await this.#cosigning?.close();
+  }
+
+  /**
+   * The newest checkpoint that a quorum of witnesses has signed; without witnesses, the latest one.
+   * @throws NotYetCosigned, LogContradictsCheckpoint; what `latest` throws
+   */
+  async cosigned(): Promise<string> {
+    if (!this.#cosigning) return this.latest();
+    if (this.#contradiction) throw this.#contradiction;
+    const { cosigned } = this.#cosigning;
+    if (!cosigned) throw new NotYetCosigned('Too few witnesses have signed a checkpoint yet; retry.');
+    return cosigned.note;
+  }
+
+  /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
+  headWith(index: number): TreeHead {
+    const { current } = this.#deps.tree;
+    const cosigned = this.#cosigning?.cosigned;
+    return cosigned && cosigned.size > index && cosigned.size <= current.size ? cosigned : current;
   }
 
   /**
@@ -75,8 +113,16 @@ export class Checkpoints {
     return this.#signing;
   }
 
-  /** The checkpoint of a tree. @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable */
-  async of(head: Head): Promise<string> {
+  /**
+   * The checkpoint of a tree, with the cosignatures that it has.
+   * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  async of(head: TreeHead): Promise<string> {
+    const cosigned = this.#cosigning?.cosigned;
+    return cosigned?.size === head.size && cosigned.root === head.root ? cosigned.note : this.#sign(head);
+  }
+
+  async #sign(head: TreeHead): Promise<string> {
     try {
       const note = await this.#deps.signer.sign(head, this.#prove);
       this.#accept();
@@ -155,6 +201,7 @@ export class Checkpoints {
         tree.rebuild(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
+      this.#contradiction = error;
       this.#refuse(
         'log_contradicts',
         { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
@@ -181,6 +228,7 @@ export class Checkpoints {
   #accept(): void {
     if (this.#refusal === undefined) return;
     this.#refusal = undefined;
+    this.#contradiction = undefined;
     this.#deps.onRefusal(undefined);
     this.#deps.logger.info('checkpoints are signed again');
   }

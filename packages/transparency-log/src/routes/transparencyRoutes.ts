@@ -61,9 +61,15 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
     reply.type(TEXT).send(verifierKey),
   );
 
-  app.get('/checkpoint', { onRequest: requireAuditor, schema: schemas.checkpoint }, async (_request, reply) =>
-    reply.type(TEXT).send(await checkpoints.latest()),
+  app.get(
+    '/checkpoint',
+    { onRequest: requireAuditor, schema: schemas.checkpoint },
+    async ({ query }, reply) =>
+      reply
+        .type(TEXT)
+        .send(await ('latest' in (query as object) ? checkpoints.latest() : checkpoints.cosigned())),
   );
+  app.addHook('onClose', () => checkpoints.close());
 
   app.get('/tile/*', { onRequest: requireAuditor, schema: schemas.tile }, async (request, reply) => {
     const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);

@@ -42,6 +42,9 @@ export function transparencySchemas({ errors, examples, security, receipt }: Opt
       operationId: 'getCheckpoint',
       tags,
       summary: 'Size and root of the log, signed',
+      description:
+        'With witnesses, the newest checkpoint that a quorum of them has signed, too; with `latest`, the newest one.',
+      querystring: Type.Object({ latest: Type.Optional(Type.Enum(['', 'true'])) }),
       security,
     }),
     tile: route('tile', bytes('Up to 256 hashes of 32 bytes.'), {

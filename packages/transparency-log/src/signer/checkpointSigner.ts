@@ -39,6 +39,7 @@ export class CheckpointSigner {
   /** The last checkpoint that this key has signed here. Another key, or another origin, has another file. */
   readonly file: string;
   readonly #logKey: LogKey;
+  readonly #cosignedFile: string;
   readonly #lockFile: string;
   /** The last checkpoint that this process has recorded. */
   #last: Signed | undefined;
@@ -48,6 +49,7 @@ export class CheckpointSigner {
     this.#logKey = logKey;
     this.verifierKey = logKey.verifierKey;
     this.file = join(dataDir, `checkpoint-${this.verifierKey.id}`);
+    this.#cosignedFile = `${this.file}.cosigned`;
     this.#lockFile = join(dataDir, 'checkpoint.lock');
   }
 
@@ -62,6 +64,18 @@ export class CheckpointSigner {
     const signing = this.#signing.then(() => this.#sign(head, prove));
     this.#signing = signing.catch(() => {});
     return signing;
+  }
+
+  /** The newest checkpoint that witnesses have signed, too, with their cosignatures. @throws CheckpointFileUnusable */
+  async cosigned(): Promise<Signed | undefined> {
+    const note = await orUnusable(this.#cosignedFile, read(this.#cosignedFile));
+    if (note === undefined) return undefined;
+    return { ...(await orUnusable(this.#cosignedFile, openCheckpoint(note, this.verifierKey))), note };
+  }
+
+  /** @throws CheckpointFileUnusable */
+  saveCosigned(note: string): Promise<void> {
+    return orUnusable(this.#cosignedFile, replaceFile(this.#cosignedFile, note));
   }
 
   /** Resolves if it would be signed. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
@@ -87,23 +101,14 @@ export class CheckpointSigner {
 
   /** What was signed last, here and by another process, if it is not the same. */
   async #lastSigned(): Promise<Signed[]> {
-    const note = await orUnusable(this.file, this.#read());
+    const note = await orUnusable(this.file, read(this.file));
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
     const recorded = { ...(await orUnusable(this.file, openCheckpoint(note, this.verifierKey))), note };
     return this.#last ? [this.#last, recorded] : [recorded];
   }
-
-  async #read(): Promise<string | undefined> {
-    try {
-      return await readStateFile(this.file, MAX_NOTE_BYTES, 'a checkpoint');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw error;
-    }
-  }
 }
 
-type Signed = TreeHead & { note: string };
+export type Signed = TreeHead & { note: string };
 
 async function assertConsistent(
   signed: readonly TreeHead[],
@@ -124,6 +129,16 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
 
 const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
+
+/** The checkpoint in a file; undefined if there is none. */
+async function read(file: string): Promise<string | undefined> {
+  try {
+    return await readStateFile(file, MAX_NOTE_BYTES, 'a checkpoint');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
 
 /** What is done with a file. @throws CheckpointFileUnusable if it fails */
 async function orUnusable<T>(file: string, done: Promise<T>): Promise<T> {

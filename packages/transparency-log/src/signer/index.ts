@@ -1,2 +1,3 @@
 export { CheckpointFileUnusable, CheckpointSigner, LogContradictsCheckpoint } from './checkpointSigner.ts';
+export type { WitnessObserver } from './cosigning.ts';
 export { loadExistingLogKey, loadLogKey } from './logKey.ts';

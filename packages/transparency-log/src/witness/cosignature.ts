@@ -65,7 +65,8 @@ function timeOf(signature: Buffer): number {
 function publicKeyOf({ type, publicKey }: VerifierKey): KeyObject {
   const bytes = publicKey.toString('base64url');
   const mlDsa44 = { kty: 'AKP', alg: 'ML-DSA-44', pub: bytes };
-  const key: { [member: string]: string } = type === 'mlDsa44' ? mlDsa44 : { kty: 'OKP', crv: 'Ed25519', x: bytes };
+  const key: { [member: string]: string } =
+    type === 'mlDsa44' ? mlDsa44 : { kty: 'OKP', crv: 'Ed25519', x: bytes };
   return createPublicKey({ format: 'jwk', key });
 }
 

@@ -18,7 +18,10 @@ import { keyNamed } from '../notes/keys.ts';
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
 const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);
 const { signal } = new AbortController();
-const signer = { sign: async (head: Parameters<typeof signCheckpoint>[0]) => signCheckpoint(head, LOG) };
+const signer = {
+  sign: async (head: Parameters<typeof signCheckpoint>[0]) => signCheckpoint(head, LOG),
+  cosigned: async () => undefined,
+};
 const eventStoreDb = storePool(openOver);
 
 /** Streams in log order. The fifth event creates the plant of alice that is proven; bob has one with the same ID. */
@@ -94,7 +97,7 @@ describe('a proof from a log', () => {
       paths.push(await proveConsistency(7, 8), await proveConsistency(7, 9));
       return 'note';
     };
-    await proofFromLog(own, { from: 5 }, { signer: { sign }, signal });
+    await proofFromLog(own, { from: 5 }, { signer: { ...signer, sign }, signal });
     expect(paths).toEqual([
       [expect.any(String), expect.any(String), expect.any(String), expect.any(String)],
       undefined,

@@ -1,0 +1,145 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { MemoryTree } from '../../src/merkle/memoryTree.ts';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';
+import { readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
+import { CheckpointSigner } from '../../src/signer/checkpointSigner.ts';
+import { Cosigning } from '../../src/signer/cosigning.ts';
+import { cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { parsePolicy } from '../../src/witness/policy.ts';
+import { entries, KEY, ORIGIN, VERIFIER_KEY } from '../monitor/fakeLog.ts';
+import { FakeWitness } from './fakeWitness.ts';
+
+const NAMES = ['witness.example/w1', 'witness.example/w2', 'witness.example/w3'];
+
+/** A log of one entry, which grows, with these witnesses. */
+async function cosigned(witnesses: readonly FakeWitness[], { quorum = '2', dataDir = tempDir() } = {}) {
+  const tree = new MemoryTree(entries(1).map(leafHash));
+  const prove = (from: number, to: number) => consistencyProofFromTiles(from, to, tree.read);
+  const signer = new CheckpointSigner({ origin: ORIGIN, key: KEY, verifierKey: VERIFIER_KEY }, dataDir);
+  const logger = { info: vi.fn(), warn: vi.fn() };
+  const observer = { onCosignature: vi.fn(), onWitnessFailure: vi.fn(), onQuorum: vi.fn() };
+  let head = await tree.head();
+  const policy = parsePolicy(
+    witnesses.map(({ setting }) => setting),
+    quorum,
+  );
+  const cosigning = new Cosigning({
+    policy,
+    signer,
+    head: () => head,
+    sign: (of) => signer.sign(of, prove),
+    prove,
+    logger,
+    observer,
+    intervalMs: 1,
+  });
+  onTestFinished(() => cosigning.close());
+  return {
+    cosigning,
+    dataDir,
+    signer,
+    logger,
+    observer,
+    grow: async () => {
+      for (const entry of entries(head.size + 1).slice(-1)) tree.append(leafHash(entry));
+      head = await tree.head();
+    },
+    /** The size of the checkpoint that is served, and which witnesses have signed it. */
+    served: () => {
+      if (!cosigning.cosigned) return undefined;
+      const { note } = cosigning.cosigned;
+      const keys = policy.witnesses.map(({ key }) => key);
+      const names = cosignaturesOf(note, keys).map(({ key }) => key.name.slice(-2));
+      return { size: readUnverifiedCheckpoint(note).size, names };
+    },
+  };
+}
+
+const started = (count = 3) =>
+  Promise.all(NAMES.slice(0, count).map((name) => new FakeWitness(name).start()));
+
+test('a checkpoint is served once a quorum has cosigned it, then with what comes later', async () => {
+  const witnesses = await started();
+  const late = Promise.withResolvers<void>();
+  const [, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];
+  third.respond = async (submitted, response) => {
+    await late.promise;
+    response.end(third.sign(submitted));
+  };
+  const { served } = await cosigned(witnesses);
+  await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2'] });
+  late.resolve();
+  await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2', 'w3'] });
+});
+
+test('without a quorum the older checkpoint stays, and the next one that has a quorum follows', async () => {
+  const witnesses = await started(2);
+  const [, second] = witnesses as [FakeWitness, FakeWitness];
+  const { served, grow, logger, observer } = await cosigned(witnesses);
+  await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2'] });
+  const { respond } = second;
+  second.respond = (_, response) => void response.writeHead(500).end('\u001b[31mred');
+  await grow();
+  await expect.poll(() => logger.warn.mock.calls.length).toBe(1);
+  expect(logger.warn).toHaveBeenCalledWith(
+    { witness: NAMES[1], reason: 'it refuses (500)' },
+    'witness does not cosign; retrying',
+  );
+  expect(observer.onWitnessFailure).toHaveBeenCalledWith(NAMES[1]);
+  expect(served()).toEqual({ size: 1, names: ['w1', 'w2'] });
+  second.respond = respond;
+  await grow();
+  await expect.poll(served).toEqual({ size: 3, names: ['w1', 'w2'] });
+  expect(logger.info).toHaveBeenCalledWith({ witness: NAMES[1] }, 'witness available again');
+});
+
+test('a witness that fails is asked less and less often', async () => {
+  const witnesses = await started();
+  const [first, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];
+  third.respond = (_, response) => void response.destroy();
+  const { served, grow } = await cosigned(witnesses);
+  for (let size = 1; size <= 20; size++) {
+    await expect.poll(() => served()?.size).toBe(size);
+    await grow();
+    await setTimeout(20);
+  }
+  expect(first.submitted.length).toBeGreaterThanOrEqual(20);
+  expect(third.submitted.length).toBeLessThan(first.submitted.length / 2);
+});
+
+test('what was cosigned is served after a restart, before any witness responds', async () => {
+  const witnesses = await started();
+  const before = await cosigned(witnesses);
+  await expect.poll(before.served).toMatchObject({ size: 1 });
+  await before.cosigning.close();
+  for (const witness of witnesses) witness.respond = (_, response) => void response.destroy();
+  const { served, observer } = await cosigned(witnesses, { dataDir: before.dataDir });
+  await expect.poll(served).toEqual(before.served());
+  expect(observer.onQuorum).toHaveBeenCalledWith(1, witnesses[0]?.time);
+});
+
+test.each<[string, (file: string, note: string) => void, number]>([
+  ['has too few cosignatures for the quorum of now', () => {}, 0],
+  ['is damaged', (file, note) => writeFileSync(file, note.replace('log\n1\n', 'log\n2\n')), 1],
+  ['is no checkpoint', (file) => writeFileSync(file, 'nothing'), 1],
+])('a file that %s is not served', async (_, damage, warnings) => {
+  const witnesses = await started(2);
+  const before = await cosigned(witnesses, { quorum: '1' });
+  await expect.poll(before.served).toMatchObject({ size: 1, names: ['w1', 'w2'] });
+  await before.cosigning.close();
+  const file = `${before.signer.file}.cosigned`;
+  expect(existsSync(file)).toBe(true);
+  const note = (await before.signer.cosigned())?.note ?? '';
+  writeFileSync(file, `${note.split('\n').slice(0, 6).join('\n')}\n`);
+  damage(file, note);
+  for (const witness of witnesses) witness.respond = (_, response) => void response.destroy();
+  const { served, logger, observer } = await cosigned(witnesses, { dataDir: before.dataDir });
+  await expect.poll(() => observer.onQuorum.mock.calls).toEqual([[0, 0]]);
+  expect(served()).toBeUndefined();
+  const restoring = logger.warn.mock.calls.filter(([, message]) => message.includes('cannot be read'));
+  expect(restoring).toHaveLength(warnings);
+});
