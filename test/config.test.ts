@@ -1,5 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { formatVerifierKey } from '../packages/transparency-log/src/notes/signedNote.ts';
+import { verifierKeyOf } from '../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { keyNamed } from '../packages/transparency-log/test/notes/keys.ts';
 import { BadConfig, readConfig } from '../src/config.ts';
 import { tempDir } from './support/tempDir.ts';
 
@@ -8,6 +11,9 @@ beforeEach(() => process.chdir(tempDir()));
 afterEach(() => process.chdir(home));
 
 const provider = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'https://plants.example' };
+
+const VKEY = formatVerifierKey(verifierKeyOf('w1', keyNamed('w1'), 'cosignature'));
+const WITNESSES = `${VKEY} https://w1.example`;
 
 const CLUSTER = 'kurrentdb://service:secret@a.example,b.example:2114?tls=false';
 
@@ -79,6 +85,7 @@ test.each<[Record<string, string>, object]>([
     { PORT: '0', METRICS_PORT: '0' },
     { port: 0, metrics: { host: '127.0.0.1', port: 0 } },
   ],
+  [{ WITNESSES }, { witnesses: { quorum: 1, witnesses: [{ url: 'https://w1.example' }] } }],
   [{ METRICS_HOST: '::1', METRICS_PORT: '9464' }, { metrics: { host: '::1', port: 9464 } }],
   [{ LOG_LEVEL: 'debug' }, { logLevel: 'debug' }],
 ])('%j is read', (env, config) => {
@@ -123,6 +130,8 @@ describe('a value is rejected', () => {
     ['EVENT_SOURCE', ['', 'plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
     ['EVENT_SOURCE', ['urn:plänts', 'https://[plants']],
     ['SKIP_EVENTS', ['', 'a,,b', 'a, b', ',']],
+    ['WITNESSES', ['', 'w1', VKEY, `${VKEY} w1.example`, `${VKEY} https://me:secret@w1.example`]],
+    ['WITNESSES', [`${WITNESSES},`, `${WITNESSES},${WITNESSES}`, WITNESSES.replace('w1+', 'w2+')]],
     ['METRICS_HOST', ['', 'two words']],
     ['METRICS_PORT', ['', 'on', '-1', '65536', '80.5']],
     ['LOG_LEVEL', ['', 'loud', 'INFO']],
@@ -142,6 +151,9 @@ test.each<[string, Record<string, string>]>([
   [OTHER_PORT, { METRICS_PORT: '3000' }],
   [OTHER_PORT, { PORT: '9464', METRICS_PORT: '9464', METRICS_HOST: '::1' }],
   ['METRICS_PORT is required with METRICS_HOST', { METRICS_HOST: '::1' }],
+  ['WITNESSES is required with QUORUM', { QUORUM: '1' }],
+  ['QUORUM must be a number of witnesses, from 1 to all of WITNESSES', { WITNESSES, QUORUM: '2' }],
+  ['WITNESSES requires MERKLE_TREE=on', { WITNESSES, MERKLE_TREE: 'off' }],
 ])('%s, as in %j', (problem, env) => {
   expect(problemsOf(env)).toEqual([problem]);
 });

@@ -45,7 +45,7 @@ export class Checkpoints {
   readonly treeCatchUp: TreeCatchUp;
   readonly #deps: Dependencies;
   readonly #cosigning: Cosigning | undefined;
-  #latest: { note: string; signedAt: number } | undefined;
+  #latest: { head: TreeHead; note: string; signedAt: number } | undefined;
   /** The latest one, while it is being signed. */
   #signing: Promise<string> | undefined;
   /** How often the tree has become ready: each time it may be another one. */
@@ -118,8 +118,12 @@ export class Checkpoints {
    * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
    */
   async of(head: TreeHead): Promise<string> {
+    return this.#cosignedNote(head) ?? this.#sign(head);
+  }
+
+  #cosignedNote({ size, root }: TreeHead): string | undefined {
     const cosigned = this.#cosigning?.cosigned;
-    return cosigned?.size === head.size && cosigned.root === head.root ? cosigned.note : this.#sign(head);
+    return cosigned?.size === size && cosigned.root === root ? cosigned.note : undefined;
   }
 
   async #sign(head: TreeHead): Promise<string> {
@@ -159,13 +163,15 @@ export class Checkpoints {
   get #recent(): string | undefined {
     if (!this.#latest || this.#deps.tree.notReady !== undefined) return undefined;
     const age = this.#now() - this.#latest.signedAt;
-    return age >= 0 && age < CACHE_MS ? this.#latest.note : undefined;
+    const { head, note } = this.#latest;
+    return age >= 0 && age < CACHE_MS ? (this.#cosignedNote(head) ?? note) : undefined;
   }
 
   async #signLatest(): Promise<string> {
     const signedAt = this.#now();
-    const note = await this.of(this.#deps.tree.current);
-    this.#latest = { note, signedAt };
+    const head = this.#deps.tree.current;
+    const note = await this.of(head);
+    this.#latest = { head, note, signedAt };
     return note;
   }
 
