@@ -45,6 +45,9 @@ export const PAGE_LENGTH = 256 * 1024;
 /** A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read. */
 export type Page = { events: readonly RecordedEvent[]; position: Position; isEnd: boolean };
 
+/** At most `limit` events after an event's position; `prefix` is that of the streams that are of interest. */
+export type ForwardRange = { after: Position; limit: number; prefix?: string | undefined };
+
 /** At most `limit` events before an event's position, or from the end of the log; `prefix` is that of their streams. */
 export type BackwardRange = { before?: Position | undefined; limit: number; prefix?: string | undefined };
 
@@ -73,10 +76,10 @@ export type EventLog = {
 
   /**
    * A page of the log: at most `limit` events after the position of an event, or after START. It may have fewer, or
-   * none, also before the end of the log: it ends after PAGE_LENGTH, and events of other streams are left out.
-   * @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
+   * none, also before the end of the log: it ends after PAGE_LENGTH, and events of other streams are left out. Those
+   * whose streams do not start with `prefix` may be left out, too. @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
    */
-  readAll(range: { after: Position; limit: number }): Promise<Page>;
+  readAll(range: ForwardRange): Promise<Page>;
 
   /**
    * A page of the log, newest event first; it may have fewer events than `limit`, or none, as that of `readAll`.

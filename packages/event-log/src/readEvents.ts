@@ -19,6 +19,8 @@ type ReadToEnd = {
   end?: Position | undefined;
   signal?: AbortSignal | undefined;
   turn?: Turn | undefined;
+  /** Of the streams that are of interest; others may be left out. */
+  prefix?: string | undefined;
 };
 
 const NEVER = new AbortController().signal;
@@ -30,13 +32,13 @@ const NEVER = new AbortController().signal;
  */
 export async function* readToEnd(
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,
-  { after = START, signal = NEVER, turn = anyTurn, ...options }: ReadToEnd = {},
+  { after = START, signal = NEVER, turn = anyTurn, prefix, ...options }: ReadToEnd = {},
 ): AsyncGenerator<Batch & { position: Position }> {
   const end = options.end ?? (await unlessAborted(log.lastPosition(), signal));
   let position = after;
   for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
     await turn();
-    const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE }), signal);
+    const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE, prefix }), signal);
     if (!page || end === undefined || signal.aborted) return;
     ({ position, isEnd: caughtUp } = page);
     if (caughtUp && end !== START) assertReached(end, position);

@@ -4,6 +4,7 @@ import {
   type BackwardRange,
   type Batch,
   type EventStore,
+  type ForwardRange,
   LogReplaced,
   type NewEvent,
   NO_LOG_ID,
@@ -157,9 +158,9 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
-  readAll(range: { after: Position; limit: number }): Promise<Page> {
+  readAll({ after, limit }: ForwardRange): Promise<Page> {
     const known = this.#knownEnd.position;
-    const read = () => this.#readPage('readPage', range, range.after);
+    const read = () => this.#readPage('readPage', { after, limit }, after);
     return this.#confirmed(read, ({ isEnd, position }) => isEnd && position < known);
   }
 

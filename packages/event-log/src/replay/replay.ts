@@ -39,7 +39,9 @@ export async function* replay(
   let remaining = filter.limit;
   if (remaining === 0) return;
   const range = { after, signal, turn };
-  for await (const { events, caughtUp } of live ? readLive(log, range) : readToEnd(log, { ...range, end })) {
+  const { prefix } = filter;
+  const batches = live ? readLive(log, range) : readToEnd(log, { ...range, end, prefix });
+  for await (const { events, caughtUp } of batches) {
     isKnown ||= events.some((event) => filter.isOfUser(event));
     const isEnd = !live && (events.at(-1)?.position ?? START) >= end;
     if (!isKnown && (caughtUp || isEnd)) throw new UnknownUser(user ?? '');

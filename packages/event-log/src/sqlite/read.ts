@@ -6,6 +6,7 @@ import {
   type BackwardRange,
   type Batch,
   type EventLog,
+  type ForwardRange,
   LogDamaged,
   PAGE_LENGTH,
   type Page,
@@ -20,7 +21,7 @@ import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 /** Events of a batch of a subscription. */
 export const BATCH_SIZE = 500;
-/** A backward read of streams with more events reads by position, not by their index. */
+/** A read of streams with more events reads by position, not by their index. */
 export const MAX_INDEXED_EVENTS = 10_000;
 const POLL_INTERVAL_MS = 100;
 
@@ -55,13 +56,19 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
       SELECT position FROM events WHERE stream >= ? AND stream < ? AND +position <= ?
       ORDER BY +position DESC LIMIT ?)
     ORDER BY position DESC`);
+  const eventsOfStreamsAfter = db.prepare(`
+    SELECT ${columns} FROM events WHERE position IN (
+      SELECT position FROM events WHERE stream >= ? AND stream < ? AND +position > ?
+      ORDER BY +position LIMIT ?)
+    ORDER BY position`);
   const hasMoreThan = db.prepare('SELECT 1 FROM events WHERE stream >= ? AND stream < ? LIMIT 1 OFFSET ?');
   const eventsOfStream = db.prepare(
     `SELECT ${columns} FROM events WHERE stream = ? ORDER BY revision LIMIT ?`,
   );
   const eventAt = db.prepare(`SELECT ${columns} FROM events WHERE position = ?`);
   const lastPosition = db.prepare(`SELECT coalesce(max(position), ${START}) AS position FROM events`);
-  for (const statement of [eventsAfter, eventsBefore, eventsOfStreamsBefore, eventsOfStream, eventAt]) {
+  const ofStreams = [eventsOfStreamsAfter, eventsOfStreamsBefore, eventsOfStream];
+  for (const statement of [eventsAfter, eventsBefore, eventAt, ...ofStreams]) {
     statement.setReadBigInts(true);
     statement.setReturnArrays(true);
   }
@@ -82,6 +89,11 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
     }
   };
   const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
+  /** The range of streams with a prefix, if few events are in them. */
+  const indexedStreams = (prefix: string): [from: string, to: string] | undefined => {
+    const range = streamRange(prefix);
+    return range && run(() => hasMoreThan.get(...range, MAX_INDEXED_EVENTS)) ? undefined : range;
+  };
   const readLastPosition = () => run(() => lastPosition.get() as { position: Position }).position;
   return {
     logId: async () => run(() => `s${log.id.replaceAll('-', '').slice(0, 12)}`),
@@ -92,18 +104,26 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
     async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
       return run(() => eventsOfStream.all(stream, limit).map(assertIntact)).map(toEvent);
     },
-    async readAll({ after, limit }: { after: Position; limit: number }): Promise<Page> {
-      const rows = run(() => takePage(eventsAfter.iterate(after, limit)).rows);
+    async readAll({ after, limit, prefix = '' }: ForwardRange): Promise<Page> {
+      const streams = indexedStreams(prefix);
+      const end = readLastPosition(); // first: what is appended meanwhile may not be in the page
+      const { rows, isCut } = run(() =>
+        takePage(
+          streams
+            ? eventsOfStreamsAfter.iterate(...streams, after, limit)
+            : eventsAfter.iterate(after, limit),
+        ),
+      );
       const events = rows.map(toEvent);
-      const position = events.at(-1)?.position ?? after;
+      const last = events.at(-1)?.position ?? after;
+      const position = streams && rows.length < limit && !isCut && end > last ? end : last;
       return { events, position, isEnd: position >= readLastPosition() };
     },
     async readBackwards({ before, limit, prefix = '' }: BackwardRange): Promise<Page> {
       const last = before === undefined ? MAX_POSITION : before - 1n;
       const { rows, isCut } = run(() => {
-        const streams = streamRange(prefix);
-        const isIndexed = streams && !hasMoreThan.get(...streams, MAX_INDEXED_EVENTS);
-        if (isIndexed) return takePage(eventsOfStreamsBefore.iterate(...streams, last, limit));
+        const streams = indexedStreams(prefix);
+        if (streams) return takePage(eventsOfStreamsBefore.iterate(...streams, last, limit));
         return takePage(eventsBefore.iterate(last, limit));
       });
       const position = rows.at(-1)?.[0] ?? before ?? START;

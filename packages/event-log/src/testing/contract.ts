@@ -179,6 +179,15 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
         expect(await read('')).toHaveLength(streams.length + 4);
       });
 
+      test('forwards with a prefix leaves out no event of those streams', async ({ store }) => {
+        for (const user of ['alice', 'bob', 'dave']) await fill(store, 3, user);
+        for (const prefix of ['list-alice/', 'list-bob/2', 'list-carol/', '']) {
+          const expected = (await everything(store)).filter(({ stream }) => stream.startsWith(prefix));
+          const found = (await forwards(store, 2, prefix)).flat();
+          expect(found.filter(({ stream }) => stream.startsWith(prefix))).toEqual(expected);
+        }
+      });
+
       test('ends a page of large events early, forwards and backwards', async ({ store }) => {
         for (let i = 0; i < 8; i++)
           await store.append(`list-alice/${i}`, event('x'.repeat(60_000)), NO_STREAM);
@@ -370,8 +379,8 @@ export async function everything(store: EventLog, after: Position = START): Prom
 type Backwards = { before?: Position | undefined; prefix?: string; between?: () => Promise<unknown> };
 
 /** The pages of events, up to the end of the log. */
-const forwards = (store: EventLog, limit: number): Promise<RecordedEvent[][]> =>
-  pages((after = START) => store.readAll({ after, limit }));
+const forwards = (store: EventLog, limit: number, prefix?: string): Promise<RecordedEvent[][]> =>
+  pages((after = START) => store.readAll({ after, limit, prefix }));
 
 /** The pages of events before a position, up to the start of the log. */
 const backwards = (store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) =>

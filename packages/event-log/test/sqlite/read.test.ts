@@ -84,7 +84,7 @@ describe('a reader of the embedded log beside its server', () => {
     expect(await log.lastPosition()).toBe(2n);
   });
 
-  test('finds the rare events of a prefix backwards in one page, those of many page by page', async () => {
+  test('finds the rare events of a prefix in one page, those of many page by page', async () => {
     const { file, log } = await both();
     const insert = openWriter(file).prepare(`
       WITH RECURSIVE ids(n) AS (SELECT ? UNION ALL SELECT n + 1 FROM ids WHERE n < ?)
@@ -95,6 +95,12 @@ describe('a reader of the embedded log beside its server', () => {
     expect(ofAlice.events.map(({ position }) => position)).toEqual([3n, 2n, 1n]);
     expect(ofAlice.isEnd).toBe(true);
     const last = BigInt(MAX_INDEXED_EVENTS + 4);
+    const forwards = await log.readAll({ after: 1n, limit: 5, prefix: 'plant-alice/' });
+    expect(forwards.events.map(({ position }) => position)).toEqual([2n, 3n]);
+    expect(forwards).toMatchObject({ position: last, isEnd: true });
+    const some = await log.readAll({ after: 1n, limit: 2, prefix: 'plant-alice/' });
+    expect(some).toMatchObject({ position: 3n, isEnd: false });
+    expect(await log.readAll({ after: 3n, limit: 2, prefix: 'plant-bob/' })).toMatchObject({ position: 5n });
     for (const prefix of ['plant-bob/', 'plant-']) {
       const page = await log.readBackwards({ before: last, limit: 2, prefix });
       expect(page.events.map(({ position }) => position)).toEqual([last - 1n, last - 2n]);
