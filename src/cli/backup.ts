@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath, logFile } from '@event-sourced/event-log/disk';
-import { copyLogFile, openLogReader } from '@event-sourced/event-log/sqlite';
+import { copyDatabase, openLogReader } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead } from '@event-sourced/transparency-log';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
 import { type Context, useLog, write } from './context.ts';
@@ -23,7 +23,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   const draft = join(drafts, basename(file));
   mkdirSync(drafts, { mode: 0o700 });
   resources.defer(() => rmSync(drafts, { recursive: true, maxRetries: 10 }));
-  await copyLogFile(logFile(config.dataDir), draft, signal);
+  await copyDatabase(logFile(config.dataDir), draft, signal);
 
   const copy = openLogReader(draft, { raw: true });
   resources.defer(() => copy.close());

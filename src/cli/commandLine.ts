@@ -116,6 +116,15 @@ export function commandLine({ serve, run }: Runners): Command {
     .argument('<file>', 'A file that does not exist.')
     .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
 
+  program
+    .command('copy-views')
+    .description(
+      'Copy the view and the Merkle tree, from which another instance starts, also while the server runs.',
+    )
+    .usage('-- DIR')
+    .argument('<dir>', 'A directory that does not exist.')
+    .action((dir) => run(async (context) => (await import('./copyViews.ts')).copyViewsCommand(dir, context)));
+
   program.allowExcessArguments(); // set last, since commands would inherit it
   return program;
 }

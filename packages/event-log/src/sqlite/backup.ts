@@ -10,11 +10,11 @@ import { findings } from './file.ts';
 type Files = { from: string; to: string };
 
 /**
- * Copies the log to a new file while a server may be writing it: a consistent snapshot, checked by SQLite and
+ * Copies a database to a new file while a server may be writing it: a consistent snapshot, checked by SQLite and
  * synced. Uses VACUUM INTO, since node:sqlite's `backup` restarts with each commit of the server.
  * @throws Error; the file is then incomplete
  */
-export async function copyLogFile(from: string, to: string, signal: AbortSignal): Promise<void> {
+export async function copyDatabase(from: string, to: string, signal: AbortSignal): Promise<void> {
   const data: Files = { from, to };
   await unlessAborted(new Thread(new URL(import.meta.url), { data }).started, signal);
   signal.throwIfAborted();

@@ -1,4 +1,4 @@
-export { copyLogFile } from './backup.ts';
+export { copyDatabase } from './backup.ts';
 export { logFileProblems } from './integrity.ts';
 export { type LogReaderOptions, openLogReader } from './read.ts';
 export { openSqliteStore } from './store.ts';

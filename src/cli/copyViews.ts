@@ -1,0 +1,31 @@
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fsyncPath } from '@event-sourced/event-log/disk';
+import { copyDatabase } from '@event-sourced/event-log/sqlite';
+import { merkleTreeFile, VIEWS } from '../domain.ts';
+import type { Context } from './context.ts';
+
+/**
+ * Copies the views and the Merkle tree to a new directory, which another instance takes as its DATA_DIR: it reads only
+ * the events after them. @throws Error; then there is no directory
+ */
+export async function copyViewsCommand(path: string, { config, print, signal }: Context): Promise<void> {
+  const { dataDir, merkleTree } = config;
+  const dir = resolve(path); // SQLite would read some names as a URI
+  if (existsSync(dir)) throw new Error(`${dir} already exists.`);
+  const views = Object.values(VIEWS).map(({ file }) => file(dataDir));
+  const files = merkleTree ? [...views, merkleTreeFile(dataDir)] : views;
+  const draft = `${dir}.partial`;
+  mkdirSync(draft, { mode: 0o700 });
+  try {
+    for (const file of files) {
+      await copyDatabase(file, join(draft, basename(file)), signal);
+      print(`copied ${file}`);
+    }
+    fsyncPath(draft);
+    renameSync(draft, dir);
+    fsyncPath(dirname(dir));
+  } finally {
+    rmSync(draft, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
