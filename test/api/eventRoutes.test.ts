@@ -167,25 +167,26 @@ describe('the Accept header', () => {
   );
 });
 
-describe('without the scope audit', () => {
-  const QUERIES: [query: string, headers?: Record<string, string>][] = [
-    ['?user=alice'],
-    ['?user=nobody'],
-    ['?after=9223372036854775807'],
-    ['?after=garbage'],
-    ['?since=yesterday&until='],
-    ['?scope=audit'],
-    ['?order=descending&before=x'],
-    ['', { accept: SSE, 'last-event-id': 'garbage' }],
-    ['', { accept: 'application/json' }],
-  ];
-  const store = { lastPosition: vi.fn(), readAll: vi.fn(), subscribe: vi.fn() };
+const QUERIES: [query: string, headers?: Record<string, string>][] = [
+  ['?user=alice'],
+  ['?user=nobody'],
+  ['?after=9223372036854775807'],
+  ['?after=garbage'],
+  ['?since=yesterday&until='],
+  ['?scope=audit'],
+  ['?order=descending&before=x'],
+  ['', { accept: SSE, 'last-event-id': 'garbage' }],
+  ['', { accept: 'application/json' }],
+];
+const store = { lastPosition: vi.fn(), readAll: vi.fn(), subscribe: vi.fn() };
 
-  test.each([
-    ['plain', 40301, 'Bearer realm="plants", error="insufficient_scope", scope="audit"'],
-    ['invalid', 40102, 'Bearer realm="plants", error="invalid_token"'],
-    [undefined, 40101, 'Bearer realm="plants"'],
-  ])('the token %s is %i, whatever the query, and the log is not read', async (token, number, challenge) => {
+test.each([
+  ['plain', 40301, 'Bearer realm="plants", error="insufficient_scope", scope="audit"'],
+  ['invalid', 40102, 'Bearer realm="plants", error="invalid_token"'],
+  [undefined, 40101, 'Bearer realm="plants"'],
+])(
+  'without the scope audit, the token %s is %i, whatever the query, and the log is not read',
+  async (token, number, challenge) => {
     const verifyToken = (user: string) => {
       if (user === 'invalid') throw new InvalidToken('The token is not valid.');
       return claimsOf(user, 'read');
@@ -207,8 +208,8 @@ describe('without the scope audit', () => {
         expect(await respond(method, query, headers), query).toEqual(first);
     }
     for (const read of Object.values(store)) expect(read).not.toHaveBeenCalled();
-  });
-});
+  },
+);
 
 test('the leaves of a log can be rebuilt from /events, also those of other writers', async () => {
   const texts = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];

@@ -132,39 +132,35 @@ describe('creating it twice concurrently', () => {
   });
 });
 
-describe('a body that violates NewPlant is 40002 and names the field:', () => {
-  test.each([
-    ['id', '{"id":9223372036854775808,"name":"Fern"}'],
-    ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
-    ['id', '{"id":1.5,"name":"Fern"}'],
-    ['id', '{"id":"5","name":"Fern"}'],
-    ['id', '{"id":null,"name":"Fern"}'],
-    ['id', '{"ID":1,"name":"Fern"}'],
-    ['name', '{"id":1}'],
-    ['name', '{"id":1,"name":["Fern"]}'],
-    ['name', '{"id":1,"name":9007199254740993}'],
-    ['tag', '{"id":1,"name":"Fern","tag":null}'],
-    ['body', '[{"id":1,"name":"Fern"}]'],
-    ['body', 'null'],
-    ['body', '9007199254740993'],
-  ])('%s, in %s', async (field, body) => {
-    const message = await refusedWith(40002, await as('alice of faults').post(body));
-    expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
-    expect(message).not.toContain('undefined');
-    expect(events('alice of faults')).toEqual([]);
-  });
+test.each([
+  ['id', '{"id":9223372036854775808,"name":"Fern"}'],
+  ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
+  ['id', '{"id":1.5,"name":"Fern"}'],
+  ['id', '{"id":"5","name":"Fern"}'],
+  ['id', '{"id":null,"name":"Fern"}'],
+  ['id', '{"ID":1,"name":"Fern"}'],
+  ['name', '{"id":1}'],
+  ['name', '{"id":1,"name":["Fern"]}'],
+  ['name', '{"id":1,"name":9007199254740993}'],
+  ['tag', '{"id":1,"name":"Fern","tag":null}'],
+  ['body', '[{"id":1,"name":"Fern"}]'],
+  ['body', 'null'],
+  ['body', '9007199254740993'],
+])('a body that violates NewPlant is 40002 and names the field: %s, in %s', async (field, body) => {
+  const message = await refusedWith(40002, await as('alice of faults').post(body));
+  expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
+  expect(message).not.toContain('undefined');
+  expect(events('alice of faults')).toEqual([]);
 });
 
 // packages/http/test/exactJson.test.ts has more of them.
-describe('a body that cannot be parsed exactly is 40001:', () => {
-  test.each([
-    ['an empty body', ''],
-    ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
-    ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
-  ])('%s', async (_, body) => {
-    await refusedWith(40001, await as('bob of faults').post(body));
-    expect(events('bob of faults')).toEqual([]);
-  });
+test.each([
+  ['an empty body', ''],
+  ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
+  ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
+])('a body that cannot be parsed exactly is 40001: %s', async (_, body) => {
+  await refusedWith(40001, await as('bob of faults').post(body));
+  expect(events('bob of faults')).toEqual([]);
 });
 
 describe('the media type', () => {

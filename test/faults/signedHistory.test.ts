@@ -220,30 +220,28 @@ describe('a service', () => {
   });
 });
 
-describe('while the tree cannot be saved', () => {
-  test('checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
-    const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
-    const { get, request } = auditor(service);
-    expect((await get('/checkpoint')).status).toBe(200);
-    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
-    const other = new DatabaseSync(merkleTreeFile(service.dir));
-    other.exec('BEGIN IMMEDIATE'); // simulates a full disk
-    await service.as('bob').create(9, { name: 'Late' });
-    stopClock();
-    vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more
-    const [stale, waited] = await untilSettled(request('/checkpoint'));
-    await refusedWith(50302, stale);
-    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
-    const [first] = await untilSettled(request('/events'));
-    const second = await request('/events'); // the clock stands still
-    for (const replay of [first, second]) {
-      expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
-      expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
-    }
-    vi.useRealTimers();
-    other.exec('ROLLBACK');
-    other.close();
-    await expect.poll(() => auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
-    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
-  });
+test('while the tree cannot be saved, checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
+  const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
+  const { get, request } = auditor(service);
+  expect((await get('/checkpoint')).status).toBe(200);
+  await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
+  const other = new DatabaseSync(merkleTreeFile(service.dir));
+  other.exec('BEGIN IMMEDIATE'); // simulates a full disk
+  await service.as('bob').create(9, { name: 'Late' });
+  stopClock();
+  vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more
+  const [stale, waited] = await untilSettled(request('/checkpoint'));
+  await refusedWith(50302, stale);
+  expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+  const [first] = await untilSettled(request('/events'));
+  const second = await request('/events'); // the clock stands still
+  for (const replay of [first, second]) {
+    expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+    expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
+  }
+  vi.useRealTimers();
+  other.exec('ROLLBACK');
+  other.close();
+  await expect.poll(() => auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
+  await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
 });
