@@ -15,12 +15,9 @@ const LONG_PATH = `/${'x'.repeat(15_000)}`;
 const THROW = encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("thrown")})');
 
 async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
+  await using server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return String(port);
+  return String((server.address() as { port: number }).port);
 }
 
 /** The service, live, with this standard output. */
