@@ -3,17 +3,12 @@ import { get, type IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import {
-  type EventStore,
-  type RecordedEvent,
-  START,
-  StoreUnavailable,
-} from '../../packages/event-log/src/eventStore.ts';
+import { type EventStore, START, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
-import { AUDITORS, appOver, claimsOf } from '../support/appOver.ts';
+import { AUDITORS, appOver, claimsOf, recorded } from '../support/appOver.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
 import { appendTo, eventId } from '../support/logs.ts';
 import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
@@ -231,19 +226,6 @@ test('the leaves of a log can be rebuilt from /events, also those of other write
   expect(messages.map(({ data }) => JSON.parse(data))).toEqual(lines);
 });
 
-function recorded(position: bigint): RecordedEvent {
-  const id = `${position}`;
-  return {
-    position,
-    stream: `plant-alice/${id}`,
-    revision: 0n,
-    id,
-    type: 'PlantCreated',
-    data: {},
-    metadata: {},
-  };
-}
-
 const SECRET = 'secret: disk /dev/sdz failed';
 
 /** Returns a first page of two events, then fails. */
@@ -253,12 +235,14 @@ const failingLater: EventStore['readAll'] = async ({ after }) => {
 };
 
 describe('an unavailable log', () => {
-  test.each<[string, Partial<EventStore>]>([
-    ['when its end is read', { lastPosition: () => Promise.reject(new StoreUnavailable(SECRET)) }],
+  const unavailable = () => Promise.reject(new StoreUnavailable(SECRET));
+  test.each<[string, Partial<EventStore>, accept?: string]>([
+    ['when its end is read', { lastPosition: unavailable }],
+    ['when its end is read for an event stream', { lastPosition: unavailable }, SSE],
     ['after a batch without a matching event', { lastPosition: async () => 9n, readAll: failingLater }],
-  ])('%s is 50301; only the logs have the cause', async (_, store) => {
+  ])('%s is 50301; only the logs have the cause', async (_, store, accept = NDJSON) => {
     const { url, log } = await appOver(store, AUDITORS);
-    const response = await fetch(`${url}/events?type=PlantMoved`, { headers: CAROL });
+    const response = await fetch(`${url}/events?type=PlantMoved`, { headers: { ...CAROL, accept } });
     expect(response.headers.get('retry-after')).toBe('1');
     expect(await refusedWith(50301, response)).not.toMatch(/secret|disk|sdz/);
     expect(log()).toContain(response.headers.get('request-id'));

@@ -1,31 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import {
-  type EventStore,
-  type Page,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../../packages/event-log/src/eventStore.ts';
+import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
-import { AUDITORS, appOver } from '../support/appOver.ts';
+import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
 import { getWith, unread } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
 
-const EVENT: RecordedEvent = {
-  position: 1n,
-  stream: 'plant-alice/1',
-  revision: 0n,
-  id: 'e',
-  type: 'Written',
-  data: 'x'.repeat(60_000),
-  metadata: {},
-};
-
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
 function serve(tree: object, store: Partial<EventStore>, reached = async () => {}) {
   return appOver(
-    { lastPosition: async () => 1n, readStream: async () => [EVENT], ...store },
+    { lastPosition: async () => 1n, readStream: async () => [recorded(1n)], ...store },
     {
       ...AUDITORS,
       reached,
@@ -77,7 +62,7 @@ test.each([
 
 test('a bundle is not read to its end from the log if the client disconnects', async () => {
   const pages: ((page: Page) => void)[] = [];
-  const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
+  const page: Page = { events: [recorded(1n)], position: 1n, isEnd: false };
   const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
   const { url, log } = await serve({ startOf: () => 0n, has: () => true }, { readAll });
   const first = unread(url, getWith('/tile/entries/000', 'carol'));

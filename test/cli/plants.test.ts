@@ -61,18 +61,11 @@ const HAPPENED: [user: string, id: number, occurredAt: string][] = [
   ['bob', 3, '2026-03-01T12:00:02.000Z'],
 ];
 
-const dirWithTimes = (): string =>
-  appendTo(
-    tempDir(),
-    ...HAPPENED.map(([user, id, occurredAt], i) => ({
-      ...plantOf(user, id, `${id}`),
-      id: eventId(i + 1),
-      metadata: metadataAt(occurredAt),
-    })),
-  );
-
 test('npm run plants -- --at a time prints in log order the plants whose events occurred by then', async () => {
-  const env = { DATA_DIR: dirWithTimes() };
+  const events = HAPPENED.map(([user, id, occurredAt], i) => {
+    return { ...plantOf(user, id, `${id}`), id: eventId(i + 1), metadata: metadataAt(occurredAt) };
+  });
+  const env = { DATA_DIR: appendTo(tempDir(), ...events) };
   const times = HAPPENED.map(([, , occurredAt]) => Date.parse(occurredAt));
   const points = new Set(times.flatMap((time) => [time - 1, time, time + 1]));
   for (const point of points) {

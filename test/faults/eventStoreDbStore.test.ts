@@ -136,7 +136,8 @@ test('a slow subscriber applies backpressure to the server, and misses no event'
   const positions: Position[] = [];
   for await (const { events, caughtUp } of store.subscribe({ after: START, signal: leaving.signal })) {
     if (positions.length === 0) {
-      for (let before = -1; before !== sent; await later()) before = sent;
+      // A time in which a server without backpressure sends more.
+      for (let before = -1; before !== sent; await pause(50)) before = sent;
       expect(sent).toBeLessThan(2_000);
     }
     positions.push(...events.map(({ position }) => position));
@@ -330,9 +331,6 @@ test('a cluster that loses its leader continues appends and subscriptions on the
 type Failure = { error: Error; at: number };
 
 const failure = (error: Error): Failure => ({ error, at: performance.now() });
-
-/** Resolves after a time in which a server without backpressure sends more. */
-const later = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 test('an append that is acknowledged while the end is read does not make its node look left behind', async () => {
   const server = await startFakeServer();
