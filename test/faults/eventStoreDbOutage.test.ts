@@ -49,68 +49,40 @@ test('a server that is unavailable at the start is waited for: the service logs 
   ]);
 });
 
-/** A service over a server that can be restarted. */
-async function running() {
+test('a server that becomes unavailable later makes a POST 503, and a list if it lacks plants that its user knows of, and no other', async () => {
   const clock = slowClock();
   const server = await startFakeServer();
   const service = await serviceOver(server.url);
   await ready(service);
-  const restart = async () => {
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
-  };
-  return { server, service, restart };
-}
-
-describe('a server that becomes unavailable later', () => {
-  test('makes a replay and an event stream 503, until it is available again', async () => {
-    const { server, service, restart } = await running();
-    await created(service.alice, 1, 'Fern');
-    await created(service.bob, 1, 'Oak');
-    const getEvents = (headers = {}) => service.as('carol', 'audit').request('/events', { headers });
-    const lines = async () => (await (await untilAvailable(getEvents)).text()).match(/"plant-\w+\/1"/g);
-    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
-    await server.stop();
-    for (const accept of ['application/x-ndjson', 'text/event-stream']) {
-      const [response] = await untilSettled(getEvents({ accept }));
-      expect(response.headers.get('retry-after')).toBe('1');
-      await refusedWith(50301, response);
-    }
-    await restart();
-    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
-  });
-
-  test('makes a POST 503, and a list if it lacks plants that its user knows of, and no other', async () => {
-    const { server, service, restart } = await running();
-    const before = await created(service.alice, 1, 'Fern');
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
-    const ofElm = await created(service.bob, 1, 'Elm');
-    expect(await listed(service.bob)).toEqual([{ name: 'Elm' }]);
-    server.holdAfter(server.log.all.length);
-    await created(service.alice, 2, 'Ivy');
-    await server.stop();
-    const [logId, position] = before.split('.');
-    const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
-    for (const headers of [{}, { 'log-position': ofElm }]) {
-      const response = await service.bob.get('', headers);
-      expect(await response.json()).toEqual([{ name: 'Elm' }]);
-    }
-    expect(await service.isReady()).toBe(true);
-    const [creation] = await untilSettled(service.bob.create(2, { name: 'Oak' }));
-    await refusedWith(50301, creation);
-    const [responses] = await untilSettled(
-      Promise.all([
-        service.alice.get(),
-        service.alice.get('', { 'log-position': before }),
-        service.alice.get('', beyond),
-      ]),
-    );
-    for (const response of responses) await refusedWith(50302, response);
-    server.holdAfter(Number.POSITIVE_INFINITY);
-    await restart();
-    expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-  });
+  const before = await created(service.alice, 1, 'Fern');
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+  const ofElm = await created(service.bob, 1, 'Elm');
+  expect(await listed(service.bob)).toEqual([{ name: 'Elm' }]);
+  server.holdAfter(server.log.all.length);
+  await created(service.alice, 2, 'Ivy');
+  await server.stop();
+  const [logId, position] = before.split('.');
+  const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
+  for (const headers of [{}, { 'log-position': ofElm }]) {
+    const response = await service.bob.get('', headers);
+    expect(await response.json()).toEqual([{ name: 'Elm' }]);
+  }
+  expect(await service.isReady()).toBe(true);
+  const [creation] = await untilSettled(service.bob.create(2, { name: 'Oak' }));
+  await refusedWith(50301, creation);
+  const [responses] = await untilSettled(
+    Promise.all([
+      service.alice.get(),
+      service.alice.get('', { 'log-position': before }),
+      service.alice.get('', beyond),
+    ]),
+  );
+  for (const response of responses) await refusedWith(50302, response);
+  server.holdAfter(Number.POSITIVE_INFINITY);
+  await server.restart();
+  clock.pass(LONGEST_DELAY_MS);
+  expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
 });
 
 describe('a view is not rebuilt', () => {

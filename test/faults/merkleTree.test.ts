@@ -69,6 +69,25 @@ describe('the Merkle tree of a log', () => {
     expect(tree.current).toMatchObject({ size: 301, root: await rootOf(logIn(dir), 301) });
   });
 
+  test('cannot be read while a reset fails, as on a full disk', async () => {
+    const server = await startFakeServer();
+    server.write('invoice-1');
+    writeTo(server, plantOf('alice', 1, 'Fern'));
+    const dir = tempDir();
+    const { tree, logged } = startTree(dir, server.url);
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(1);
+    const locking = new DatabaseSync(treeIn(dir));
+    locking.exec('BEGIN IMMEDIATE');
+    await server.stop();
+    const other = await startFakeServer({ port: server.port });
+    other.write('invoice-1');
+    await expect.poll(logged).toMatch(/projection failed; retrying/);
+    expect(() => tree.current).toThrow(ViewBehind);
+    locking.exec('ROLLBACK');
+    locking.close();
+    await expect.poll(() => tree.notReady ?? tree.current.size).toBe(0);
+  });
+
   test.each([
     ['entries are read', (tree: TreeThread) => tree.startOf(1), 256n],
     ['a receipt is made', (tree: TreeThread) => tree.tileOf(280n), { index: 1, startsAfter: 256n }],

@@ -68,7 +68,7 @@ function replace(dir: string, names: readonly string[]): void {
   appendTo(dir, ...plants(names));
 }
 
-// Over EventStoreDB, too, all is by the tree: merkleTree.test.ts has one whose log was replaced.
+// The signer reads the tree, whatever the event store; merkleTree.test.ts has the tree of an EventStoreDB.
 test.each<[what: string, change: typeof rewrite, names: string[]]>([
   ['an altered last event', rewrite, ['Fern', 'Moss', 'Elm']],
   ['its last event removed', rewrite, ['Fern', 'Moss']],
