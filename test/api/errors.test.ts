@@ -21,24 +21,22 @@ const postOfFern = async (user: string, fields = ''): Promise<string> =>
   `POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: ${await bearer(user)}\r\n${fields}` +
   'Content-Type: application/json\r\nContent-Length: 22\r\n\r\n{"id":1,"name":"Fern"}';
 
-describe('an unknown path is 404, with and without a token:', () => {
-  test.each([
-    ['GET', '/'],
-    ['GET', '/nothing'],
-    ['PROPFIND', '/nothing'],
-    ['OPTIONS', '/nothing'],
-    ['GET', '/plants/'],
-    ['GET', '/Plants'],
-    ['GET', '//plants'],
-    ['GET', '/x/../plants'],
-    ['GET', '/./plants'],
-    ['GET', '/__proto__'],
-    ['GET', `/${'x'.repeat(2_000)}`],
-    ['OPTIONS', '*'],
-  ])('%s %s', async (method, path) => {
-    await refusedWith(40401, await call(method, path));
-    await refusedWith(40401, await call(method, path, tokenOfAlice));
-  });
+test.each([
+  ['GET', '/'],
+  ['GET', '/nothing'],
+  ['PROPFIND', '/nothing'],
+  ['OPTIONS', '/nothing'],
+  ['GET', '/plants/'],
+  ['GET', '/Plants'],
+  ['GET', '//plants'],
+  ['GET', '/x/../plants'],
+  ['GET', '/./plants'],
+  ['GET', '/__proto__'],
+  ['GET', `/${'x'.repeat(2_000)}`],
+  ['OPTIONS', '*'],
+])('an unknown path is 404, with and without a token: %s %s', async (method, path) => {
+  await refusedWith(40401, await call(method, path));
+  await refusedWith(40401, await call(method, path, tokenOfAlice));
 });
 
 describe.each([
@@ -55,12 +53,13 @@ describe.each([
   });
 });
 
-describe('a malformed URL is 40007:', () => {
-  test.each(['/%zz', '/events%', '/plants%', '/plants/%c3%28', '/%ff'])('%s', async (path) => {
+test.each(['/%zz', '/events%', '/plants%', '/plants/%c3%28', '/%ff'])(
+  'a malformed URL is 40007: %s',
+  async (path) => {
     await refusedWith(40007, await call('GET', path));
     await refusedWith(40007, await call('POST', path, tokenOfAlice));
-  });
-});
+  },
+);
 
 describe('malformed HTTP is 40006 and closes the connection:', () => {
   const post = 'POST /plants HTTP/1.1\r\nHost: plants\r\nContent-Type: application/json\r\n';
@@ -223,18 +222,19 @@ describe('a failure', () => {
   });
 });
 
-describe('the connection of a client that never closes it is closed after the response to', () => {
-  const POST =
-    'POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n';
-  test.each([
-    ['nothing', 40801, ''],
-    ['half a head', 40801, 'GET /plants HTTP/1.1\r\nHost: pla'],
-    ['half a body', 40801, `${POST}Content-Length: 9\r\n\r\n{`],
-    ['half a body in chunks', 40801, `${POST}Transfer-Encoding: chunked\r\n\r\n8\r\n{"id":1,\r\n`],
-    ['what is not HTTP', 40006, 'nonsense\r\n\r\n'],
-    ['large header fields', 43101, `GET /plants HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`],
-    ['a malformed pipelined request', 40006, 'GET /plants HTTP/1.1\r\nHost: plants\r\n\r\nnonsense\r\n\r\n'],
-  ])('%s', async (_, error, bytes) => {
+const POST =
+  'POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n';
+test.each([
+  ['nothing', 40801, ''],
+  ['half a head', 40801, 'GET /plants HTTP/1.1\r\nHost: pla'],
+  ['half a body', 40801, `${POST}Content-Length: 9\r\n\r\n{`],
+  ['half a body in chunks', 40801, `${POST}Transfer-Encoding: chunked\r\n\r\n8\r\n{"id":1,\r\n`],
+  ['what is not HTTP', 40006, 'nonsense\r\n\r\n'],
+  ['large header fields', 43101, `GET /plants HTTP/1.1\r\nX: ${'x'.repeat(20_000)}`],
+  ['a malformed pipelined request', 40006, 'GET /plants HTTP/1.1\r\nHost: plants\r\n\r\nnonsense\r\n\r\n'],
+])(
+  'the connection of a client that never closes it is closed after the response to %s',
+  async (_, error, bytes) => {
     const { url, app } = await appOver({});
     expect([app.server.headersTimeout, app.server.requestTimeout]).toEqual([10_000, 20_000]);
     app.server.requestTimeout = app.server.headersTimeout = 500;
@@ -250,5 +250,5 @@ describe('the connection of a client that never closes it is closed after the re
     expect(received).toContain(`{"error":${error},`);
     const connections = promisify(app.server.getConnections.bind(app.server));
     await expect.poll(() => connections()).toBe(0);
-  });
-});
+  },
+);

@@ -1,35 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
-import {
-  type EventStore,
-  type Page,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../../packages/event-log/src/eventStore.ts';
+import { expect, test } from 'vitest';
+import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
-import { AUDITORS, appOver } from '../support/appOver.ts';
-import { auditorToken } from '../support/eventStream.ts';
-import { untilAvailable } from '../support/instances.ts';
-import { logWith } from '../support/logs.ts';
+import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
 import { getWith, unread } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
-import { startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
-
-const EVENT: RecordedEvent = {
-  position: 1n,
-  stream: 'plant-alice/1',
-  revision: 0n,
-  id: 'e',
-  type: 'Written',
-  data: 'x'.repeat(60_000),
-  metadata: {},
-};
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
 function serve(tree: object, store: Partial<EventStore>, reached = async () => {}) {
   return appOver(
-    { lastPosition: async () => 1n, readStream: async () => [EVENT], ...store },
+    { lastPosition: async () => 1n, readStream: async () => [recorded(1n)], ...store },
     {
       ...AUDITORS,
       reached,
@@ -79,57 +60,19 @@ test.each([
   },
 );
 
-/** A bundle of them is more than the buffers of a connection hold. */
-const LARGE_EVENTS = 256;
-
-const largeLog = () => logWith({ events: LARGE_EVENTS, type: 'Written', name: `'${'x'.repeat(60_000)}'` });
-
-describe('bundles that no one reads', () => {
-  test('do not keep others from POST, lists and bundles', async () => {
-    const { url, dir, as } = await startServiceWithTree({ DATA_DIR: largeLog() });
-    const [carol, dave, alice] = [as('carol', 'audit'), as('dave', 'audit'), as('alice')];
-    const path = '/tile/entries/000';
-    await (await untilAvailable(() => carol.request('/checkpoint'))).text();
-    const token = await auditorToken(dir);
-    const sockets = await Promise.all(
-      Array.from({ length: MAX_IN_FLIGHT['bundles of entries'] + 4 }, () =>
-        unread(url, getWith(path, token)),
-      ),
-    );
-    const statuses = sockets.map((socket) => `${socket.read(12)}`.slice(-3));
-    expect(statuses.filter((status) => status === '200')).toHaveLength(MAX_IN_FLIGHT['bundles of entries']);
-    expect(new Set(statuses)).toEqual(new Set(['200', '429']));
-    await refusedWith(42901, await carol.request(path));
-    expect((await fetch(`${url}/health/live`)).status).toBe(200);
-    expect((await alice.create(1_000, { name: 'Fern' })).status).toBe(200);
-    expect(await alice.list()).toEqual([{ name: 'Fern' }]);
-    const uncompressed = { headers: { 'accept-encoding': 'identity' } };
-    const bundle = await (await dave.request(path, uncompressed)).arrayBuffer();
-    expect(bundle.byteLength).toBeGreaterThan(LARGE_EVENTS * 60_000);
-    sockets[statuses.indexOf('200')]?.destroy();
-    await expect
-      .poll(async () => {
-        const { status, body } = await carol.request(path);
-        await body?.cancel();
-        return status;
-      })
-      .toBe(200);
-  });
-
-  test('are not read to their end from the log if the client disconnects', async () => {
-    const pages: ((page: Page) => void)[] = [];
-    const page: Page = { events: [{ ...EVENT, data: 'x' }], position: 1n, isEnd: false };
-    const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-    const { url, log } = await serve({ startOf: () => 0n, has: () => true }, { readAll });
-    const first = unread(url, getWith('/tile/entries/000', 'carol'));
-    await expect.poll(() => pages.length).toBe(1);
-    pages[0]?.(page);
-    const socket = await first;
-    await expect.poll(() => pages.length).toBe(2);
-    socket.destroy();
-    await expect.poll(log).toContain('"disconnected":true');
-    pages[1]?.(page);
-    for (let turn = 0; turn < 20; turn++) await nextTurn();
-    expect(pages).toHaveLength(2);
-  });
+test('a bundle is not read to its end from the log if the client disconnects', async () => {
+  const pages: ((page: Page) => void)[] = [];
+  const page: Page = { events: [recorded(1n)], position: 1n, isEnd: false };
+  const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
+  const { url, log } = await serve({ startOf: () => 0n, has: () => true }, { readAll });
+  const first = unread(url, getWith('/tile/entries/000', 'carol'));
+  await expect.poll(() => pages.length).toBe(1);
+  pages[0]?.(page);
+  const socket = await first;
+  await expect.poll(() => pages.length).toBe(2);
+  socket.destroy();
+  await expect.poll(log).toContain('"disconnected":true');
+  pages[1]?.(page);
+  for (let turn = 0; turn < 20; turn++) await nextTurn();
+  expect(pages).toHaveLength(2);
 });

@@ -1,42 +1,33 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { auditorOf } from '../support/auditor.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
 
-const STORES: [name: string, env: () => Promise<Record<string, string>>][] = [
-  ['the embedded log', async () => ({})],
-  ['EventStoreDB', async () => ({ EVENTSTOREDB_URL: (await startFakeServer()).url })],
-];
+test('an auditor follows the log over HTTP, and checks receipts and proofs without it', async () => {
+  const service = await startServiceWithTree();
+  const { state, key, monitored } = await auditorOf(service);
+  const alice = service.as('alice');
+  for (const id of [1, 2, 3]) expect((await alice.create(id, { name: `Fern ${id} 🌱` })).status).toBe(200);
+  expect(await monitored(3)).toMatch(/ {2}new events: \d, with problems: 0, of unknown types: 0\n$/);
 
-describe.each(STORES)('an auditor of %s', (_, storeEnv) => {
-  test('follows the log over HTTP, and checks receipts and proofs without it', async () => {
-    const env = await storeEnv();
-    const service = await startServiceWithTree(env);
-    const { state, key, monitored } = await auditorOf(service);
-    const alice = service.as('alice');
-    for (const id of [1, 2, 3]) expect((await alice.create(id, { name: `Fern ${id} 🌱` })).status).toBe(200);
-    expect(await monitored(3)).toMatch(/ {2}new events: \d, with problems: 0, of unknown types: 0\n$/);
+  const receipt = await (await alice.request('/proofs/plants?id=2')).text();
+  const check = (text: string, ...options: string[]) =>
+    runCli(['check-proof', '--key', key, ...options], {}, [text]);
+  expect(succeeded(await check(receipt))).toMatch(
+    /^event "[\da-f-]{36}" of "plant-alice\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
+  );
 
-    const receipt = await (await alice.request('/proofs/plants?id=2')).text();
-    const check = (text: string, ...options: string[]) =>
-      runCli(['check-proof', '--key', key, ...options], {}, [text]);
-    expect(succeeded(await check(receipt))).toMatch(
-      /^event "[\da-f-]{36}" of "plant-alice\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
-    );
-
-    for (const id of [4, 5]) expect((await service.as('bob').create(id, { name: 'Oak' })).status).toBe(200);
-    const settings = { DATA_DIR: service.dir, ...env };
-    const proof = succeeded(await runCli(['prove', '--from', '3'], settings));
-    expect(succeeded(await check(proof, '--expect', `${state}.checkpoint`))).toMatch(
-      / 3:\S+ is the beginning of 5:/,
-    );
-    expect(await monitored(5)).toContain('with problems: 0');
-    expect(succeeded(await runCli(['verify', '--expect', `${state}.checkpoint`], settings))).toMatch(
-      /^problems +none$/m,
-    );
-    const signed = succeeded(await runCli(['prove', '--from', '5'], settings));
-    expect(signed.slice(signed.indexOf('\n\n') + 2)).toBe(readFileSync(`${state}.checkpoint`, 'utf8')); // the same checkpoint
-  });
+  for (const id of [4, 5]) expect((await service.as('bob').create(id, { name: 'Oak' })).status).toBe(200);
+  const settings = { DATA_DIR: service.dir };
+  const proof = succeeded(await runCli(['prove', '--from', '3'], settings));
+  expect(succeeded(await check(proof, '--expect', `${state}.checkpoint`))).toMatch(
+    / 3:\S+ is the beginning of 5:/,
+  );
+  expect(await monitored(5)).toContain('with problems: 0');
+  expect(succeeded(await runCli(['verify', '--expect', `${state}.checkpoint`], settings))).toMatch(
+    /^problems +none$/m,
+  );
+  const signed = succeeded(await runCli(['prove', '--from', '5'], settings));
+  expect(signed.slice(signed.indexOf('\n\n') + 2)).toBe(readFileSync(`${state}.checkpoint`, 'utf8')); // the same checkpoint
 });

@@ -1,10 +1,9 @@
-import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
-import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
+import { logIn } from '../support/treeThread.ts';
 
 const { as, dir, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };
@@ -101,13 +100,6 @@ describe('creating it again', () => {
     expect(events('alice who changes')).toHaveLength(1);
     expect(await alice.list()).toEqual([fern]);
   });
-
-  test('as another user creates another plant: IDs are unique per user', async () => {
-    const [alice, bob] = [as('alice of id 7'), as('bob of id 7')];
-    expect((await alice.create(7, fern)).status).toBe(200);
-    expect((await bob.create(7, { name: 'Oak' })).status).toBe(200);
-    expect([await alice.list(), await bob.list()]).toEqual([[fern], [{ name: 'Oak' }]]);
-  });
 });
 
 describe('creating it twice concurrently', () => {
@@ -140,45 +132,35 @@ describe('creating it twice concurrently', () => {
   });
 });
 
-test('the ID minus zero is zero', async () => {
-  const alice = as('alice at zero');
-  for (const id of ['-0', '0.0']) expect((await alice.post(`{"id":${id},"name":"Fern"}`)).status).toBe(200);
-  expect(events('alice at zero').map(({ data }) => data.id)).toEqual(['0']);
-});
-
-describe('a body that violates NewPlant is 40002 and names the field:', () => {
-  test.each([
-    ['id', '{"id":9223372036854775808,"name":"Fern"}'],
-    ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
-    ['id', '{"id":1.5,"name":"Fern"}'],
-    ['id', '{"id":"5","name":"Fern"}'],
-    ['id', '{"id":null,"name":"Fern"}'],
-    ['id', '{"ID":1,"name":"Fern"}'],
-    ['name', '{"id":1}'],
-    ['name', '{"id":1,"name":["Fern"]}'],
-    ['name', '{"id":1,"name":9007199254740993}'],
-    ['tag', '{"id":1,"name":"Fern","tag":null}'],
-    ['body', '[{"id":1,"name":"Fern"}]'],
-    ['body', 'null'],
-    ['body', '9007199254740993'],
-  ])('%s, in %s', async (field, body) => {
-    const message = await refusedWith(40002, await as('alice of faults').post(body));
-    expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
-    expect(message).not.toContain('undefined');
-    expect(events('alice of faults')).toEqual([]);
-  });
+test.each([
+  ['id', '{"id":9223372036854775808,"name":"Fern"}'],
+  ['id', '{"id":-9223372036854775809,"name":"Fern"}'],
+  ['id', '{"id":1.5,"name":"Fern"}'],
+  ['id', '{"id":"5","name":"Fern"}'],
+  ['id', '{"id":null,"name":"Fern"}'],
+  ['id', '{"ID":1,"name":"Fern"}'],
+  ['name', '{"id":1}'],
+  ['name', '{"id":1,"name":["Fern"]}'],
+  ['name', '{"id":1,"name":9007199254740993}'],
+  ['tag', '{"id":1,"name":"Fern","tag":null}'],
+  ['body', '[{"id":1,"name":"Fern"}]'],
+  ['body', 'null'],
+  ['body', '9007199254740993'],
+])('a body that violates NewPlant is 40002 and names the field: %s, in %s', async (field, body) => {
+  const message = await refusedWith(40002, await as('alice of faults').post(body));
+  expect(message).toMatch(new RegExp(`\\b${field}\\b.*\\.$`));
+  expect(message).not.toContain('undefined');
+  expect(events('alice of faults')).toEqual([]);
 });
 
 // packages/http/test/exactJson.test.ts has more of them.
-describe('a body that cannot be parsed exactly is 40001:', () => {
-  test.each([
-    ['an empty body', ''],
-    ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
-    ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
-  ])('%s', async (_, body) => {
-    await refusedWith(40001, await as('bob of faults').post(body));
-    expect(events('bob of faults')).toEqual([]);
-  });
+test.each([
+  ['an empty body', ''],
+  ['the key __proto__', '{"id":1,"name":"Fern","__proto__":{"tag":"indoor"}}'],
+  ['Latin-1', new Uint8Array(Buffer.from('{"id":1,"name":"Köln"}', 'latin1'))],
+])('a body that cannot be parsed exactly is 40001: %s', async (_, body) => {
+  await refusedWith(40001, await as('bob of faults').post(body));
+  expect(events('bob of faults')).toEqual([]);
 });
 
 describe('the media type', () => {
@@ -217,28 +199,19 @@ describe('the media type', () => {
 });
 
 describe('the body', () => {
-  type User = ReturnType<typeof as>;
   const LARGEST = 60 * 1024;
   const name = 'x'.repeat(LARGEST - '{"id":1,"name":""}'.length);
   let users = 0;
-  const inPieces = (text: string) => ({
-    method: 'POST',
-    duplex: 'half' as const,
-    headers: { 'content-type': 'application/json' },
-    body: ReadableStream.from(text.match(/.{1,10000}/gs)?.map((piece) => Buffer.from(piece)) ?? []),
-  });
 
-  test.each([
-    ['in one piece', (user: User, text: string) => user.post(text)],
-    ['in chunks', (user: User, text: string) => user.request('/plants', inPieces(text))],
-  ])('may have 60 KiB, but not one byte more, %s', async (how, post) => {
-    const user = as(`alice of 60 KiB ${how}`);
+  // packages/http/test/body.test.ts has one in chunks.
+  test('may have 60 KiB, but not one byte more', async () => {
+    const alice = as('alice of 60 KiB');
     const text = JSON.stringify({ id: 1, name });
     expect(Buffer.byteLength(text)).toBe(LARGEST);
-    await refusedWith(41301, await post(user, text.replace('x', 'xx')));
-    expect(events(`alice of 60 KiB ${how}`)).toEqual([]);
-    expect((await post(user, text)).status).toBe(200);
-    expect(await user.list()).toEqual([{ name }]);
+    await refusedWith(41301, await alice.post(text.replace('x', 'xx')));
+    expect(events('alice of 60 KiB')).toEqual([]);
+    expect((await alice.post(text)).status).toBe(200);
+    expect(await alice.list()).toEqual([{ name }]);
   });
 
   test.each([
@@ -271,8 +244,7 @@ describe('the body', () => {
 });
 
 async function lastEvent(): Promise<RecordedEvent> {
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
-  onTestFinished(() => log.close());
+  const log = logIn(dir);
   return (await log.readEvent(await log.lastPosition())) as RecordedEvent;
 }
 

@@ -43,25 +43,6 @@ test('any well-formed name and tag are returned unchanged', async () => {
   );
 });
 
-test('any 64-bit ID keeps its digits', async () => {
-  const id = fc.oneof(
-    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
-    fc.bigInt({ min: 2n ** 53n - 9n, max: 2n ** 53n + 9n }),
-  );
-  await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(id, { minLength: 1, maxLength: 10 }), async (ids) => {
-      const user = newUser();
-      const responses = await Promise.all(ids.map((one) => as(user).create(one, { name: `Fern ${one}` })));
-      expect(responses.map(({ status }) => status)).toEqual(ids.map(() => 200));
-      const stored = events(user).map(({ stream, data }) => [stream, data.id, data.name]);
-      expect(stored.toSorted()).toEqual(
-        ids.map((one) => [`plant-${user}/${one}`, `${one}`, `Fern ${one}`]).toSorted(),
-      );
-    }),
-    { numRuns: 12 },
-  );
-});
-
 function isNewPlant(value: unknown): boolean {
   const { id, name, tag = '' } = Object(value) as Record<string, unknown>;
   const isInt64 = typeof id === 'number' && Number.isInteger(id) && id >= -(2 ** 63) && id < 2 ** 63;

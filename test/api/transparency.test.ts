@@ -4,17 +4,13 @@ import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
-import {
-  type EventStore,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../../packages/event-log/src/eventStore.ts';
+import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { CheckpointFileUnusable } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
-import { AUDITORS, appOver } from '../support/appOver.ts';
+import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { alterLog, appendTo, logWith } from '../support/logs.ts';
@@ -272,16 +268,6 @@ test('an empty log has a checkpoint, no tiles, and a root in its replay', async 
   await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
 });
 
-const EVENT: RecordedEvent = {
-  position: 1n,
-  stream: 'plant-alice/1',
-  revision: 0n,
-  id: 'e',
-  type: 'Written',
-  data: 1,
-  metadata: {},
-};
-
 /** The API over a log without events but one plant of alice, and an empty tree; or what is given of both. */
 async function overFakeTree(given: { store?: Partial<EventStore>; tree?: object } = {}) {
   const signer = newSigner();
@@ -299,7 +285,7 @@ async function overFakeTree(given: { store?: Partial<EventStore>; tree?: object 
   const { url, log } = await appOver(
     {
       lastPosition: async () => 0n,
-      readStream: async () => [EVENT],
+      readStream: async () => [recorded(1n)],
       readAll: async () => ({ events: [], position: 0n, isEnd: true }),
       ...given.store,
     },
@@ -341,7 +327,7 @@ test('a checkpoint is signed again after a second at the earliest', async () => 
 test('entries of a log that cannot be read any more are aborted', async () => {
   const readAll = vi
     .fn<EventStore['readAll']>()
-    .mockResolvedValueOnce({ events: [EVENT], position: 1n, isEnd: false })
+    .mockResolvedValueOnce({ events: [recorded(1n)], position: 1n, isEnd: false })
     .mockRejectedValue(new StoreUnavailable('the disk is gone'));
   const { get, log } = await overFakeTree({
     store: { readAll },

@@ -39,12 +39,6 @@ describe('npm run copy', () => {
     expect(rowsIn(join(dir, 'log.db'))).toEqual(rowsIn(join(home.dir, 'log.db')));
   });
 
-  test('exits with 1 and one line if the target has other plants', async () => {
-    const [from, to] = [logWith({ events: 3, name: "'other ' || id" }), logWith({ events: 2 })];
-    expectRefused(await copy(from, to), /the target has other events, and was not changed: /);
-    expect(rowsIn(join(to, 'log.db'))).toHaveLength(2);
-  });
-
   test('copies nothing to a target with the same events, and rejects it once someone has inserted a space in its JSON', async () => {
     const [from, to] = [logWith({ events: 3 }), logWith({ events: 3 })];
     expect(await copy(from, to)).toEqual(ended('nothing to copy: both logs have the same 3 events'));

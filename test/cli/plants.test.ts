@@ -50,43 +50,34 @@ test.for(['the embedded log', 'EventStoreDB'] as const)(
   },
 );
 
-describe('npm run plants -- --at a time', () => {
-  /** Clocks are not monotonic: a later event may have an earlier time. */
-  const HAPPENED: [user: string, id: number, occurredAt: string][] = [
-    ['alice', 1, '2026-03-01T12:00:05.000Z'],
-    ['bob', 1, '2026-03-01T12:00:01.000Z'],
-    ['alice', 2, '2026-03-01T12:00:03.000Z'],
-    ['alice', 3, '2026-03-01T12:00:03.001Z'],
-    ['bob', 2, '2026-03-01T12:00:09.000Z'],
-    ['alice', 4, '2026-03-01T12:00:01.000Z'],
-    ['bob', 3, '2026-03-01T12:00:02.000Z'],
-  ];
+/** Clocks are not monotonic: a later event may have an earlier time. */
+const HAPPENED: [user: string, id: number, occurredAt: string][] = [
+  ['alice', 1, '2026-03-01T12:00:05.000Z'],
+  ['bob', 1, '2026-03-01T12:00:01.000Z'],
+  ['alice', 2, '2026-03-01T12:00:03.000Z'],
+  ['alice', 3, '2026-03-01T12:00:03.001Z'],
+  ['bob', 2, '2026-03-01T12:00:09.000Z'],
+  ['alice', 4, '2026-03-01T12:00:01.000Z'],
+  ['bob', 3, '2026-03-01T12:00:02.000Z'],
+];
 
-  const dirWithTimes = (): string =>
-    appendTo(
-      tempDir(),
-      ...HAPPENED.map(([user, id, occurredAt], i) => ({
-        ...plantOf(user, id, `${id}`),
-        id: eventId(i + 1),
-        metadata: metadataAt(occurredAt),
-      })),
-    );
-
-  test('prints in log order the plants whose events occurred by then', async () => {
-    const env = { DATA_DIR: dirWithTimes() };
-    const times = HAPPENED.map(([, , occurredAt]) => Date.parse(occurredAt));
-    const points = new Set(times.flatMap((time) => [time - 1, time, time + 1]));
-    for (const point of points) {
-      for (const user of USERS) {
-        const at = new Date(point).toISOString();
-        const expected = HAPPENED.filter(([of, , then]) => of === user && Date.parse(then) <= point);
-        expect({ at, plants: names(await plants(env, '--user', user, '--at', at)) }).toEqual({
-          at,
-          plants: expected.map(([, id]) => `${id}`),
-        });
-      }
-    }
+test('npm run plants -- --at a time prints in log order the plants whose events occurred by then', async () => {
+  const events = HAPPENED.map(([user, id, occurredAt], i) => {
+    return { ...plantOf(user, id, `${id}`), id: eventId(i + 1), metadata: metadataAt(occurredAt) };
   });
+  const env = { DATA_DIR: appendTo(tempDir(), ...events) };
+  const times = HAPPENED.map(([, , occurredAt]) => Date.parse(occurredAt));
+  const points = new Set(times.flatMap((time) => [time - 1, time, time + 1]));
+  for (const point of points) {
+    for (const user of USERS) {
+      const at = new Date(point).toISOString();
+      const expected = HAPPENED.filter(([of, , then]) => of === user && Date.parse(then) <= point);
+      expect({ at, plants: names(await plants(env, '--user', user, '--at', at)) }).toEqual({
+        at,
+        plants: expected.map(([, id]) => `${id}`),
+      });
+    }
+  }
 });
 
 describe('npm run plants', () => {

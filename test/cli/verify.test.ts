@@ -161,45 +161,19 @@ problems  none
   });
 });
 
-type Verifications = Awaited<ReturnType<typeof verifyDir>>[];
-
-/** Verifies repeatedly while the condition holds, and opens all files each time. */
-async function verifyWhile(
-  shouldContinue: (verifications: Verifications) => boolean,
-  dir: string,
-): Promise<Verifications> {
-  const verifications: Verifications = [];
-  while (shouldContinue(verifications)) {
+test('verify beside a server that creates plants finds no problems, however far the view is behind', async () => {
+  const { dir, as } = await startService();
+  const load = new Load();
+  load.start({ as });
+  const verifications: Awaited<ReturnType<typeof verifyDir>>[] = [];
+  const sizes = () => new Set(verifications.map(({ size }) => size)).size;
+  const behind = () => verifications.filter(({ size, view = 0n }) => BigInt(size) > view).length;
+  while (sizes() < 10 || behind() < 3) {
     verifications.push(await verifyDir(dir));
     await nextTurn();
   }
-  return verifications;
-}
-
-describe('verify beside a server', () => {
-  test('that creates plants finds no problems, however far the view is behind', async () => {
-    const { dir, as, close } = await startService();
-    const load = new Load();
-    load.start({ as });
-    const sizesIn = (verifications: Verifications) => new Set(verifications.map(({ size }) => size));
-    const isBehind = ({ size, view }: Verifications[number]) => BigInt(size) > (view ?? 0n);
-    const verifications = await verifyWhile(
-      (so) => sizesIn(so).size < 10 || so.filter(isBehind).length < 3,
-      dir,
-    );
-    const first = await verify({ DATA_DIR: dir }, '--json');
-    const { size, root } = JSON.parse(first.stdout);
-    await load.more(10);
-    const later = await verify({ DATA_DIR: dir }, '--json', '--expect', `${size}:${root}`);
-    await load.stop();
-    expect(verifications.flatMap(({ problems }) => problems)).toEqual([]);
-    for (const { code, stderr } of [first, later]) expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(JSON.parse(later.stdout).size).toBeGreaterThan(size);
-    await close();
-    const { stdout } = await verify({ DATA_DIR: dir }, '--json');
-    const created = load.acknowledged.length;
-    expect(JSON.parse(stdout)).toMatchObject({ size: created, view: `${created}`, problemCount: 0 });
-  });
+  await load.stop();
+  expect(verifications.flatMap(({ problems }) => problems)).toEqual([]);
 });
 
 test('verify on EventStoreDB prints the same root as for an embedded log with the same events, and writes nothing', async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, inject, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { twoInstances } from '../support/instances.ts';
 import { Load } from '../support/load.ts';
 
@@ -10,11 +10,12 @@ const SOME = 200;
 // A log in memory does not survive a restart.
 const impossible = !server || server.inMemory;
 
-describe.skipIf(impossible)('a restart of the container under load', () => {
-  test.each([
-    ['after a stop', 30],
-    ['after a kill', 0],
-  ])('%s leaves every acknowledged plant once in the log and in both views', async (_how, graceSeconds) => {
+test.skipIf(impossible).each([
+  ['after a stop', 30],
+  ['after a kill', 0],
+])(
+  'a restart of the container under load %s leaves every acknowledged plant once in the log and in both views',
+  async (_how, graceSeconds) => {
     const { url, containerId } = server as NonNullable<typeof server>;
     const instances = await twoInstances(url);
     const run = randomUUID(); // the tests share one log
@@ -30,5 +31,5 @@ describe.skipIf(impossible)('a restart of the container under load', () => {
       await load.expectKept(instance);
       expect(instance.log().map(({ msg }) => msg)).toContain('subscription dropped; resubscribing');
     }
-  });
-});
+  },
+);

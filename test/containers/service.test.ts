@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, inject, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
@@ -19,8 +19,9 @@ async function startReady(env: Record<string, string> = {}) {
   return service;
 }
 
-describe.skipIf(!server)('an auditor of the log in a container', () => {
-  test('reads the same events over HTTP and by npm run replay, without problems', async () => {
+test.skipIf(!server)(
+  'an auditor of the log in a container reads the same events over HTTP and by npm run replay, without problems',
+  async () => {
     const { dir, as } = await startReady();
     const { alice, bob } = newUsers();
     for (let id = 1; id <= 5; id++) {
@@ -41,11 +42,12 @@ describe.skipIf(!server)('an auditor of the log in a container', () => {
       code: 0,
       stdout: expect.stringContaining('"problemCount":0'),
     });
-  });
-});
+  },
+);
 
-describe.skipIf(!server)('a restarted instance', () => {
-  test('resumes from its view, and includes plants created meanwhile on another instance', async () => {
+test.skipIf(!server)(
+  'a restarted instance resumes from its view, and includes plants created meanwhile on another instance',
+  async () => {
     const { alice, bob } = newUsers();
     const before = await startReady();
     const other = await startReady();
@@ -62,5 +64,5 @@ describe.skipIf(!server)('a restarted instance', () => {
     expect(await listed(again.as(bob))).toEqual([{ name: 'Oak' }]);
     const caughtUp = again.log().find(({ msg }) => msg === 'view caught up');
     expect(caughtUp).toMatchObject({ from: last.split('.')[1] });
-  });
-});
+  },
+);

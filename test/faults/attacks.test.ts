@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { ready } from '../support/instances.ts';
+import { ready, untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { connection } from '../support/rawHttp.ts';
 import { startServer } from '../support/server.ts';
@@ -10,7 +10,7 @@ import { tokenOf } from '../support/service.ts';
 
 const CONNECTIONS = 1_000;
 const MAX_RSS_MIB = 600;
-/** Her list, and a replay, has 16 MB, more than the kernel queues for a connection. */
+/** Her list, and a replay, has 16 MB, and a bundle 2 MB: more than the kernel queues for a connection. */
 const PLANTS = 2_000;
 const NAME = 'a fern with a name of eight thousand characters'.padEnd(8_000, '-');
 /** How often another user is answered during an attack. */
@@ -90,6 +90,7 @@ const ATTACKS: readonly Attack[] = [
     name: 'unread newest events',
     bytes: (token) => get('/events?order=descending&limit=1000', token).repeat(5),
   },
+  { name: 'unread bundles of entries', bytes: (token) => get('/tile/entries/000', token).repeat(5) },
   { name: 'unread event streams', bytes: (token) => get('/events', token + EVENT_STREAM).repeat(5) },
   {
     name: 'event streams without an event',
@@ -111,8 +112,11 @@ test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
       expect(await bob.list()).toHaveLength(created);
     };
     await isAnswered();
+    const mallory = as('mallory', 'audit');
+    const bundle = () => mallory.request('/tile/entries/000.p/1');
     for (const path of ['/plants?limit=1', '/events?limit=1'])
-      expect((await as('mallory', 'audit').request(path)).status).toBe(200);
+      expect((await mallory.request(path)).status).toBe(200);
+    expect((await untilAvailable(bundle)).status).toBe(200);
     const descriptors = descriptorsOf(pid);
 
     const token = await tokenOf(DATA_DIR, 'mallory', 'audit');
@@ -131,6 +135,7 @@ test.runIf(existsSync('/proc/self/status')).each(ATTACKS)(
     for (const socket of sockets) socket.destroy();
     await expect.poll(() => descriptorsOf(pid)).toBeLessThan(descriptors + OTHER_DESCRIPTORS);
     await isAnswered();
+    await expect.poll(async () => (await bundle()).status).toBe(200); // none is in flight any more
     expect(peakMiB(pid)).toBeLessThan(MAX_RSS_MIB);
   },
 );

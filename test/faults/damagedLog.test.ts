@@ -129,18 +129,16 @@ describe('a log that was not closed', () => {
   });
 });
 
-describe('the file of an open log', () => {
-  test.for<[what: string, change: (file: string) => void]>([
-    ['deleted', (file) => rmSync(file)],
-    ['replaced', (file) => void [copyFileSync(file, `${file}.new`), renameSync(`${file}.new`, file)]],
-    ['without its write-ahead log', (file) => rmSync(`${file}-wal`)],
-  ])('%s makes an append fail, and is fatal', async ([, change]) => {
-    const opened = await openReporting(dirWith(3));
-    await append(opened, 'before');
-    change(opened.file);
-    await expect(append(opened, 'after')).rejects.toThrow(StoreUnavailable);
-    expect(opened.reports.fatal.map(({ message }) => message)).toEqual([
-      expect.stringMatching(/log\.db(-wal)? was deleted or replaced while the service was running$/),
-    ]);
-  });
+test.for<[what: string, change: (file: string) => void]>([
+  ['deleted', (file) => rmSync(file)],
+  ['replaced', (file) => void [copyFileSync(file, `${file}.new`), renameSync(`${file}.new`, file)]],
+  ['without its write-ahead log', (file) => rmSync(`${file}-wal`)],
+])('an append fails, and it is fatal, if the file of an open log is %s', async ([, change]) => {
+  const opened = await openReporting(dirWith(3));
+  await append(opened, 'before');
+  change(opened.file);
+  await expect(append(opened, 'after')).rejects.toThrow(StoreUnavailable);
+  expect(opened.reports.fatal.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/log\.db(-wal)? was deleted or replaced while the service was running$/),
+  ]);
 });

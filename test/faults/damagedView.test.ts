@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import pino from 'pino';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type EventStore, START } from '../../packages/event-log/src/eventStore.ts';
 import { Follower } from '../../packages/event-log/src/views/follow.ts';
 import type { View } from '../../packages/event-log/src/views/view.ts';
@@ -150,21 +150,22 @@ async function expectRightLists({ view, follower }: Awaited<ReturnType<typeof fo
   }
 }
 
-describe('every list of plants is right, if necessary after a rebuild, whatever is damaged in', () => {
-  const RUNS = 12;
+const RUNS = 12;
 
-  test.for([
-    ['view.db', 'before the start', 'a bit', flip],
-    ['view.db', 'before the start', '200 bytes', overwrite],
-    ['view.db', 'before the start', 'a bit of the header', () => flip(100)],
-    ['view.db', 'before the start', 'its end', truncate],
-    ['view.db', 'while it is used', 'a bit', flip],
-    ['view.db', 'while it is used', '200 bytes', overwrite],
-    ['view.db', 'while it is used', 'a bit of the header', () => flip(100)],
-    ['view.db-wal', 'before the start', 'a bit', flip],
-    ['view.db-wal', 'before the start', '200 bytes', overwrite],
-    ['view.db-wal', 'before the start', 'its end', truncate],
-  ] as const)('%s %s: %s', async ([name, when, , damageOf]) => {
+test.for([
+  ['view.db', 'before the start', 'a bit', flip],
+  ['view.db', 'before the start', '200 bytes', overwrite],
+  ['view.db', 'before the start', 'a bit of the header', () => flip(100)],
+  ['view.db', 'before the start', 'its end', truncate],
+  ['view.db', 'while it is used', 'a bit', flip],
+  ['view.db', 'while it is used', '200 bytes', overwrite],
+  ['view.db', 'while it is used', 'a bit of the header', () => flip(100)],
+  ['view.db-wal', 'before the start', 'a bit', flip],
+  ['view.db-wal', 'before the start', '200 bytes', overwrite],
+  ['view.db-wal', 'before the start', 'its end', truncate],
+] as const)(
+  'every list of plants is right, if necessary after a rebuild, whatever is damaged in %s %s: %s',
+  async ([name, when, , damageOf]) => {
     const events = PLANTS.map(({ user, id, name }) => plantOf(user, id, name));
     const store = await openIn(appendTo(tempDir(), ...events));
     const { closed, killed } = await savedViews(store);
@@ -185,74 +186,60 @@ describe('every list of plants is right, if necessary after a rebuild, whatever 
       }),
       { numRuns: RUNS, seed: 1, endOnFailure: true },
     );
-  });
+  },
+);
+
+test('a service with a damaged view rebuilds it with a warning, and lists all plants or is 503', async () => {
+  const names = Array.from({ length: 600 }, (_, i) => `plant ${i + 1}`);
+  const dir = logWith({ events: names.length, user: "'alice'" });
+  const undamaged = await startService({ DATA_DIR: dir });
+  expect(await undamaged.as('alice').list()).toHaveLength(names.length);
+  await undamaged.close();
+  const file = join(dir, 'view.db');
+  alter(file, { at: Math.floor(statSync(file).size * 0.97), bytes: Array(200).fill(0x5a) });
+  const { as, log } = await startService({ DATA_DIR: dir });
+  const listed = async (): Promise<string[] | undefined> => {
+    const response = await as('alice').get();
+    const body = await response.json();
+    if (response.status === 200) return (body as Plant[]).map(({ name }) => name);
+    expect(response.status).toBe(503);
+    expect(body).toMatchObject({ error: 50302 });
+    return undefined;
+  };
+  for (let rebuilt = false; !rebuilt; rebuilt = log().some(({ msg }) => msg === 'view caught up'))
+    expect([undefined, names]).toContainEqual(await listed());
+  expect(await listed()).toEqual(names);
+  expect(log().filter(({ msg }) => msg === 'rebuilding view')).toMatchObject([
+    { level: 40, view: 'plantsByUser', reason: expect.stringMatching(/checksums|malformed/) },
+  ]);
 });
 
-describe('a service with a damaged view', () => {
-  const PLANTS_OF_ALICE = 600;
+const event = created(1, 'alice', 'Fern');
+/** A closed view, which knows how far the log was read. */
+async function savedIn(file: string, open: (file: string) => Promise<View>): Promise<View> {
+  const view = await open(file);
+  await view.reset('m');
+  view.apply([event], NONE);
+  view.readTo = { position: 9n, eventId: event.id };
+  await view.save();
+  await view.close();
+  return open(file);
+}
 
-  /** A data directory with plants of alice, and 200 bytes altered near the end of its view. */
-  async function damagedDir(): Promise<string> {
-    const dir = logWith({ events: PLANTS_OF_ALICE, user: "'alice'" });
-    const undamaged = await startService({ DATA_DIR: dir });
-    expect(await undamaged.as('alice').list()).toHaveLength(PLANTS_OF_ALICE);
-    await undamaged.close();
-    const file = join(dir, 'view.db');
-    alter(file, {
-      at: Math.floor(statSync(file).size * 0.97),
-      bytes: Array.from({ length: 200 }, () => 0x5a),
-    });
-    return dir;
+test.each([
+  ['plantsByUser', (file: string) => PlantsByUser.open(file), ['checkpoint', 'read_to', 'rows', 'head']],
+  ['merkleTree', MerkleTreeView.open, ['checkpoint', 'read_to', 'tiles']],
+] as const)('each table of %s may be damaged: an empty view replaces it', async (_, open, tables) => {
+  for (const table of tables) {
+    const file = join(tempDir(), 'view.db');
+    const saved = await savedIn(file, open);
+    expect([saved.readTo?.position, saved.applied.position]).toEqual([9n, 1n]);
+    await saved.close();
+    damagePage(file, table);
+    const damaged = await open(file);
+    await expect
+      .poll(() => [damaged.replaced, damaged.applied.position])
+      .toEqual([expect.any(String), START]);
+    await damaged.close().catch(() => {});
   }
-
-  test('rebuilds it with a warning, and lists all plants or is 503', async () => {
-    const { as, log } = await startService({ DATA_DIR: await damagedDir() });
-    const listed = async (): Promise<string[] | undefined> => {
-      const response = await as('alice').get();
-      const body = await response.json();
-      if (response.status === 200) return (body as Plant[]).map(({ name }) => name);
-      expect(response.status).toBe(503);
-      expect(body).toMatchObject({ error: 50302 });
-      return undefined;
-    };
-    const names = Array.from({ length: PLANTS_OF_ALICE }, (_, i) => `plant ${i + 1}`);
-    for (let rebuilt = false; !rebuilt; rebuilt = log().some(({ msg }) => msg === 'view caught up'))
-      expect([undefined, names]).toContainEqual(await listed());
-    expect(await listed()).toEqual(names);
-    expect(log().filter(({ msg }) => msg === 'rebuilding view')).toMatchObject([
-      { level: 40, view: 'plantsByUser', reason: expect.stringMatching(/checksums|malformed/) },
-    ]);
-  });
-});
-
-describe('each table of a view', () => {
-  const event = created(1, 'alice', 'Fern');
-  /** A closed view, which knows how far the log was read. */
-  async function savedIn(file: string, open: (file: string) => Promise<View>): Promise<View> {
-    const view = await open(file);
-    await view.reset('m');
-    view.apply([event], NONE);
-    view.readTo = { position: 9n, eventId: event.id };
-    await view.save();
-    await view.close();
-    return open(file);
-  }
-
-  test.each([
-    ['plantsByUser', (file: string) => PlantsByUser.open(file), ['checkpoint', 'read_to', 'rows', 'head']],
-    ['merkleTree', MerkleTreeView.open, ['checkpoint', 'read_to', 'tiles']],
-  ] as const)('of %s may be damaged: an empty view replaces it', async (_, open, tables) => {
-    for (const table of tables) {
-      const file = join(tempDir(), 'view.db');
-      const saved = await savedIn(file, open);
-      expect([saved.readTo?.position, saved.applied.position]).toEqual([9n, 1n]);
-      await saved.close();
-      damagePage(file, table);
-      const damaged = await open(file);
-      await expect
-        .poll(() => [damaged.replaced, damaged.applied.position])
-        .toEqual([expect.any(String), START]);
-      await damaged.close().catch(() => {});
-    }
-  });
 });

@@ -73,12 +73,6 @@ describe.skipIf(!canMount)('a full disk', () => {
     expect((await (await start()).as('alice').list())[0]).toEqual({ name: 'Fern' });
   });
 
-  test('makes a first start fail', async () => {
-    const { fill, expectStartFailure } = await smallDiskOfService();
-    fill();
-    await expectStartFailure();
-  });
-
   test('makes a later start fail, and the log is not changed', async () => {
     const { visiblePath, start, fill, free, expectStartFailure } = await smallDiskOfService();
     const server = await start();

@@ -91,16 +91,17 @@ describe.skipIf(!canTrace)('after a crash', () => {
   });
 });
 
-describe('the connection of the writer', () => {
-  test.for([
-    ['journal_mode', 'wal'],
-    ['synchronous', 2],
-    ['recursive_triggers', 1],
-  ] as const)('has %s = %s for a new and for an existing log', ([pragma, value]) => {
+test.for([
+  ['journal_mode', 'wal'],
+  ['synchronous', 2],
+  ['recursive_triggers', 1],
+] as const)(
+  'the connection of the writer has %s = %s for a new and for an existing log',
+  ([pragma, value]) => {
     const file = join(tempDir(), 'log.db');
     for (let i = 0; i < 2; i++) {
       using db = openLogFile(file);
       expect(db.prepare(`PRAGMA ${pragma}`).get()).toEqual({ [pragma]: value });
     }
-  });
-});
+  },
+);

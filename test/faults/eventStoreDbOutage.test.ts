@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { untilSettled } from '../support/clock.ts';
@@ -14,133 +13,79 @@ import { startFakeServer } from '../support/stores.ts';
 /** The longest delay between attempts to connect, in milliseconds. */
 const LONGEST_DELAY_MS = 3_000;
 
-describe('a server that is unavailable at the start', () => {
-  test('is waited for: the service logs it, returns 503, and recovers automatically', async () => {
-    const clock = slowClock();
-    const server = await startFakeServer();
-    await server.stop();
-    const service = await serviceOver(server.url);
-    expect((await fetch(`${service.url}/health/live`)).status).toBe(200);
-    await expect.poll(service.messages).toContain('event store unavailable; projection is waiting');
-    const readiness = await service.readiness();
-    expect(readiness.status).toBe(503);
-    expect(await readiness.json()).toEqual({
-      error: 50302,
-      message: expect.stringMatching(/^the event store is unavailable: .*ECONNREFUSED/),
-    });
-
-    const [list, waited] = await untilSettled(service.alice.get());
-    expect(await refusedWith(50302, list)).toMatch(/retry/);
-    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
-    const [creation] = await untilSettled(service.bob.create(1, { name: 'Oak' }));
-    expect(await refusedWith(50301, creation)).toMatch(/can be repeated safely/);
-    for (const response of [list, creation]) expect(response.headers.get('retry-after')).toBe('1');
-
-    const waiting = untilAvailable(() => service.alice.get());
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
-    await ready(service);
-    expect(await (await waiting).json()).toEqual([]);
-    expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
-    expect((await untilAvailable(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
-    expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
-    expect(service.messages().filter((msg) => msg.startsWith('event store'))).toEqual([
-      'event store unavailable; projection is waiting',
-      'event store available',
-    ]);
+test('a server that is unavailable at the start is waited for: the service logs it, returns 503, and recovers automatically', async () => {
+  const clock = slowClock();
+  const server = await startFakeServer();
+  await server.stop();
+  const service = await serviceOver(server.url);
+  expect((await fetch(`${service.url}/health/live`)).status).toBe(200);
+  await expect.poll(service.messages).toContain('event store unavailable; projection is waiting');
+  const readiness = await service.readiness();
+  expect(readiness.status).toBe(503);
+  expect(await readiness.json()).toEqual({
+    error: 50302,
+    message: expect.stringMatching(/^the event store is unavailable: .*ECONNREFUSED/),
   });
+
+  const [list, waited] = await untilSettled(service.alice.get());
+  expect(await refusedWith(50302, list)).toMatch(/retry/);
+  expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+  const [creation] = await untilSettled(service.bob.create(1, { name: 'Oak' }));
+  expect(await refusedWith(50301, creation)).toMatch(/can be repeated safely/);
+  for (const response of [list, creation]) expect(response.headers.get('retry-after')).toBe('1');
+
+  const waiting = untilAvailable(() => service.alice.get());
+  await server.restart();
+  clock.pass(LONGEST_DELAY_MS);
+  await ready(service);
+  expect(await (await waiting).json()).toEqual([]);
+  expect((await untilAvailable(() => service.bob.create(1, { name: 'Oak' }))).status).toBe(200);
+  expect((await untilAvailable(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+  expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
+  expect(service.messages().filter((msg) => msg.startsWith('event store'))).toEqual([
+    'event store unavailable; projection is waiting',
+    'event store available',
+  ]);
 });
 
-/** A service over a server that can be restarted. */
-async function running() {
+test('a server that becomes unavailable later makes a POST 503, and a list if it lacks plants that its user knows of, and no other', async () => {
   const clock = slowClock();
   const server = await startFakeServer();
   const service = await serviceOver(server.url);
   await ready(service);
-  const restart = async () => {
-    await server.restart();
-    clock.pass(LONGEST_DELAY_MS);
-  };
-  return { server, service, restart };
-}
-
-describe('a server that becomes unavailable later', () => {
-  test('does not affect lists', async () => {
-    const { server, service, restart } = await running();
-    const position = await created(service.alice, 1, 'Fern');
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
-    await server.stop();
-    const [creation] = await untilSettled(service.alice.create(2, { name: 'Ivy' }));
-    await refusedWith(50301, creation);
-    for (const headers of [{}, { 'log-position': position }]) {
-      const response = await service.alice.get('', headers);
-      expect(await response.json()).toEqual([{ name: 'Fern' }]);
-    }
-    expect(await service.bob.list()).toEqual([]);
-    expect(await service.isReady()).toBe(true);
-    await restart();
-    expect((await untilAvailable(() => service.alice.create(2, { name: 'Ivy' }))).status).toBe(200);
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-  });
-
-  test('makes a replay and an event stream 503, until it is available again', async () => {
-    const { server, service, restart } = await running();
-    await created(service.alice, 1, 'Fern');
-    await created(service.bob, 1, 'Oak');
-    const getEvents = (headers = {}) => service.as('carol', 'audit').request('/events', { headers });
-    const lines = async () => (await (await untilAvailable(getEvents)).text()).match(/"plant-\w+\/1"/g);
-    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
-    await server.stop();
-    for (const accept of ['application/x-ndjson', 'text/event-stream']) {
-      const [response] = await untilSettled(getEvents({ accept }));
-      expect(response.headers.get('retry-after')).toBe('1');
-      await refusedWith(50301, response);
-    }
-    await restart();
-    expect(await lines()).toEqual(['"plant-alice/1"', '"plant-bob/1"']);
-  });
-
-  test('makes a list 503 if it lacks plants that its user knows of, and no other', async () => {
-    const { server, service, restart } = await running();
-    const before = await created(service.alice, 1, 'Fern');
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
-    await created(service.bob, 1, 'Elm');
-    expect(await listed(service.bob)).toEqual([{ name: 'Elm' }]);
-    server.holdAfter(server.log.all.length);
-    await created(service.alice, 2, 'Ivy');
-    await server.stop();
-    const [logId, position] = before.split('.');
-    const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
-    expect(await service.bob.list()).toEqual([{ name: 'Elm' }]);
-    const [responses] = await untilSettled(
-      Promise.all([
-        service.alice.get(),
-        service.alice.get('', { 'log-position': before }),
-        service.alice.get('', beyond),
-      ]),
-    );
-    for (const response of responses) await refusedWith(50302, response);
-    server.holdAfter(Number.POSITIVE_INFINITY);
-    await restart();
-    expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-  });
+  const before = await created(service.alice, 1, 'Fern');
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
+  const ofElm = await created(service.bob, 1, 'Elm');
+  expect(await listed(service.bob)).toEqual([{ name: 'Elm' }]);
+  server.holdAfter(server.log.all.length);
+  await created(service.alice, 2, 'Ivy');
+  await server.stop();
+  const [logId, position] = before.split('.');
+  const beyond = { 'log-position': `${logId}.${Number(position) + 1_000_000}` };
+  for (const headers of [{}, { 'log-position': ofElm }]) {
+    const response = await service.bob.get('', headers);
+    expect(await response.json()).toEqual([{ name: 'Elm' }]);
+  }
+  expect(await service.isReady()).toBe(true);
+  const [creation] = await untilSettled(service.bob.create(2, { name: 'Oak' }));
+  await refusedWith(50301, creation);
+  const [responses] = await untilSettled(
+    Promise.all([
+      service.alice.get(),
+      service.alice.get('', { 'log-position': before }),
+      service.alice.get('', beyond),
+    ]),
+  );
+  for (const response of responses) await refusedWith(50302, response);
+  server.holdAfter(Number.POSITIVE_INFINITY);
+  await server.restart();
+  clock.pass(LONGEST_DELAY_MS);
+  expect((await untilAvailable(() => service.bob.create(2, { name: 'Oak' }))).status).toBe(200);
+  expect(await listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
 });
 
 describe('a view is not rebuilt', () => {
-  test('when reads fail on the server', async () => {
-    const { server, service } = await running();
-    await created(service.alice, 1, 'Fern');
-    expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
-    server.dropSubscriptions('end');
-    server.failReads(2, status.UNKNOWN);
-    const ivy = { id: '2', user: 'alice', name: 'Ivy' };
-    server.write('plant-alice/2', { type: 'PlantCreated', data: ivy });
-    await expect.poll(() => listed(service.alice)).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-    expect(service.messages()).not.toContain('rebuilding view');
-  });
-
   test('when the service starts on a node that was the leader before; it waits for the log', async () => {
     const { first, second, elect, url } = await cluster({ shared: false });
     const id = randomUUID();

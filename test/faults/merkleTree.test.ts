@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
@@ -15,20 +15,6 @@ import { logIn, ready, rootOf, saved, startTree, treeIn } from '../support/treeT
 const plants = (name: string) => [1, 2, 3].map((id) => ({ ...plantOf('alice', id, name), id: eventId(id) }));
 
 describe('the Merkle tree of a log', () => {
-  test('of a process that was killed is complete after the next start', async () => {
-    const [dir, killed] = [logWith({ events: 500 }), tempDir()];
-    const { tree } = startTree(dir);
-    await ready(tree);
-    logWith({ dir, events: 200, after: 500 });
-    await saved(tree, 700n);
-    logWith({ dir, events: 50, after: 700 });
-    cpSync(dir, killed, { recursive: true }); // the files if it were killed now
-    const next = startTree(killed);
-    await ready(next.tree);
-    expect(next.tree.current).toMatchObject({ size: 750, root: await rootOf(logIn(dir), 750) });
-    expect(next.logged()).not.toContain('rebuilding');
-  });
-
   test.each([
     [0, 0, 256],
     [0, 2, 88],

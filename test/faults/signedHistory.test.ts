@@ -8,26 +8,15 @@ import { merkleTreeFile } from '../../projections/views.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { alterLog, appendTo, eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
+import { alterLog, appendTo, eventId, logWith, plantOf } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 /** Events of alice that create plants with these names. */
 const plants = (names: readonly string[]) =>
   names.map((name, i) => ({ ...plantOf('alice', i + 1, name), id: eventId(i + 1) }));
-
-type Rewrite = (names: readonly string[]) => Promise<Record<string, string>>;
-/** The log of a data directory, which can be rewritten while no service runs; returns its settings. */
-type Log = {
-  dir: string;
-  /** The same log, which has these events now. */
-  rewrite: Rewrite;
-  /** Another log in its place. */
-  replace: Rewrite;
-};
 
 type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 const NAMES = ['Fern', 'Moss', 'Oak'];
@@ -66,107 +55,79 @@ function signedFile(dir: string): string {
   return join(dir, `checkpoint-${verifierKey.id}`);
 }
 
-/** What happens to a log of three plants, and its size then. */
-const CASES: [what: string, change: (log: Log) => ReturnType<Rewrite>, size: number][] = [
-  ['an altered last event', ({ rewrite }) => rewrite(['Fern', 'Moss', 'Elm']), 3],
-  ['its last event removed', ({ rewrite }) => rewrite(['Fern', 'Moss']), 2],
-  ['been replaced by another one', ({ replace }) => replace(['Ash', 'Yew', 'Ivy', 'Rue']), 4],
-  ['an altered event, and more', ({ rewrite }) => rewrite(['Fern', 'Elm', 'Oak', 'Ivy']), 4],
-  ['no events any more', ({ rewrite }) => rewrite([]), 0],
-];
+/** Rewrites the log in a directory, while no service runs: it has these events now. */
+function rewrite(dir: string, names: readonly string[]): void {
+  appendTo(dir); // creates the log
+  alterLog(dir, 'DELETE FROM events');
+  appendTo(dir, ...plants(names));
+}
 
-/** A log in SQLite. */
-const openEmbeddedLog = async (): Promise<Log> => {
-  const DATA_DIR = tempDir();
-  return {
-    dir: DATA_DIR,
-    async rewrite(names) {
-      appendTo(DATA_DIR); // creates the log
-      alterLog(DATA_DIR, 'DELETE FROM events');
-      appendTo(DATA_DIR, ...plants(names));
-      return { DATA_DIR };
+/** Puts another log in its place. */
+function replace(dir: string, names: readonly string[]): void {
+  for (const part of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(dir, part), { force: true });
+  appendTo(dir, ...plants(names));
+}
+
+// The signer reads the tree, whatever the event store; merkleTree.test.ts has the tree of an EventStoreDB.
+test.each<[what: string, change: typeof rewrite, names: string[]]>([
+  ['an altered last event', rewrite, ['Fern', 'Moss', 'Elm']],
+  ['its last event removed', rewrite, ['Fern', 'Moss']],
+  ['been replaced by another one', replace, ['Ash', 'Yew', 'Ivy', 'Rue']],
+  ['an altered event, and more', rewrite, ['Fern', 'Elm', 'Oak', 'Ivy']],
+  ['no events any more', rewrite, []],
+])('nothing is signed for a log that has %s', async (_, change, names) => {
+  const dir = tempDir();
+  rewrite(dir, NAMES);
+  const note = await signed({ DATA_DIR: dir });
+  expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
+
+  change(dir, names);
+  const size = names.length;
+  const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
+  const { get, request } = auditor(service);
+  const message = await refusedWith(50304, await get('/checkpoint'));
+  expect(message).toMatch(/^The log contradicts a checkpoint that it has signed/);
+  if (size > 0) await refusedWith(50304, await get('/proofs/plants?id=1&user=alice'));
+  const replay = await request('/events');
+  expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+  expect((await replay.text()).split('\n')).toHaveLength(size + 1);
+  const listed = await untilAvailable(() => service.as('alice').get());
+  expect(await listed.json()).toHaveLength(size);
+  expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+  await refusedWith(50304, await get('/checkpoint'));
+  expect(contradictions(service)).toMatchObject([
+    {
+      signed: expect.stringMatching(/^3:[\da-f]{64}$/),
+      log: expect.stringMatching(RegExp(`^${size}:[\\da-f]{64}$`)),
     },
-    async replace(names) {
-      for (const part of ['log.db', 'log.db-wal', 'log.db-shm'])
-        rmSync(join(DATA_DIR, part), { force: true });
-      appendTo(DATA_DIR, ...plants(names));
-      return { DATA_DIR };
-    },
-  };
-};
+  ]);
+  const refused = samplesOf(await scrape(service.metricsUrl), 'plant_store_checkpoints_refused');
+  expect(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
+  expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
+  await refusedWith(50304, await get('/checkpoint'));
+  expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
+  const kept = `${merkleTreeFile(dir)}.mismatch`;
+  expect(existsSync(kept)).toBe(true);
+  const rebuilding = service.log().find(({ view, copy }) => view === 'merkleTree' && copy);
+  expect(rebuilding).toMatchObject({ msg: 'rebuilding view', copy: kept });
 
-/** A log in EventStoreDB. */
-const openEventStoreDbLog = async (): Promise<Log> => {
-  const DATA_DIR = tempDir();
-  const serve = async (names: readonly string[], identity: string) => {
-    const server = await startFakeServer();
-    server.write('plantstore', { type: 'LogBegun', id: identity });
-    writeTo(server, ...plants(names));
-    return { DATA_DIR, EVENTSTOREDB_URL: server.url };
-  };
-  return {
-    dir: DATA_DIR,
-    rewrite: (names) => serve(names, eventId(1_000)),
-    replace: (names) => serve(names, '10000000-0000-7000-8000-123456789abc'),
-  };
-};
+  const proof = await runCli(['prove', '--user', 'bob', '--id', '9'], { DATA_DIR: dir });
+  expectRefused(proof, /the log was signed as 3:[\da-f]{64}, and is now \d:/);
+});
 
-describe.each([
-  ['the embedded log', openEmbeddedLog, CASES],
-  ['EventStoreDB', openEventStoreDbLog, CASES.slice(0, 3)],
-] as const)('over %s', (_, open, cases) => {
-  test.each(cases)('nothing is signed for a log that has %s', async (_, change, size) => {
-    const log = await open();
-    const note = await signed(await log.rewrite(NAMES));
-    expect(readFileSync(signedFile(log.dir), 'utf8')).toBe(note);
-
-    const env = await change(log);
-    const service = await startServiceWithTree({ ...env, METRICS_PORT: '0' });
-    const { get, request } = auditor(service);
-    const message = await refusedWith(50304, await get('/checkpoint'));
-    expect(message).toMatch(/^The log contradicts a checkpoint that it has signed/);
-    if (size > 0) await refusedWith(50304, await get('/proofs/plants?id=1&user=alice'));
-    const replay = await request('/events');
-    expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
-    expect((await replay.text()).split('\n')).toHaveLength(size + 1);
-    const listed = await untilAvailable(() => service.as('alice').get());
-    expect(await listed.json()).toHaveLength(size);
-    expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
-    await refusedWith(50304, await get('/checkpoint'));
-    expect(contradictions(service)).toMatchObject([
-      {
-        signed: expect.stringMatching(/^3:[\da-f]{64}$/),
-        log: expect.stringMatching(RegExp(`^${size}:[\\da-f]{64}$`)),
-      },
-    ]);
-    const refused = samplesOf(await scrape(service.metricsUrl), 'plant_store_checkpoints_refused');
-    expect(refused).toEqual({ '{reason="log_contradicts"}': 1, '{reason="file_unusable"}': 0 });
-    expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
-    await refusedWith(50304, await get('/checkpoint'));
-    expect(readFileSync(signedFile(log.dir), 'utf8')).toBe(note);
-    expect(existsSync(`${merkleTreeFile(log.dir)}.mismatch`)).toBe(true);
-    const rebuilding = service.log().find(({ view, copy }) => view === 'merkleTree' && copy);
-    expect(rebuilding).toMatchObject({
-      msg: 'rebuilding view',
-      copy: `${merkleTreeFile(log.dir)}.mismatch`,
-    });
-
-    const proof = await runCli(['prove', '--user', 'bob', '--id', '9'], env);
-    expectRefused(proof, /the log was signed as 3:[\da-f]{64}, and is now \d:/);
-  });
-
-  test('the operator goes on with another key and origin, or restores the log', async () => {
-    const log = await open();
-    const note = await signed(await log.rewrite(NAMES));
-    const env = await log.rewrite(['Elm']);
-    const renamed = { ...env, LOG_KEY_FILE: join(tempDir(), 'log-key.json'), LOG_ORIGIN: 'new.example' };
-    const service = await startServiceWithTree(renamed);
-    expect(await auditor(service).checkpoint()).toMatch(/^new\.example\n1\n/);
-    const start = service.log().filter(({ msg }) => /checkpoints start again/.test(msg));
-    expect(start).toMatchObject([{ level: 40, histories: [basename(signedFile(log.dir))] }]);
-    await service.close();
-    expect(await signed(await log.rewrite(NAMES))).toBe(note);
-  });
+test('the operator goes on with another key and origin, or restores the log', async () => {
+  const dir = tempDir();
+  rewrite(dir, NAMES);
+  const note = await signed({ DATA_DIR: dir });
+  rewrite(dir, ['Elm']);
+  const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
+  const service = await startServiceWithTree({ DATA_DIR: dir, LOG_KEY_FILE, LOG_ORIGIN: 'new.example' });
+  expect(await auditor(service).checkpoint()).toMatch(/^new\.example\n1\n/);
+  const start = service.log().filter(({ msg }) => /checkpoints start again/.test(msg));
+  expect(start).toMatchObject([{ level: 40, histories: [basename(signedFile(dir))] }]);
+  await service.close();
+  rewrite(dir, NAMES);
+  expect(await signed({ DATA_DIR: dir })).toBe(note);
 });
 
 describe('a service', () => {
@@ -220,30 +181,28 @@ describe('a service', () => {
   });
 });
 
-describe('while the tree cannot be saved', () => {
-  test('checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
-    const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
-    const { get, request } = auditor(service);
-    expect((await get('/checkpoint')).status).toBe(200);
-    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
-    const other = new DatabaseSync(merkleTreeFile(service.dir));
-    other.exec('BEGIN IMMEDIATE'); // simulates a full disk
-    await service.as('bob').create(9, { name: 'Late' });
-    stopClock();
-    vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more
-    const [stale, waited] = await untilSettled(request('/checkpoint'));
-    await refusedWith(50302, stale);
-    expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
-    const [first] = await untilSettled(request('/events'));
-    const second = await request('/events'); // the clock stands still
-    for (const replay of [first, second]) {
-      expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
-      expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
-    }
-    vi.useRealTimers();
-    other.exec('ROLLBACK');
-    other.close();
-    await expect.poll(() => auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
-    await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
-  });
+test('while the tree cannot be saved, checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
+  const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
+  const { get, request } = auditor(service);
+  expect((await get('/checkpoint')).status).toBe(200);
+  await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
+  const other = new DatabaseSync(merkleTreeFile(service.dir));
+  other.exec('BEGIN IMMEDIATE'); // simulates a full disk
+  await service.as('bob').create(9, { name: 'Late' });
+  stopClock();
+  vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more
+  const [stale, waited] = await untilSettled(request('/checkpoint'));
+  await refusedWith(50302, stale);
+  expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+  const [first] = await untilSettled(request('/events'));
+  const second = await request('/events'); // the clock stands still
+  for (const replay of [first, second]) {
+    expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+    expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
+  }
+  vi.useRealTimers();
+  other.exec('ROLLBACK');
+  other.close();
+  await expect.poll(() => auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);
+  await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^3 /);
 });

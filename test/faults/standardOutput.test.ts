@@ -15,12 +15,9 @@ const LONG_PATH = `/${'x'.repeat(15_000)}`;
 const THROW = encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("thrown")})');
 
 async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
+  await using server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return String(port);
+  return String((server.address() as { port: number }).port);
 }
 
 /** The service, live, with this standard output. */
@@ -95,38 +92,20 @@ describe.each(OUTPUTS)('standard output that %s', (_, open, close) => {
   });
 });
 
-describe('standard output', () => {
-  test('that is read again gets the number of dropped lines, and all later lines', async () => {
-    const server = await serve('pipe');
-    await server.load();
-    let text = '';
-    server.stdout.setEncoding('utf8').on('data', (part) => {
-      text += part;
-    });
-    await expect.poll(() => droppedIn(text)).toBeGreaterThan(0);
-    expect(countOf(text, LONG_PATH) + droppedIn(text)).toBe(REQUESTS);
-    const closed = once(server.stdout, 'close');
-    server.kill('SIGTERM');
-    expect(await server.ended).toEqual({ code: 0, signal: null });
-    await closed;
-    expect(text).toMatch(/"closing".*\n.*"closed"\}\n$/);
-  });
-
-  test.skipIf(!canMount)('on a full disk is written again when there is space', async () => {
-    const { dir, visiblePath, command, fill, free } = await smallDisk();
-    const log = () => readFileSync(`${visiblePath}.log`, 'utf8');
-    const [enter, into] = [
-      command.slice(0, -2),
-      ['sh', '-c', 'exec "$1" "$2" >> "$0"', `${dir}.log`, NODE, MAIN],
-    ];
-    const server = await serve('pipe', [...enter, ...into]);
-    fill();
-    await server.load();
-    free();
-    await expect.poll(() => droppedIn(log())).toBeGreaterThan(0);
-    server.kill('SIGTERM');
-    expect(await server.ended).toEqual({ code: 0, signal: null });
-    expect(log()).toMatch(/"closing".*\n.*"closed"\}\n$/);
-    expect(countOf(log(), LONG_PATH) + droppedIn(log())).toBe(REQUESTS);
-  });
+test.skipIf(!canMount)('standard output on a full disk is written again when there is space', async () => {
+  const { dir, visiblePath, command, fill, free } = await smallDisk();
+  const log = () => readFileSync(`${visiblePath}.log`, 'utf8');
+  const [enter, into] = [
+    command.slice(0, -2),
+    ['sh', '-c', 'exec "$1" "$2" >> "$0"', `${dir}.log`, NODE, MAIN],
+  ];
+  const server = await serve('pipe', [...enter, ...into]);
+  fill();
+  await server.load();
+  free();
+  await expect.poll(() => droppedIn(log())).toBeGreaterThan(0);
+  server.kill('SIGTERM');
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+  expect(log()).toMatch(/"closing".*\n.*"closed"\}\n$/);
+  expect(countOf(log(), LONG_PATH) + droppedIn(log())).toBe(REQUESTS);
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
+import type { EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import type { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrites.ts';
 import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
@@ -19,6 +19,18 @@ export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
 
 /** Every token is the name of an auditor. */
 export const AUDITORS = { verifyToken: (user: string) => claimsOf(user, 'audit') };
+
+/** An event in the stream of a plant of alice, with these other parts. */
+export const recorded = (position: bigint, part: Partial<RecordedEvent> = {}): RecordedEvent => ({
+  position,
+  stream: `plant-alice/${position}`,
+  revision: 0n,
+  id: `${position}`,
+  type: 'Written',
+  data: {},
+  metadata: {},
+  ...part,
+});
 
 /** Empty views, which nothing is applied to: all tests of this process share them. */
 let emptyViews: Promise<Views> | undefined;

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import {
   event,
@@ -7,25 +7,18 @@ import {
   type Open,
   STREAM_PREFIX,
 } from '../../packages/event-log/src/testing/contract.ts';
-import {
-  FakeEventStoreDb,
-  type FakeOptions,
-} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { openOver } from './stores.ts';
+import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { openOver, startFakeServer } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();
 
 /** Opens stores, each with its own fake server. */
-export function openOnFake(options: FakeOptions): Open {
-  return async (again) => {
-    const known = again && servers.get(again);
-    const server = known ?? (await FakeEventStoreDb.start(options));
-    if (!known) onTestFinished(() => server.stop());
-    const store = await openOver(server.url, STREAM_PREFIX);
-    servers.set(store, server);
-    return store;
-  };
-}
+export const openOnFake: Open = async (again) => {
+  const server = (again && servers.get(again)) ?? (await startFakeServer());
+  const store = await openOver(server.url, STREAM_PREFIX);
+  servers.set(store, server);
+  return store;
+};
 
 type Interrupt = (server: FakeEventStoreDb, store: EventStore) => unknown;
 

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { appOver } from '../../../test/support/appOver.ts';
 import { refusedWith } from '../../../test/support/refusal.ts';
 import { tempDir } from '../../../test/support/tempDir.ts';
@@ -90,32 +90,30 @@ test('the JSON of an event is indented, with all digits and without invisible ch
   expect(JSON.parse(shown)).toEqual(JSON.parse(json));
 });
 
-describe('entities at a point in time', () => {
-  const evolve = (entity: Entity | undefined, { type, data }: { type: string; data: unknown }) =>
-    type === 'Removed' ? undefined : { ...entity, ...(data as Entity) };
-  const change = (time: number, id: string, type: string, data = {}): Change => {
-    return { time, id, type, data, revision: 0n };
-  };
-  const changes = [
-    change(1, 'a', 'Created', { name: 'Fern', tag: 'indoor' }),
-    change(2, 'b', 'Created', { name: 'Oak' }),
-    change(3, 'a', 'Renamed', { name: 'Bracken' }),
-    change(4, 'b', 'Removed'),
-    change(Number.NaN, 'c', 'Created', { name: 'without a time' }),
-  ];
-  const fern = { id: 'a', entity: { name: 'Fern', tag: 'indoor' }, since: 1, changed: 1 };
-  const oak = { id: 'b', entity: { name: 'Oak' }, since: 2, changed: 2 };
-  const bracken = { id: 'a', entity: { name: 'Bracken', tag: 'indoor' }, since: 1, changed: 3 };
+const evolve = (entity: Entity | undefined, { type, data }: { type: string; data: unknown }) =>
+  type === 'Removed' ? undefined : { ...entity, ...(data as Entity) };
+const change = (time: number, id: string, type: string, data = {}): Change => {
+  return { time, id, type, data, revision: 0n };
+};
+const changes = [
+  change(1, 'a', 'Created', { name: 'Fern', tag: 'indoor' }),
+  change(2, 'b', 'Created', { name: 'Oak' }),
+  change(3, 'a', 'Renamed', { name: 'Bracken' }),
+  change(4, 'b', 'Removed'),
+  change(Number.NaN, 'c', 'Created', { name: 'without a time' }),
+];
+const fern = { id: 'a', entity: { name: 'Fern', tag: 'indoor' }, since: 1, changed: 1 };
+const oak = { id: 'b', entity: { name: 'Oak' }, since: 2, changed: 2 };
+const bracken = { id: 'a', entity: { name: 'Bracken', tag: 'indoor' }, since: 1, changed: 3 };
 
-  test.each([
-    [0, []],
-    [1, [fern]],
-    [2, [fern, oak]],
-    [3, [bracken, oak]],
-    [4, [bracken]],
-  ])('at %d are what their events up to then make', (time, states) => {
-    expect(statesAt(changes, time, evolve)).toEqual(states);
-  });
+test.each([
+  [0, []],
+  [1, [fern]],
+  [2, [fern, oak]],
+  [3, [bracken, oak]],
+  [4, [bracken]],
+])('entities at the point in time %d are what their events up to then make', (time, states) => {
+  expect(statesAt(changes, time, evolve)).toEqual(states);
 });
 
 test('bars have every event once, in ranges of one length without gaps', () => {

@@ -6,10 +6,10 @@ import { eventStoreContract, interruptedReadsContract, STREAM_PREFIX } from '../
 
 const pooled = storePool((url) => openOver(url, STREAM_PREFIX));
 
-eventStoreContract('the event store over EventStoreDB', openOnFake({}), {
+eventStoreContract('the event store over EventStoreDB', openOnFake, {
   borrow: async () => (await pooled()).store,
 });
-interruptedReadsContract('over EventStoreDB', openOnFake({}), LEADER_CHANGES);
+interruptedReadsContract('over EventStoreDB', openOnFake, LEADER_CHANGES);
 const { EVENTSTOREDB_TEST_URL } = process.env;
 if (EVENTSTOREDB_TEST_URL)
   eventStoreContract('the event store over EVENTSTOREDB_TEST_URL', openOn(EVENTSTOREDB_TEST_URL));

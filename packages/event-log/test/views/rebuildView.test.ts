@@ -168,47 +168,45 @@ test.for<[string, (file: string) => unknown]>([
   expect(await contentOf(file)).toEqual(SIX_ITEMS);
 });
 
-describe('the old view is kept, without leftover files, if', () => {
-  const reason = new Error('stopped');
-  const failing = (at: number) =>
-    savingEachPage((number, _, inFact) => (number === at ? Promise.reject(reason) : inFact()));
-  const abortedWhen = (isTime: (progress: Progress) => boolean): Options => {
-    const stopping = new AbortController();
-    return {
-      signal: stopping.signal,
-      onProgress: (progress) => {
-        if (isTime(progress)) stopping.abort(reason);
-      },
-    };
+const reason = new Error('stopped');
+const failing = (at: number) =>
+  savingEachPage((number, _, inFact) => (number === at ? Promise.reject(reason) : inFact()));
+const abortedWhen = (isTime: (progress: Progress) => boolean): Options => {
+  const stopping = new AbortController();
+  return {
+    signal: stopping.signal,
+    onProgress: (progress) => {
+      if (isTime(progress)) stopping.abort(reason);
+    },
   };
+};
 
-  test.each<[string, Options, unknown]>([
-    ['the rebuild is aborted before its start', { signal: AbortSignal.abort(reason) }, reason],
-    ['the rebuild is aborted', abortedWhen(() => true), reason],
-    ['the rebuild is aborted after the last event', abortedWhen(({ events }) => events === 1_100), reason],
-    ['the first save fails', { open: failing(1) }, reason],
-    ['the last save fails', { open: failing(3) }, reason],
-    [
-      'the new one is damaged',
-      {
-        open: savingEachPage((number, file, inFact) => {
-          if (number === 2) inFile(file, 'DROP TABLE rows');
-          return inFact();
-        }),
-      },
-      expect.objectContaining({ message: expect.stringContaining('was damaged') }),
-    ],
-    [
-      'the log cannot be read',
-      { log: { ...logOf(items(6)), readAll: () => Promise.reject(new StoreUnavailable('closed')) } },
-      new StoreUnavailable('closed'),
-    ],
-  ])('%s', async (_, options, expected) => {
-    const file = newFile();
-    await writeOld(file);
-    const before = readFileSync(file);
-    await expect(rebuild(logOf(items(1_100)), file, options)).rejects.toEqual(expected);
-    expect(readFileSync(file).equals(before)).toBe(true);
-    expect(leftovers(file)).toEqual([]);
-  });
+test.each<[string, Options, unknown]>([
+  ['the rebuild is aborted before its start', { signal: AbortSignal.abort(reason) }, reason],
+  ['the rebuild is aborted', abortedWhen(() => true), reason],
+  ['the rebuild is aborted after the last event', abortedWhen(({ events }) => events === 1_100), reason],
+  ['the first save fails', { open: failing(1) }, reason],
+  ['the last save fails', { open: failing(3) }, reason],
+  [
+    'the new one is damaged',
+    {
+      open: savingEachPage((number, file, inFact) => {
+        if (number === 2) inFile(file, 'DROP TABLE rows');
+        return inFact();
+      }),
+    },
+    expect.objectContaining({ message: expect.stringContaining('was damaged') }),
+  ],
+  [
+    'the log cannot be read',
+    { log: { ...logOf(items(6)), readAll: () => Promise.reject(new StoreUnavailable('closed')) } },
+    new StoreUnavailable('closed'),
+  ],
+])('the old view is kept, without leftover files, if %s', async (_, options, expected) => {
+  const file = newFile();
+  await writeOld(file);
+  const before = readFileSync(file);
+  await expect(rebuild(logOf(items(1_100)), file, options)).rejects.toEqual(expected);
+  expect(readFileSync(file).equals(before)).toBe(true);
+  expect(leftovers(file)).toEqual([]);
 });
