@@ -20,13 +20,14 @@ describe('a checkpoint', () => {
   async function fill(
     { create }: ReturnType<ReturnType<typeof client>>,
     created: number[] = [],
+    firstId = 0,
   ): Promise<void> {
     const post = async (id: number): Promise<void> => {
       expect((await create(id, { name: NAME })).status).toBe(200);
       created.push(id);
     };
     for (let i = 0; i < LARGE_PLANTS; i += 10)
-      await Promise.all(Array.from({ length: 10 }, (_, j) => post(i + j)));
+      await Promise.all(Array.from({ length: 10 }, (_, j) => post(firstId + i + j)));
   }
 
   test('lets the write-ahead log begin again, while plants are created', async () => {
@@ -48,7 +49,10 @@ describe('a checkpoint', () => {
     const second = start({ command: [...strace, NODE, MAIN], env: { DATA_DIR } });
     const alice = client(await second.listening(), DATA_DIR)('alice');
     const created: number[] = [];
-    await expect(fill(alice, created)).rejects.toThrow();
+    const fillUntilError = async (): Promise<never> => {
+      for (let firstId = 0; ; firstId += LARGE_PLANTS) await fill(alice, created, firstId);
+    };
+    await expect(fillUntilError()).rejects.toThrow();
     expect((await second.ended).code).toBe(1);
     expect(second.stdout()).toMatch(/"level":60.*fsync failed/);
     const kept = rowsIn(join(DATA_DIR, 'log.db')).map(({ stream }) => stream);
