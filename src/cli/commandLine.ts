@@ -101,6 +101,8 @@ export function commandLine({ serve, run }: Runners): Command {
       run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
     monitor: (options) =>
       run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),
+    witness: (options) =>
+      run(async (context) => (await import('./witness.ts')).witnessCommand(options, context)),
   });
 
   program

@@ -16,6 +16,7 @@ const COMMANDS = {
   prove: ['--user USER --id ID', '--size', '--from', '--to'],
   'check-proof': ['--key', '--expect'],
   monitor: ['--url', '--key', '--state', '--once', '--interval', '--all'],
+  witness: ['--key', '--name', '--logs', '--state', '--host', '--port'],
   rebuild: [],
   backup: [],
 };
@@ -28,6 +29,7 @@ const NEEDED: Record<string, string[]> = {
   prove: ['--user', 'alice', '--id', '1'],
   'check-proof': ['--key', 'VKEY'],
   monitor: ['--url', 'URL', '--key', 'VKEY', '--state', 'FILE'],
+  witness: ['--key', 'FILE', '--name', 'NAME', '--logs', 'FILE', '--state', 'DIR'],
   backup: ['copy.db'],
   token: ['alice'],
 };

@@ -1,7 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
-import { hasSqliteCode, SQLITE } from '@event-sourced/event-log/disk';
 
+/** A result code of SQLite (https://sqlite.org/rescode.html): another connection has the lock. */
+const SQLITE_BUSY = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 
@@ -14,7 +15,7 @@ export async function acquireFileLock(file: string): Promise<Disposable> {
       if (performance.now() > deadline) throw new Error(`another process has locked ${file}`);
       await setTimeout(LOCK_POLL_MS);
     }
-    return lock;
+    return { [Symbol.dispose]: () => lock.close() };
   } catch (error) {
     lock.close();
     throw error;
@@ -26,7 +27,7 @@ function tryToLock(lock: DatabaseSync): boolean {
     lock.exec('BEGIN EXCLUSIVE');
     return true;
   } catch (error) {
-    if (hasSqliteCode(error, SQLITE.BUSY)) return false;
+    if ((Number((error as { errcode?: number }).errcode) & 0xff) === SQLITE_BUSY) return false;
     throw error;
   }
 }

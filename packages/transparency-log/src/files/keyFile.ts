@@ -17,7 +17,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { fsyncPath } from '@event-sourced/event-log/disk';
+import { syncDirectorySync } from './syncDirectory.ts';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
@@ -66,7 +66,7 @@ function create(file: string): void {
     writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     fsyncSync(fd);
     linkSync(draft, file);
-    fsyncPath(dirname(file)); // what a lost key has signed would be invalid
+    syncDirectorySync(dirname(file)); // what a lost key has signed would be invalid
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {

@@ -1,6 +1,7 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { decodeUtf8 } from '../notes/encoding.ts';
+import { syncDirectory } from './syncDirectory.ts';
 
 /** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
@@ -24,13 +25,5 @@ export async function replaceFile(file: string, content: string | Buffer): Promi
 
 export async function replacePath(from: string, to: string): Promise<void> {
   await rename(from, to);
-  const directory = await open(dirname(to), 'r');
-  try {
-    await directory.sync();
-  } catch (error) {
-    // Some file systems cannot sync a directory.
-    if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  } finally {
-    await directory.close();
-  }
+  await syncDirectory(dirname(to));
 }

@@ -5,13 +5,17 @@ import { checkProof } from './checkProof.ts';
 import { addMonitorCommands } from './commands.ts';
 import { monitorLog } from './monitor.ts';
 
-// transparency-log monitor --url … --key … --state …; transparency-log check-proof --key … < FILE.tlog-proof
+// transparency-log monitor --url … --key … --state …; transparency-log check-proof --key … < FILE.tlog-proof;
+// transparency-log witness --key … --name … --logs … --state …
 
+/** A witness that is running; a signal ends the process after it has closed. */
+let witness = Promise.resolve();
 const stopping = new AbortController();
 process.umask(0o077);
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => {
+  process.once(signal, async () => {
     stopping.abort(new Error(`stopped by ${signal}`));
+    await witness.catch(() => {});
     process.kill(process.pid, signal);
   });
 
@@ -19,6 +23,8 @@ const write = (text: string): Promise<void> =>
   new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
   });
+
+const print = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const program = new Command('transparency-log')
   .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
@@ -29,9 +35,14 @@ addMonitorCommands(program, '', {
     monitorLog(options, {
       token: process.env.TOKEN,
       write,
-      print: (line) => process.stderr.write(`${line}\n`),
+      print,
       signal: stopping.signal,
     }),
+  witness: async (options) => {
+    const { runWitness } = await import('../witness/witnessCommand.ts');
+    witness = runWitness(options, { write, print, signal: stopping.signal });
+    return witness;
+  },
 });
 program.parseAsync().catch((error: Error & { exitCode?: number }) => {
   if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);

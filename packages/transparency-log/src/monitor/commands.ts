@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
+import type { WitnessCommandOptions } from '../witness/witnessCommand.ts';
 import type { CheckProofOptions } from './checkProof.ts';
 import type { MonitorOptions } from './monitor.ts';
 
 type Actions = {
   checkProof: (options: CheckProofOptions) => Promise<void>;
   monitor: (options: MonitorOptions) => Promise<void>;
+  witness: (options: WitnessCommandOptions) => Promise<void>;
 };
 
 /** Adds the commands that require no log. `beforeOptions` is what a command line has before them, such as `--` with npm. */
@@ -36,6 +38,18 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     .option('--all', 'Check all events again, not only the new ones.')
     .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
     .action(actions.monitor);
+
+  program
+    .command('witness')
+    .description('Cosign the checkpoints of logs over HTTP, as a witness (https://c2sp.org/tlog-witness).')
+    .usage(`${beforeOptions}--key FILE --name NAME --logs FILE --state DIR [--host HOST] [--port PORT]`)
+    .requiredOption('--key <file>', 'Its private key, a JWK; created if it does not exist.', once('key'))
+    .requiredOption('--name <name>', 'The name of the key, such as witness.example/w1.', once('name'))
+    .requiredOption('--logs <file>', 'Verifier keys of logs, one a line; # begins a comment.', once('logs'))
+    .requiredOption('--state <dir>', 'Keeps the checkpoints; restore no older copy of it.', once('state'))
+    .option('--host <host>', 'Where to listen.', '127.0.0.1')
+    .option('--port <port>', 'A port, or 0 for a free one.', '7380')
+    .action(actions.witness);
 }
 
 /** Parses an option that must not be repeated. */

@@ -19,20 +19,21 @@ const UINT64_BYTES = 8;
 
 /**
  * The cosignatures of a checkpoint, the newest of each key. Signatures of other keys are ignored; those of a type that
- * this version of Node cannot verify do not count. @throws NotVerified if one is invalid
+ * this version of Node cannot verify, or without a time, do not count. @throws NotVerified if one is invalid
  */
 export function cosignaturesOf(note: string, keys: readonly VerifierKey[]): Cosignature[] {
   const { text, signatures } = splitNote(note);
   const checkpoint = readUnverifiedCheckpoint(note);
   return keys.filter(canVerify).flatMap((key) => {
     const found = signaturesOf(signatures, key).map(({ signature }) => {
-      const time = timeOf(signature);
+      const time = timeOf(signature, key);
       const message = messageOf(key, time, text, checkpoint);
       if (!verify(null, message, publicKeyOf(key), signature.subarray(UINT64_BYTES)))
         throw new NotVerified(`the cosignature of ${key.name} is invalid`);
       return { key, time, line: formatSignature(key, signature) };
     });
-    return found.toSorted((one, other) => other.time - one.time).slice(0, 1);
+    const timed = found.filter(({ time }) => time > 0);
+    return timed.toSorted((one, other) => other.time - one.time).slice(0, 1);
   });
 }
 
@@ -55,10 +56,11 @@ export function canVerify(key: VerifierKey): boolean {
   }
 }
 
-/** @throws NotVerified */
-function timeOf(signature: Buffer): number {
-  const time = signature.length > UINT64_BYTES ? signature.readBigUInt64BE() : 0n;
-  if (time === 0n || time > Number.MAX_SAFE_INTEGER) throw new NotVerified('a cosignature has no valid time');
+/** 0 if a signature states no time, as one with ML-DSA-44 may. @throws NotVerified */
+function timeOf(signature: Buffer, { type }: VerifierKey): number {
+  const time = signature.length > UINT64_BYTES ? signature.readBigUInt64BE() : -1n;
+  if (time < (type === 'mlDsa44' ? 0n : 1n) || time > Number.MAX_SAFE_INTEGER)
+    throw new NotVerified('a cosignature has no valid time');
   return Number(time);
 }
 

@@ -1,2 +1,6 @@
 export { type Cosignature, canVerify, cosign, cosignaturesOf } from './cosignature.ts';
-export { type Policy, parsePolicy, quorumTime, type Witness } from './policy.ts';
+export { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
+export { type Policy, parsePolicy, quorumTime } from './policy.ts';
+export { CheckpointRejected, Witness } from './witness.ts';
+export { runWitness, type WitnessCommandOptions } from './witnessCommand.ts';
+export { startWitnessServer } from './witnessServer.ts';

@@ -1,0 +1,94 @@
+import { dirname } from 'node:path';
+import { readStateFile, replaceFile } from '../files/stateFile.ts';
+import { syncDirectory } from '../files/syncDirectory.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
+import { readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
+import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
+import { cosignaturesOf } from './cosignature.ts';
+
+/** A checkpoint with signatures of its log and the cosignature of a witness, which was made at `time`. */
+export type CosignedCheckpoint = TreeHead & { note: string; time: number };
+
+/** The latest cosigned checkpoint of a log cannot be read or recorded. The message names its file. */
+export class WitnessStateUnusable extends Error {
+  override readonly name = 'WitnessStateUnusable';
+}
+
+/** The latest checkpoint of a log that a witness has cosigned. It is durable before anyone gets it. */
+export class CosignedCheckpointFile {
+  readonly #file: string;
+  readonly #origin: string;
+  readonly #witness: VerifierKey;
+  #latest: CosignedCheckpoint | undefined;
+  /** Whether the file has the latest one: not known before it was read, and after a failed write. */
+  #isCurrent = false;
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(file: string, origin: string, witness: VerifierKey) {
+    this.#file = file;
+    this.#origin = origin;
+    this.#witness = witness;
+  }
+
+  /** Undefined if the witness has never cosigned a checkpoint of the log. @throws WitnessStateUnusable */
+  read(): Promise<CosignedCheckpoint | undefined> {
+    return this.#inTurn(() => this.#read());
+  }
+
+  /** Replaces the latest one by what `next` returns for it. @throws WitnessStateUnusable, and what `next` throws */
+  update(next: (latest: CosignedCheckpoint | undefined) => CosignedCheckpoint): Promise<CosignedCheckpoint> {
+    return this.#inTurn(async () => {
+      const latest = await this.#read();
+      const replacement = next(latest);
+      if (replacement.note === latest?.note) return latest;
+      this.#isCurrent = false;
+      await this.#orUnusable(replaceFile(this.#file, replacement.note));
+      this.#isCurrent = true;
+      this.#latest = replacement;
+      return replacement;
+    });
+  }
+
+  /** Reads and updates are atomic: each starts when the one before has ended. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(work);
+    this.#queue = done.catch(() => {});
+    return done;
+  }
+
+  async #read(): Promise<CosignedCheckpoint | undefined> {
+    if (this.#isCurrent) return this.#latest;
+    const found = await this.#orUnusable(this.#load());
+    if ((found?.size ?? 0) < (this.#latest?.size ?? 0))
+      throw this.#unusable(new Error('it does not have the latest checkpoint any more'));
+    this.#isCurrent = true;
+    this.#latest = found;
+    return found;
+  }
+
+  async #load(): Promise<CosignedCheckpoint | undefined> {
+    const note = await readStateFile(this.#file, MAX_NOTE_BYTES, 'a checkpoint').catch((error) => {
+      if (error.code === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (note === undefined) return undefined;
+    const { origin, size, root } = readUnverifiedCheckpoint(note);
+    const [cosignature] = cosignaturesOf(note, [this.#witness]);
+    if (origin !== this.#origin || !cosignature)
+      throw new Error('it is not a checkpoint of this log that this witness has cosigned');
+    await syncDirectory(dirname(this.#file)); // the process that replaced it may have ended before
+    return { size, root, time: cosignature.time, note };
+  }
+
+  async #orUnusable<T>(done: Promise<T>): Promise<T> {
+    try {
+      return await done;
+    } catch (error) {
+      throw this.#unusable(error as Error);
+    }
+  }
+
+  #unusable(cause: Error): WitnessStateUnusable {
+    return new WitnessStateUnusable(`${this.#origin}  cannot use ${this.#file}: ${cause.message}`, { cause });
+  }
+}

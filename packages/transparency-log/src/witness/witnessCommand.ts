@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { loadOrCreateKey } from '../files/keyFile.ts';
+import { readStateFile } from '../files/stateFile.ts';
+import { syncDirectory } from '../files/syncDirectory.ts';
+import { printable } from '../notes/printable.ts';
+import {
+  formatVerifierKey,
+  isKeyName,
+  KEY_NAME_RULE,
+  MAX_NOTE_BYTES,
+  parseVerifierKey,
+  type VerifierKey,
+} from '../notes/signedNote.ts';
+import { Witness } from './witness.ts';
+import { startWitnessServer } from './witnessServer.ts';
+
+/** The options of the command, as text. */
+export type WitnessCommandOptions = Record<'key' | 'name' | 'logs' | 'state' | 'host' | 'port', string>;
+
+type Context = {
+  write: (text: string) => Promise<void>;
+  print: (line: string) => void;
+  signal: AbortSignal;
+};
+
+/** Runs a witness until the signal aborts. @throws Error for the operator */
+export async function runWitness(options: WitnessCommandOptions, context: Context): Promise<void> {
+  const { name, state: stateDir, host } = options;
+  const { write, print, signal } = context;
+  if (!isKeyName(name)) throw new Error(`--name must be a name ${KEY_NAME_RULE}.`);
+  const port = parsePort(options.port);
+  const logs = await readLogs(options.logs);
+  await createStateDir(stateDir);
+  const { acquireFileLock } = await import('../files/fileLock.ts'); // loads SQLite, of which Node 22 warns
+  const lock = await acquireFileLock(join(stateDir, 'lock.db'));
+  try {
+    const { privateKey: key } = loadOrCreateKey(options.key);
+    const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
+    for (const logId of witness.logIds)
+      await witness.checkpoint(logId).catch(({ message }) => print(printable(message)));
+    const server = await startWitnessServer(witness, { host, port, print });
+    try {
+      await write(`verifier key ${formatVerifierKey(witness.verifierKey)}\nlistening at ${server.url}\n`);
+      if (!signal.aborted) await once(signal, 'abort');
+    } finally {
+      await server.close();
+    }
+  } finally {
+    lock[Symbol.dispose]();
+  }
+}
+
+function parsePort(text: string): number {
+  const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535;
+  if (!isPort) throw new Error('--port must be a port, or 0 for a free one.');
+  return Number(text);
+}
+
+/** The verifier keys of a file, one a line, without empty lines and comments. @throws Error that names the line */
+async function readLogs(file: string): Promise<VerifierKey[]> {
+  const text = await readStateFile(file, MAX_NOTE_BYTES, 'a list of verifier keys').catch(({ message }) => {
+    throw new Error(`cannot read the file of --logs: ${message}`);
+  });
+  return text.split('\n').flatMap((line, i) => {
+    const key = line.trim();
+    if (key === '' || key.startsWith('#')) return [];
+    try {
+      return [parseVerifierKey(key)];
+    } catch (error) {
+      throw new Error(`${file}, line ${i + 1}: ${(error as Error).message}`);
+    }
+  });
+}
+
+/** Creates the directory durably: without it, the witness could cosign another history. @throws Error */
+async function createStateDir(dir: string): Promise<void> {
+  await mkdir(dir, { mode: 0o700 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  // Also if it exists: the process that created it may have ended before. Not every parent can be read.
+  await syncDirectory(dirname(resolve(dir))).catch((error) => {
+    if (error.code !== 'EACCES') throw error;
+  });
+}
