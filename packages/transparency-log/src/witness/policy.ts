@@ -3,10 +3,10 @@ import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import type { Cosignature } from './cosignature.ts';
 
 /** A witness: its verifier key, and where it is reached, if that is known. */
-export type Witness = { key: VerifierKey; url: string | undefined };
+export type PolicyWitness = { key: VerifierKey; url: string | undefined };
 
 /** Which witnesses are known, and how many of them must have signed a checkpoint. */
-export type Policy = { witnesses: readonly Witness[]; quorum: number };
+export type Policy = { witnesses: readonly PolicyWitness[]; quorum: number };
 
 /**
  * Parses the witnesses of a policy, each as VKEY or `VKEY URL`, and its quorum, by default more than half of them.
@@ -22,7 +22,7 @@ export function parsePolicy(witnesses: readonly string[], quorum?: string): Poli
   return { witnesses: parsed, quorum: number };
 }
 
-function parseWitness(text: string): Witness {
+function parseWitness(text: string): PolicyWitness {
   const [vkey = '', address, ...rest] = text.trim().split(/\s+/);
   const key = parseVerifierKey(vkey, ['cosignature', 'mlDsa44']);
   const url = address === undefined ? undefined : URL.parse(address);

@@ -1,7 +1,7 @@
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { type Cosignature, cosignaturesOf } from './cosignature.ts';
-import type { Witness } from './policy.ts';
+import type { PolicyWitness } from './policy.ts';
 
 /** The consistency proof from the first `from` to the first `to` entries; undefined if there are fewer. */
 type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
@@ -27,11 +27,11 @@ const REASONS: Record<number, string> = {
 
 /** Asks a witness for cosignatures: `add-checkpoint` of https://c2sp.org/tlog-witness */
 export class WitnessClient {
-  readonly witness: Witness;
+  readonly witness: PolicyWitness;
   /** The size that the witness has cosigned last, as far as is known. */
   #size = 0;
 
-  constructor(witness: Witness) {
+  constructor(witness: PolicyWitness) {
     this.witness = witness;
   }
 
@@ -99,7 +99,7 @@ function sizeOf(text: string): number {
   return size;
 }
 
-function readCosignatures(note: string, { key }: Witness): Cosignature[] {
+function readCosignatures(note: string, { key }: PolicyWitness): Cosignature[] {
   try {
     return cosignaturesOf(note, [key]);
   } catch (error) {

@@ -6,7 +6,7 @@ import { parseConsistencyProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
 import { cosign } from '../../src/witness/cosignature.ts';
-import { parsePolicy, type Witness } from '../../src/witness/policy.ts';
+import { type PolicyWitness, parsePolicy } from '../../src/witness/policy.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 type Submitted = ReturnType<typeof parseConsistencyProof>;
@@ -29,8 +29,8 @@ export class FakeWitness {
     return cosign(checkpoint, { name: this.name, key: keyNamed(this.name) }, this.time);
   }
 
-  get witness(): Witness {
-    return parsePolicy([this.setting]).witnesses[0] as Witness;
+  get witness(): PolicyWitness {
+    return parsePolicy([this.setting]).witnesses[0] as PolicyWitness;
   }
 
   /** As in WITNESSES. */
