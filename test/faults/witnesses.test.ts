@@ -1,0 +1,116 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { tilePath, tileWidth } from '../../packages/transparency-log/src/merkle/tiles.ts';
+import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
+import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosignature.ts';
+import { parsePolicy } from '../../packages/transparency-log/src/witness/policy.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
+import { untilAvailable } from '../support/instances.ts';
+import { Load } from '../support/load.ts';
+import { NODE, start } from '../support/process.ts';
+import { startServer } from '../support/server.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { entriesIn } from '../support/tlogVerifier.ts';
+
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/monitor/bin.ts', import.meta.url));
+const ROUNDS = Number(process.env.WITNESS_ROUNDS ?? 4);
+const PLANTS_PER_ROUND = Number(process.env.WITNESS_PLANTS ?? 200);
+
+/** A witness of this package, which can be killed and started again at the same port. */
+async function ownWitness(logKey: string) {
+  const dir = tempDir();
+  writeFileSync(join(dir, 'logs'), logKey);
+  const files = ['--key', `${dir}/key`, '--logs', `${dir}/logs`, '--state', `${dir}/state`];
+  let port = '0';
+  const launch = async () => {
+    const command = [NODE, BIN, 'witness', '--name', 'ours', ...files, '--port', port];
+    const witness = start({ command });
+    const [, vkey = ''] = await witness.printed(/^verifier key (\S+)$/m);
+    const url = await witness.listening();
+    port = new URL(url).port;
+    return { setting: `${vkey} ${url}`, kill: witness.kill };
+  };
+  return { launch };
+}
+
+test('over kills of the log and of a witness, each checkpoint that is served has its quorum', async () => {
+  const DATA_DIR = tempDir();
+  const first = await startServer({ env: { DATA_DIR, MERKLE_TREE: 'on' } });
+  const key = await (await first.as('carol').request('/log-key')).text();
+  await first.kill();
+
+  const { launch } = await ownWitness(key);
+  let ours = await launch();
+  const liar = await new FakeWitness('liar').start();
+  const down = new FakeWitness('down');
+  down.url = 'http://127.0.0.1:9'; // nothing listens there
+  const settings = [ours.setting, liar.setting, down.setting];
+  const policy = parsePolicy(settings, '2');
+  const keys = policy.witnesses.map((witness) => witness.key);
+  const env = { DATA_DIR, MERKLE_TREE: 'on', WITNESSES: settings.join(','), QUORUM: '2' };
+
+  const load = new Load();
+  const served: { size: number; root: string }[] = [];
+  let last = 0;
+  for (let round = 1; round <= ROUNDS; round++) {
+    const server = await startServer({ env });
+    const reading = new AbortController();
+    const reader = (async () => {
+      while (!reading.signal.aborted) {
+        const response = await server
+          .as('carol', 'audit')
+          .request('/checkpoint')
+          .catch(() => undefined);
+        const note = response?.status === 200 ? await response.text().catch(() => '') : '';
+        if (note !== '') {
+          const { size, root } = await openCheckpoint(note, parseVerifierKey(key.trim()));
+          expect(cosignaturesOf(note, keys).map((one) => one.key.name)).toEqual(['ours', 'liar']);
+          expect(size).toBeGreaterThanOrEqual(last); // never an older one, also after a restart
+          last = size;
+          if (served.at(-1)?.size !== size) served.push({ size, root });
+        }
+        await setTimeout(5);
+      }
+    })();
+    load.start(server);
+    await load.more(PLANTS_PER_ROUND / 2);
+    await ours.kill();
+    await load.more(PLANTS_PER_ROUND / 2); // POST does not need a witness
+    ours = await launch();
+    const before = last;
+    await expect.poll(() => last).toBeGreaterThan(before);
+    await server.kill();
+    await load.broken();
+    reading.abort();
+    await reader;
+  }
+  expect(served.length).toBeGreaterThan(ROUNDS);
+
+  // Each was a beginning of the log that there is now.
+  const server = await startServer({ env });
+  await load.expectKept(server);
+  const carol = server.as('carol', 'audit');
+  for (const { size, root } of served) {
+    const checkpoint = () => untilAvailable(() => carol.request('/checkpoint'));
+    await expect
+      .poll(async () => Number((await (await checkpoint()).text()).split('\n')[1]))
+      .toBeGreaterThanOrEqual(size);
+    expect(await rootOf(carol, size)).toBe(root);
+  }
+});
+
+/** The root of the first events, from their entries. */
+async function rootOf(carol: ReturnType<Awaited<ReturnType<typeof startServer>>['as']>, size: number) {
+  const tree = new MerkleTree();
+  for (let index = 0; index * 256 < size; index++) {
+    const path = tilePath({ level: 'entries', index, width: tileWidth(0, index, size) });
+    const bundle = Buffer.from(await (await carol.request(`/${path}`)).arrayBuffer());
+    for (const entry of entriesIn(bundle)) tree.append(leafHash(entry));
+  }
+  return tree.root();
+}
