@@ -89,7 +89,7 @@ test('over kills of the log and of a witness, each checkpoint that is served has
     reading.abort();
     await reader;
   }
-  expect(served.length).toBeGreaterThan(ROUNDS);
+  expect(served.length).toBeGreaterThanOrEqual(ROUNDS);
 
   // Each was a beginning of the log that there is now.
   const server = await startServer({ env });
