@@ -234,14 +234,6 @@ describe('the port of the metrics', () => {
   });
 });
 
-test('docs/alarms.md lists exactly the alerts', () => {
-  const named = (file: string, pattern: RegExp) =>
-    [...readFileSync(join(ROOT, file), 'utf8').matchAll(pattern)].map(([, name]) => name);
-  const alerts = named('observe/alerts.yml', /- alert: (\w+)/g);
-  expect(alerts.length).toBeGreaterThan(0);
-  expect(named('docs/alarms.md', /^\| `(PlantStore\w+)` \|/gm)).toEqual(alerts);
-});
-
 test('docs/metrics.md lists exactly the metrics of the service, with their types', async () => {
   const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: dirWith(1) });
   await as('alice').list();
