@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
@@ -10,10 +11,10 @@ import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
 import type { TreeThread } from '@event-sourced/transparency-log/view';
 import type { Gauge } from 'prom-client';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
+import type { Config } from './config.ts';
 import type { InFlight } from './inFlight.ts';
 
-type Sources = {
-  dataDir: string;
+type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   store: EventStore;
   followers: readonly Follower[];
   tree: TreeThread | undefined;
@@ -22,8 +23,12 @@ type Sources = {
   now: () => Date;
 };
 
+const PACKAGE = new URL('../package.json', import.meta.url);
+
 /** Less than the 10 000 for which Prometheus waits by default. */
 const STORE_TIMEOUT_MS = 2_000;
+/** The rest of that time is for the page that is being read then. */
+const LAG_SEARCH_TIMEOUT_MS = 1_000;
 
 const APPEND_OUTCOMES = { stored: 'stored', wrongRevision: 'wrong_revision', failed: 'failed' };
 const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
@@ -32,6 +37,11 @@ const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** The metrics of the service. The methods `on…` count what happens; the rest is measured at each scrape. */
 export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObserver {
+  readonly #buildInfo = this.gauge(
+    'build_info',
+    '1; the versions of the service and of Node, and where the log is.',
+    ['version', 'node', 'log'],
+  );
   readonly #appends = this.counter('appends_total', 'Appends to the log, by how they ended.', ['outcome']);
   readonly #commitSeconds = this.histogram(
     'commit_duration_seconds',
@@ -152,7 +162,11 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
   onSubscriptionDropped = () => this.#subscriptionDrops.inc();
 
   /** What reads all metrics, with those that are measured then. What is unknown has no value. */
-  reader({ dataDir, store, followers, tree, eventStreams, listsInFlight, now }: Sources): Metrics['read'] {
+  reader(sources: Sources): Metrics['read'] {
+    const { dataDir, store, followers, tree, eventStreams, listsInFlight, now } = sources;
+    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
+    const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
+    this.#buildInfo.set({ version, node: process.version, log }, 1);
     const views = [
       ...followers.map((follower) => ({ name: follower.view.name, follower })),
       ...(tree ? [{ name: 'merkleTree', follower: tree }] : []),
@@ -160,10 +174,11 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+      const searching = AbortSignal.timeout(LAG_SEARCH_TIMEOUT_MS);
       const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
       const lags = await Promise.all(
         views.map(async ({ follower: { readTo }, lag }) =>
-          readTo === undefined ? undefined : respondsIn(signal, lag.at(readTo, signal)),
+          readTo === undefined ? undefined : respondsIn(signal, lag.at(readTo, searching)),
         ),
       );
       const files = await fileSizes(dataDir);

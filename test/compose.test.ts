@@ -1,8 +1,11 @@
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { readConfig, SETTINGS } from '../src/config.ts';
-import { ROOT } from './support/process.ts';
+import { canRun, ROOT, run } from './support/process.ts';
+import { tempDir } from './support/tempDir.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const DOCKERFILE = textOf('Dockerfile');
@@ -76,6 +79,139 @@ describe('docker-compose.yml', () => {
     expect(ports).toHaveLength(5);
     for (const list of ports) expect(list).toMatch(/^\['127\.0\.0\.1:\d+:\d+'\]/);
   });
+});
+
+type Service = {
+  environment?: Record<string, string>;
+  volumes?: string[];
+  healthcheck?: { test: string[] };
+  profiles?: string[];
+  ports?: string[];
+};
+type Compose = { services: Record<string, Service>; configs: Record<string, { content: string }> };
+
+describe('docker-compose.tls.yml', () => {
+  const TLS = textOf('docker-compose.tls.yml');
+  const base: Compose = parse(COMPOSE, { merge: true });
+  const override: Compose = parse(TLS, { merge: true });
+  const servicesNamed = (pattern: RegExp): Service[] =>
+    Object.entries(override.services).flatMap(([name, service]) => (pattern.test(name) ? [service] : []));
+  const nodes = Object.keys(base.services).filter((name) => name.startsWith('eventstore-'));
+  /** A setting without a default: Compose refuses to start without it. */
+  const required = (setting: string) => `\${${setting}:?}`;
+
+  test('has every service of the cluster', () => {
+    const clustered = Object.entries(base.services).filter(([, service]) =>
+      service.profiles?.includes('cluster'),
+    );
+    expect(Object.keys(override.services).sort()).toEqual(
+      [...clustered.map(([name]) => name), 'accounts'].sort(),
+    );
+  });
+
+  test('gives each node TLS, its own certificate, and passwords without a default', () => {
+    for (const name of nodes) {
+      const { environment, volumes, healthcheck } = override.services[name] as Service;
+      expect(environment).toEqual({
+        EVENTSTORE_INSECURE: 'false',
+        EVENTSTORE_CERTIFICATE_FILE: '/certs/node.crt',
+        EVENTSTORE_CERTIFICATE_PRIVATE_KEY_FILE: '/certs/node.key',
+        EVENTSTORE_TRUSTED_ROOT_CERTIFICATES_PATH: '/ca',
+        EVENTSTORE_DEFAULT_ADMIN_PASSWORD: required('EVENTSTORE_ADMIN_PASSWORD'),
+        EVENTSTORE_DEFAULT_OPS_PASSWORD: required('EVENTSTORE_OPS_PASSWORD'),
+      });
+      expect(volumes).toEqual(['./certs/ca:/ca:ro', `./certs/${name}:/certs:ro`]);
+      expect(healthcheck?.test.slice(-3)).toEqual([
+        '--cacert',
+        '/ca/ca.crt',
+        'https://127.0.0.1:2113/health/live',
+      ]);
+    }
+  });
+
+  test('connects the services to all nodes, with TLS and an account', () => {
+    const services = servicesNamed(/^service-/);
+    expect(services).toHaveLength(2);
+    for (const { environment, volumes } of services) {
+      const url = environment?.EVENTSTOREDB_URL ?? '';
+      expect(url).toContain(
+        `@${nodes.map((name) => `${name}:2113`).join(',')}?tls=true&tlsCAFile=/ca/ca.crt`,
+      );
+      expect(url).toContain(`://plant-store:${required('EVENTSTOREDB_PASSWORD')}@`);
+      const given = url.replace(/\$\{.*?\}/, '0123456789abcdef');
+      expect(readConfig({ EVENTSTOREDB_URL: given }).eventStoreDb?.url).toBe(given);
+      expect(volumes).toContain('./certs/ca:/ca:ro');
+    }
+  });
+
+  test('creates the account with a container that is restricted as the services are', () => {
+    const { build, image, init, read_only, tmpfs, cap_drop, security_opt } = parse(COMPOSE)['x-service'];
+    const restricted = { build, image, init, read_only, tmpfs, cap_drop, security_opt };
+    expect(override.services.accounts).toMatchObject(restricted);
+    const [script = ''] = /deploy[^:]*/.exec(override.services.accounts?.volumes?.join(' ') ?? '') ?? [];
+    const text = textOf(script);
+    const read = [...text.matchAll(/([A-Z_]+): \w+/g)].map(([, name = '']) => name);
+    expect(read.length).toBeGreaterThan(0);
+    for (const name of read)
+      expect(Object.keys(override.services.accounts?.environment ?? {})).toContain(name);
+  });
+
+  test('publishes the API with TLS only, by the backends of docker-compose.yml', () => {
+    expect(override.services.proxy?.ports).toEqual(['3443:3443']);
+    const frontend = override.configs['haproxy-tls']?.content ?? '';
+    expect(frontend).toMatch(/bind :3443 ssl crt \/certs\/node\.pem/);
+    const backends = [...frontend.matchAll(/_backend (\w+)/g)].map(([, name]) => name);
+    expect(backends).toEqual(['live', 'ready']);
+    for (const name of backends) expect(base.configs.haproxy?.content).toContain(`\nbackend ${name}\n`);
+  });
+
+  test('names in its comment every setting that it requires', () => {
+    const [comment = ''] = TLS.split('\n\n');
+    for (const [, name = ''] of TLS.matchAll(/\$\{(\w+):\?\}/g)) expect(comment).toContain(name);
+  });
+
+  test.runIf(canRun('certificates', ['openssl', 'version']))(
+    'gets certificates of one CA for each node and the proxy, with the names by which they are called',
+    async () => {
+      const dir = tempDir();
+      const create = () =>
+        run({
+          command: ['sh', '-c', `cd '${dir}' && '${ROOT}/deploy/compose/certificates.sh' plants.example`],
+        });
+      expect(await create()).toMatchObject({ code: 0 });
+      const certificate = (file: string) => new X509Certificate(readFileSync(join(dir, 'certs', file)));
+      const ca = certificate('ca/ca.crt');
+      for (const name of [...nodes, 'proxy']) {
+        const issued = certificate(`${name}/node.crt`);
+        expect(issued.checkIssued(ca) && issued.verify(ca.publicKey)).toBe(true);
+        const host = name === 'proxy' ? 'plants.example' : name;
+        expect([host, issued.checkHost(host)]).toEqual([host, host]);
+        if (name !== 'proxy') expect(issued.checkIP('127.0.0.1')).toBe('127.0.0.1'); // the health check
+      }
+      for (const secret of ['', 'ca.key']) expect(statSync(join(dir, 'certs', secret)).mode & 0o077).toBe(0);
+      const earlier = certificate('eventstore-1/node.crt').fingerprint256;
+      expect(await create()).toMatchObject({ code: 0 });
+      expect(certificate('eventstore-1/node.crt').fingerprint256).toBe(earlier);
+    },
+  );
+
+  test.runIf(canRun('the configuration of HAProxy', ['haproxy', '-v']))(
+    'has a configuration that HAProxy accepts',
+    async () => {
+      const dir = tempDir();
+      const script = `
+        cd '${dir}' && '${ROOT}/deploy/compose/certificates.sh' >/dev/null 2>&1 &&
+        printf '%s' "$BASE" >base.cfg && printf '%s' "$TLS" >tls.cfg && haproxy -c -f base.cfg -f tls.cfg`;
+      const { code, stderr } = await run({
+        command: ['sh', '-c', script],
+        env: {
+          BASE: base.configs.haproxy?.content ?? '',
+          TLS: (override.configs['haproxy-tls']?.content ?? '').replace('/certs/', `${dir}/certs/proxy/`),
+        },
+      });
+      expect([code, stderr]).toEqual([0, '']);
+    },
+  );
 });
 
 /** The options of `docker run` that mean what a line of a service in Compose means; null: none is needed. */

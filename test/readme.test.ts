@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { SETTINGS } from '../src/config.ts';
 import { API_ERRORS } from '../src/errors.ts';
 import { MAX_IN_FLIGHT } from '../src/inFlight.ts';
+import { anchorsOf } from './support/markdown.ts';
 import { ROOT } from './support/process.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
@@ -51,15 +52,6 @@ test('docs/operations.md lists exactly the existing settings', () => {
   const named = [...table.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name]) => name as string);
   expect(new Set(named)).toEqual(new Set(SETTINGS));
 });
-
-/** The anchors of the headings of a page, as GitHub derives them. */
-const anchorsOf = (page: string): string[] =>
-  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-'),
-  );
 
 test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
   '%s links to existing files and headings, and mentions only existing commands',

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { scrapeText } from '../support/metrics.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
@@ -11,9 +12,14 @@ const ALERTS = join(OBSERVE, 'alerts.yml');
 const hasPromtool = canRun('alert rules and metrics', ['promtool', '--version']);
 const hasPrometheus = canRun('the queries of the dashboard', ['prometheus', '--version']);
 
-/** A service with metrics, a Merkle tree and some requests. */
+/** A service with metrics, a Merkle tree, a witness that signs, one that fails, and some requests. */
 async function usedService() {
-  const service = await startService({ METRICS_PORT: '0', MERKLE_TREE: 'on' });
+  const [signing, failing] = await Promise.all(['w1', 'w2'].map((name) => new FakeWitness(name).start()));
+  if (!signing || !failing) throw new Error('there are two');
+  failing.respond = (_, response) => void response.destroy();
+  const WITNESSES = [signing, failing].map(({ setting }) => setting).join(',');
+  const env = { METRICS_PORT: '0', MERKLE_TREE: 'on', WITNESSES, QUORUM: '1' };
+  const service = await startService(env);
   const use = async (): Promise<void> => {
     for (const id of [1, 2]) await service.as('alice').create(id, { name: 'Fern' });
     await service.as('alice').list();

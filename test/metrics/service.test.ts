@@ -1,7 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { ServiceMetrics } from '../../src/serviceMetrics.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { appendTo, plantOf } from '../support/logs.ts';
@@ -9,7 +11,7 @@ import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.
 import { ROOT } from '../support/process.ts';
 import { exchange, listen } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
-import { dirWith } from '../support/stores.ts';
+import { dirWith, emptyLog } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const start = (env: Record<string, string> = {}) => startService({ METRICS_PORT: '0', ...env });
@@ -178,6 +180,37 @@ test('the metrics of a view that has halted say how far it is behind', async () 
   expect(samples.get('plant_store_view_lag_seconds{view="plantsByUser"}')).toBeCloseTo(seconds, -4);
 });
 
+test('a view of a log in which other programs write more than is read has a lag', async () => {
+  let position = 0n;
+  const readAll = async () => {
+    await sleep(1);
+    position += 500n;
+    return { events: [], position, isEnd: false, writtenAt: new Date('2026-03-01T12:00:00Z') };
+  };
+  const sources = {
+    dataDir: tempDir(),
+    store: { lastPosition: async () => 2n ** 63n, readAll },
+    followers: [{ view: { name: 'plantsByUser' }, readTo: 1n, rebuilds: 0, saveFailures: 0 }],
+    eventStreams: { total: 0 },
+    listsInFlight: { total: 0 },
+    now: () => new Date('2026-03-01T12:00:45Z'),
+  };
+  const { text } = await new ServiceMetrics().reader(sources as never)();
+  expect(text).toContain('\nplant_store_view_lag_events{view="plantsByUser"} 0\n');
+  expect(text).toContain('\nplant_store_view_lag_seconds{view="plantsByUser"} 45\n');
+});
+
+test.each([
+  ['the embedded log', 'sqlite'],
+  ['EventStoreDB', 'eventstoredb'],
+] as const)('a service on %s has its version, that of Node, and where its log is', async (kind, log) => {
+  const { metricsUrl } = await start((await emptyLog(kind)).env);
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  expect(samplesOf(await scrape(metricsUrl), 'plant_store_build_info')).toEqual({
+    [`{version="${version}",node="${process.version}",log="${log}"}`]: 1,
+  });
+});
+
 describe('the port of the metrics', () => {
   test('serves only /metrics, and the port of the API does not serve it', async () => {
     const { url, metricsUrl = '' } = await start();
@@ -199,14 +232,6 @@ describe('the port of the metrics', () => {
     const starting = start({ METRICS_PORT: `${port}` });
     await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
   });
-});
-
-test('docs/alarms.md lists exactly the alerts', () => {
-  const named = (file: string, pattern: RegExp) =>
-    [...readFileSync(join(ROOT, file), 'utf8').matchAll(pattern)].map(([, name]) => name);
-  const alerts = named('observe/alerts.yml', /- alert: (\w+)/g);
-  expect(alerts.length).toBeGreaterThan(0);
-  expect(named('docs/alarms.md', /^\| `(PlantStore\w+)` \|/gm)).toEqual(alerts);
 });
 
 test('docs/metrics.md lists exactly the metrics of the service, with their types', async () => {

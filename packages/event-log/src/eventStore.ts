@@ -42,8 +42,16 @@ export type ReadTo = Readonly<{ position: Position; eventId: string }>;
 /** A page ends when data and metadata of its events have this number of characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;
 
-/** A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read. */
-export type Page = { events: readonly RecordedEvent[]; position: Position; isEnd: boolean };
+/**
+ * A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read.
+ * `writtenAt`: when the event at `position` was written, in a log that also has events of other streams.
+ */
+export type Page = {
+  events: readonly RecordedEvent[];
+  position: Position;
+  isEnd: boolean;
+  writtenAt?: Date | undefined;
+};
 
 /** At most `limit` events after an event's position; `prefix` is that of the streams that are of interest. */
 export type ForwardRange = { after: Position; limit: number; prefix?: string | undefined };

@@ -29,8 +29,11 @@ const READ_TIMEOUT_MS = 3_000;
 /** A follower may lag behind what has been acknowledged; the leader does not. */
 const FROM_LEADER = { requiresLeader: true };
 
-/** Events that were read. `isCut`: they have the length at which reading ended, so there may be more. */
-type Collected = { events: RecordedEvent[]; isCut: boolean };
+/**
+ * Events that were read. `isCut`: they have the length at which reading ended, so there may be more. `writtenAt`: when
+ * the last of them was written, by the clock of the server.
+ */
+type Collected = { events: RecordedEvent[]; isCut: boolean; writtenAt: Date | undefined };
 
 /** Reads of streams and of $all. Each is whole, or fails. */
 export class Reader {
@@ -92,11 +95,12 @@ export class Reader {
     const skipped = after === START ? 0 : 1; // the event at `after` itself
     const page = await this.#from(after, limit + skipped);
     if (!page) return undefined;
-    const { events, isCut } = page;
+    const { events, isCut, writtenAt } = page;
     return {
       events: events.slice(skipped).filter(({ stream }) => stream.startsWith(this.#prefix)),
       position: events.at(-1)?.position ?? after,
       isEnd: !isCut && events.length < limit + skipped,
+      writtenAt,
     };
   }
 
@@ -178,22 +182,24 @@ export class Reader {
     }, READ_TIMEOUT_MS);
     const events: RecordedEvent[] = [];
     let length = 0;
+    let writtenAt: Date | undefined;
     try {
       for await (const { event } of stream) {
         timer.refresh();
         if (!event) continue;
         const recorded = toRecordedEvent(event);
         events.push(recorded);
+        writtenAt = event.created;
         if (Number.isFinite(maxLength)) length += lengthOf(recorded.data) + lengthOf(recorded.metadata);
         if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
         void stream.cancel().catch(() => {});
-        return { events, isCut: true };
+        return { events, isCut: true, writtenAt };
       }
     } finally {
       clearTimeout(timer);
     }
     if (!isCompleted) throw new CallFailed('transient', 'the read ended before the server had completed it');
-    return { events, isCut: false };
+    return { events, isCut: false, writtenAt };
   }
 }
 

@@ -71,19 +71,40 @@ describe('on EventStoreDB', () => {
     expect(await lag.at(position, NEVER)).toEqual({ events: 1, seconds: undefined });
   });
 
-  test('the lag is unknown if the end of the log is not found in time, and the next search goes on', async () => {
-    const pages = [4n, 8n, 12n];
+  test('an event that follows many others is found by several searches, which have bounds of the lag until then', async () => {
+    const { server, store } = await eventStoreDb();
+    const position = await append(store, 1);
+    for (let i = 0; i < 1_200; i++) server.write(`other-${i}`);
+    await append(store, 2, at('2026-03-01T12:00:00Z'));
+    const first = server.log.indexOf(position);
+    const writtenAt = (index: number): number => server.log.all[index]?.created ?? Number.NaN;
+    const now = writtenAt(first) + 60_000;
+    const lag = new ViewLag(store, () => new Date(now));
+    for (const read of [first + 500, first + 1_000])
+      expect(await lag.at(position, AbortSignal.abort())).toEqual({
+        events: 0,
+        seconds: (now - writtenAt(read)) / 1_000,
+      });
+    expect(await lag.at(position, AbortSignal.abort())).toEqual({
+      events: 1,
+      seconds: (now - Date.parse('2026-03-01T12:00:00Z')) / 1_000,
+    });
+  });
+
+  test('a search goes on also if the view has read a part of what was searched', async () => {
+    const after: bigint[] = [];
     const log = {
-      readAll: async ({ after }: { after: bigint }) => {
+      readAll: async (range: { after: bigint }) => {
         await nextTurn();
-        const position = pages.find((page) => page > after) ?? after;
-        return { events: [], position, isEnd: position === after };
+        after.push(range.after);
+        const position = range.after + 4n;
+        return { events: [], position, isEnd: false, writtenAt: new Date('2026-03-01T12:00:30Z') };
       },
     } as unknown as EventStore;
     const lag = new ViewLag(log, NOW);
-    expect(await lag.at(START, AbortSignal.abort())).toBeUndefined();
-    expect(await lag.at(START, AbortSignal.abort())).toBeUndefined();
-    expect(await lag.at(START, NEVER)).toEqual(NONE);
+    for (const position of [1n, 3n, 5n, 20n, 2n])
+      expect(await lag.at(position, AbortSignal.abort())).toEqual({ events: 0, seconds: 30 });
+    expect(after).toEqual([1n, 5n, 9n, 20n, 2n]);
   });
 
   test('a log that was replaced is searched from the position of the view', async () => {

@@ -1,0 +1,162 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { readConfig, SETTINGS } from '../src/config.ts';
+import { canRun, ROOT, run } from './support/process.ts';
+import { tempDir } from './support/tempDir.ts';
+
+const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+const COMPOSE = parse(textOf('docker-compose.yml'), { merge: true });
+const [, DOCKER_ENV = ''] = /^ENV (.*)$/m.exec(textOf('Dockerfile')) ?? [];
+const IN_IMAGE = Object.fromEntries(DOCKER_ENV.split(' ').map((setting) => setting.split('=')));
+
+describe('deploy/systemd/plant-store.service', () => {
+  const UNIT = textOf('deploy/systemd/plant-store.service');
+  const directives = new Map([...UNIT.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]));
+
+  /** What means in a unit what a line of the service in docker-compose.yml means; undefined: none is needed. */
+  const AS_IN_COMPOSE: Record<string, [string, string] | undefined> = {
+    build: undefined,
+    image: undefined,
+    pull_policy: undefined,
+    healthcheck: undefined, // systemd has none
+    init: undefined, // systemd is process 1
+    restart: ['Restart', 'always'],
+    stop_grace_period: ['TimeoutStopSec', '10'],
+    read_only: ['ProtectSystem', 'strict'],
+    tmpfs: ['PrivateTmp', 'yes'],
+    cap_drop: ['CapabilityBoundingSet', ''],
+    security_opt: ['NoNewPrivileges', 'yes'],
+  };
+
+  test('restricts the service as docker-compose.yml does', () => {
+    for (const name of Object.keys(COMPOSE['x-service'])) {
+      expect(Object.keys(AS_IN_COMPOSE)).toContain(name);
+      const [directive, value] = AS_IN_COMPOSE[name] ?? [];
+      if (directive) expect([directive, directives.get(directive)]).toEqual([directive, value]);
+    }
+    expect(directives.has('MemoryDenyWriteExecute')).toBe(false); // V8 could not compile
+  });
+
+  test('starts what npm start starts, with a data directory that it may write to', () => {
+    const [, command] = / exec node (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
+    const directory = directives.get('WorkingDirectory');
+    expect(directives.get('ExecStart')).toBe(`${directory}/node_modules/.bin/node ${command}`);
+    const { dataDir } = readConfig({
+      DATA_DIR: directives.get('Environment')?.replace('DATA_DIR=', '') ?? '',
+    });
+    expect(dataDir).toBe(`/var/lib/${directives.get('StateDirectory')}`);
+  });
+
+  describe.runIf(canRun('the unit of systemd', ['systemd-analyze', '--version']))('systemd-analyze', () => {
+    const analyze = (...args: string[]) => {
+      const file = join(tempDir(), 'plant-store.service');
+      writeFileSync(file, UNIT.replaceAll('/opt/plant-store', ROOT));
+      return run({ command: ['systemd-analyze', ...args, file] });
+    };
+
+    test('accepts the unit', async () => {
+      const { code, stdout, stderr } = await analyze('verify', '--man=no');
+      const about = (stdout + stderr).split('\n').filter((line) => line.includes('plant-store'));
+      expect([code, about]).toEqual([0, []]);
+    });
+
+    test('rates its exposure at most 1.6 of 10', async () => {
+      const { code, stdout, stderr } = await analyze('security', '--offline=true', '--threshold=16');
+      expect([code, stdout.split('\n').at(-2) ?? stderr]).toEqual([0, expect.stringContaining('OK')]);
+    });
+  });
+});
+
+type Probe = { httpGet: { path: string; port: string } };
+type Container = {
+  name: string;
+  image: string;
+  env?: { name: string; value?: string }[];
+  ports?: { name: string; containerPort: number }[];
+  securityContext: object;
+  resources: { limits: { memory: string } };
+  volumeMounts: { name: string; mountPath: string }[];
+  startupProbe: Probe;
+  livenessProbe: Probe;
+  readinessProbe: Probe;
+};
+
+describe.each([
+  ['sqlite', 'StatefulSet', []],
+  ['eventstoredb', 'Deployment', ['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']],
+])('deploy/kubernetes/%s.yaml', (name, kind, settings) => {
+  const file = `deploy/kubernetes/${name}.yaml`;
+  const documents = parseAllDocuments(textOf(file));
+  const objects = documents.map((document) => document.toJS());
+  const workload = objects[0];
+  const pod = workload.spec.template.spec;
+  const containers: Container[] = [...(pod.initContainers ?? []), ...pod.containers];
+  const service: Container = pod.containers[0];
+
+  test(`is a ${kind} with a Service, whose labels match`, () => {
+    expect(documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])).toEqual([]);
+    const more = kind === 'Deployment' ? ['PodDisruptionBudget'] : [];
+    expect(objects.map((object) => object.kind)).toEqual([kind, 'Service', 'NetworkPolicy', ...more]);
+    const { labels } = workload.spec.template.metadata;
+    expect(workload.spec.selector.matchLabels).toEqual(labels);
+    expect(objects[1].spec.selector).toEqual(labels);
+    for (const { spec } of objects.slice(2))
+      expect((spec.podSelector ?? spec.selector).matchLabels).toEqual(labels);
+    expect(new Set(objects.map(({ metadata }) => metadata.name))).toEqual(new Set(['plant-store']));
+    if (kind === 'StatefulSet') expect(workload.spec.replicas).toBe(1);
+  });
+
+  test('restricts every container as docker-compose.yml does', () => {
+    expect(COMPOSE['x-service']).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
+    expect(pod).toMatchObject({
+      automountServiceAccountToken: false,
+      shareProcessNamespace: true, // instead of init
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    });
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(3 + 10);
+    for (const { securityContext, resources } of containers) {
+      expect(securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      });
+      expect(resources.limits.memory).toMatch(/^\d+[MG]i$/);
+    }
+  });
+
+  test('has only valid settings, besides those of the image', () => {
+    const env = service.env ?? [];
+    expect(env.map((setting) => setting.name).sort()).toEqual(
+      [...settings, 'METRICS_HOST', 'METRICS_PORT'].sort(),
+    );
+    for (const setting of env) expect(SETTINGS).toContain(setting.name);
+    const given = Object.fromEntries(env.flatMap(({ name, value }) => (value ? [[name, value]] : [])));
+    const { port, dataDir, metrics } = readConfig({ ...IN_IMAGE, ...given });
+    expect(service.ports).toEqual([
+      { name: 'http', containerPort: port },
+      { name: 'metrics', containerPort: metrics?.port },
+    ]);
+    const paths = service.volumeMounts.map(({ mountPath }) => mountPath);
+    expect(paths).toEqual(expect.arrayContaining([dataDir, '/tmp']));
+    for (const setting of settings.slice(1)) expect(paths).toContain(given[setting]?.replace(/\/[^/]*$/, ''));
+  });
+
+  test('probes the health of the service', () => {
+    const path = ({ httpGet }: Probe) => [httpGet.path, httpGet.port];
+    expect(path(service.startupProbe)).toEqual(['/health/live', 'http']);
+    expect(path(service.livenessProbe)).toEqual(['/health/live', 'http']);
+    expect(path(service.readinessProbe)).toEqual(['/health/ready', 'http']);
+  });
+
+  test('mounts only volumes that it has, and runs this version', () => {
+    const volumes = [...pod.volumes, ...(workload.spec.volumeClaimTemplates ?? [])].map(
+      (volume) => volume.name ?? volume.metadata.name,
+    );
+    const mounted = containers.flatMap(({ volumeMounts }) => volumeMounts.map((mount) => mount.name));
+    expect(new Set(mounted)).toEqual(new Set(volumes));
+    const { version } = JSON.parse(textOf('package.json'));
+    for (const { image } of containers) expect(image).toMatch(RegExp(`/plant-store:${version}$`));
+  });
+});
