@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { printable } from '../notes/printable.ts';
 import { checkProof } from './checkProof.ts';
 import { addMonitorCommands } from './commands.ts';
 import { monitorLog } from './monitor.ts';
@@ -30,7 +29,7 @@ const program = new Command('transparency-log')
   .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
   .exitOverride();
 addMonitorCommands(program, '', {
-  checkProof: async (options) => write(`${printable(await checkProof(process.stdin, options))}\n`),
+  checkProof: async (options) => write(`${await checkProof(process.stdin, options, print)}\n`),
   monitor: (options) =>
     monitorLog(options, {
       token: process.env.TOKEN,

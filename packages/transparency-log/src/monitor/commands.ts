@@ -11,17 +11,17 @@ type Actions = {
 
 /** Adds the commands that require no log. `beforeOptions` is what a command line has before them, such as `--` with npm. */
 export function addMonitorCommands(program: Command, beforeOptions: string, actions: Actions): void {
-  program
+  const checkProof = program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] < FILE.tlog-proof`)
+    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof`)
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .option(
       '--expect <checkpoint>',
       'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
       once('expect'),
-    )
-    .action(actions.checkProof);
+    );
+  addPolicyOptions(checkProof).action(actions.checkProof);
 
   program
     .command('monitor')
@@ -50,6 +50,14 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     .option('--host <host>', 'Where to listen.', '127.0.0.1')
     .option('--port <port>', 'A port, or 0 for a free one.', '7380')
     .action(actions.witness);
+}
+
+/** Which witnesses must have signed a checkpoint. */
+function addPolicyOptions(command: Command): Command {
+  const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+  return command
+    .option('--witness <vkey url>', 'The key of a witness, and optionally its URL; repeatable.', collect)
+    .option('--quorum <n>', 'How many witnesses must sign; by default more than half.', once('quorum'));
 }
 
 /** Parses an option that must not be repeated. */
