@@ -2,7 +2,6 @@
 import { Command, CommanderError } from 'commander';
 import { checkProof } from './checkProof.ts';
 import { addMonitorCommands } from './commands.ts';
-import { monitorLog } from './monitor.ts';
 
 // transparency-log monitor --url … --key … --state …; transparency-log check-proof --key … < FILE.tlog-proof;
 // transparency-log witness --key … --name … --logs … --state …
@@ -30,13 +29,10 @@ const program = new Command('transparency-log')
   .exitOverride();
 addMonitorCommands(program, '', {
   checkProof: async (options) => write(`${await checkProof(process.stdin, options, print)}\n`),
-  monitor: (options) =>
-    monitorLog(options, {
-      token: process.env.TOKEN,
-      write,
-      print,
-      signal: stopping.signal,
-    }),
+  monitor: async (options) => {
+    const { monitorLog } = await import('./monitor.ts');
+    await monitorLog(options, { token: process.env.TOKEN, write, print, signal: stopping.signal });
+  },
   witness: async (options) => {
     const { runWitness } = await import('../witness/witnessCommand.ts');
     witness = runWitness(options, { write, print, signal: stopping.signal });
@@ -44,6 +40,6 @@ addMonitorCommands(program, '', {
   },
 });
 program.parseAsync().catch((error: Error & { exitCode?: number }) => {
-  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
+  if (!(error instanceof CommanderError || stopping.signal.aborted)) print(error.message);
   process.exitCode = error.exitCode ?? 1;
 });

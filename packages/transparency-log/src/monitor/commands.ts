@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { WitnessCommandOptions } from '../witness/witnessCommand.ts';
 import type { CheckProofOptions } from './checkProof.ts';
-import type { MonitorOptions } from './monitor.ts';
+import type { MonitorOptions } from './monitorOptions.ts';
 
 type Actions = {
   checkProof: (options: CheckProofOptions) => Promise<void>;
@@ -23,10 +23,10 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     );
   addPolicyOptions(checkProof).action(actions.checkProof);
 
-  program
+  const monitor = program
     .command('monitor')
     .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]`)
+    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]`)
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
@@ -36,8 +36,16 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     )
     .option('--interval <seconds>', 'Time between two checks.', '60')
     .option('--all', 'Check all events again, not only the new ones.')
-    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
-    .action(actions.monitor);
+    .option('--timeout <time>', 'How long a check may take.', '1h')
+    .option('--stale-after <time>', 'How old cosignatures or, without witnesses, the last growth may be.')
+    .option('--expect-growth', 'With --stale-after and witnesses: the log must also grow.')
+    .option('--known <file...>', 'Checkpoints and receipts of others, with which the log must be consistent.')
+    .option('--watch <member=value>', 'Print new events whose data has this text, as NDJSON.', once('watch'))
+    .option('--on-alarm <program>', 'A program that gets an alarm on its standard input.', once('on-alarm'))
+    .option('--metrics-port <port>', 'Serve metrics for Prometheus, also after an alarm.')
+    .option('--metrics-host <host>', 'The address for metrics.', '127.0.0.1')
+    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.');
+  addPolicyOptions(monitor).action(actions.monitor);
 
   program
     .command('witness')
