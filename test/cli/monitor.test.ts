@@ -1,16 +1,22 @@
+import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { signNote } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import {
+  cosigned,
   entries,
   entryOf,
   FakeLog,
+  KEY,
   ORIGIN,
   serve,
   VERIFIER_KEY,
+  witnessKey,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
@@ -18,6 +24,7 @@ import { tempDir } from '../support/tempDir.ts';
 
 const VKEY = formatVerifierKey(VERIFIER_KEY);
 const TOKEN = { TOKEN: 'secret' };
+const DAY_S = 24 * 3_600;
 
 const optionsFor = (url: string, state: string, key = VKEY) => [
   'monitor',
@@ -54,7 +61,7 @@ describe('npm run monitor', () => {
       pending: [],
       latestTime: Date.parse('2026-01-01T05:01:00Z'),
     });
-    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint']);
+    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint', 'state.duplicates']);
   });
 
   test('ends with 1 and the evidence on disk when it is moved to a server with another log', async () => {
@@ -181,6 +188,152 @@ describe('npm run monitor', () => {
       'event 4, an entry of 11 bytes: it is not an event in canonical form, or too large for an entry\nevents with problems: 1\n',
     );
     succeeded(await monitor(http.url, state));
+  });
+
+  test('requires cosignatures of witnesses, and prints how old the newest is', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(9))];
+    const note = `${await log.checkpoint()}`;
+    const witness = await serve((response) =>
+      response.setHeader('content-type', 'text/plain').end(cosigned(note, ['w1.example'], 0, new Date())),
+    );
+    const http = await serve(log);
+    const policy = ['--witness', `${witnessKey('w1.example')} ${witness.url}/log`];
+    log.checkpoint = async () => Buffer.from(cosigned(note, ['w1.example'], 3 * DAY_S, new Date()));
+    expect(succeeded(await monitor(http.url, state, ...policy, '--stale-after', '4d'))).toMatch(
+      /new events: 9, .*, newest cosignature: 3d old\n$/,
+    );
+    expect((await openCheckpoint(readFileSync(`${state}.checkpoint`, 'utf8'), VERIFIER_KEY)).size).toBe(9);
+    expect(witness.requests).toEqual([`/log/${hash('sha256', ORIGIN)}/checkpoint`]);
+    expect(witness.headers[0]).not.toHaveProperty('authorization');
+    stopClock();
+    const [stale] = await untilSettled(monitor(http.url, state, ...policy, '--stale-after', '2d'));
+    expectRefused(stale, /^ALARM: stale: the checkpoint of 9 events was last signed by a quorum/);
+    log.checkpoint = async () => Buffer.from(note);
+    const [refused] = await untilSettled(monitor(http.url, newState(), ...policy));
+    expectRefused(refused, /^ALARM: not cosigned: the checkpoint of 9 events has 0 of the 1 cosignatures/);
+  });
+
+  test('compares the log with checkpoints of others, and names the file of one that is of another log', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    const files = await Promise.all(
+      [new FakeLog(entries(9)), forkOf(10)].map(async (log, i) => {
+        writeFileSync(`${state}.${i}`, await log.checkpoint());
+        return `${state}.${i}`;
+      }),
+    );
+    succeeded(await monitor(http.url, state, '--known', files[0] as string));
+    const alarm = `fork: the log has signed 10:\\S+ \\(in ${state}\\.1\\), but the first 10 of its 20 events are`;
+    expectRefused(await monitor(http.url, state, '--known', ...files), RegExp(`^ALARM: ${alarm}`));
+    expect(readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8')).toMatch(RegExp(alarm));
+  });
+
+  test('finds an event that repeats one of an earlier run', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    succeeded(await monitor(http.url, state));
+    http.serve(new FakeLog([...entries(20), entryOf(21).replace('00000015-', '00000001-')]));
+    const { code, stderr } = await monitor(http.url, state);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^event 21, .*: its ID is also that of event 1\nevents with problems: 1\n$/);
+  });
+
+  test('prints each new event that is watched, once, and its own lines on standard error', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(2)))];
+    const watch = ['--watch', 'user=bob'];
+    expect(await monitor(http.url, state, ...watch)).toMatchObject({
+      stdout: '',
+      stderr: expect.stringContaining('new events: 2'),
+    });
+    const event = entryOf(3, { user: 'bob', name: '\u009b' });
+    http.serve(new FakeLog([...entries(2), event]));
+    const { code, stdout, stderr } = await monitor(http.url, state, ...watch, '--all');
+    expect(stdout).toBe(`${event.replace('\u009b', '\\u009b')}\n`);
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^\S+Z .*new events: 1, .*\n$/),
+    });
+    expect((await monitor(http.url, state, ...watch, '--all')).stdout).toBe('');
+  });
+
+  test('gives up a check after a time, however long the log asks it to wait', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    http.serve((response) => response.writeHead(429, { 'retry-after': '60' }).end());
+    stopClock();
+    const [{ code, stderr }, ms] = await untilSettled(monitor(http.url, state, '--timeout', '150s'));
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr:
+        'not checked: the check took longer than --timeout allows: the log is slow, or has many events; set a longer one\n',
+    });
+    expect(ms).toBeGreaterThanOrEqual(150_000);
+  });
+
+  test('serves metrics, also after an alarm, and runs a program, whose failure hides nothing', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(log);
+    const program = join(state, '..', 'alarm.sh');
+    writeFileSync(program, `#!/bin/sh\ncat > ${state}.mail\nexit 3\n`, { mode: 0o755 });
+    const args = ['--interval', '1', '--metrics-port', '0', '--on-alarm', program];
+    const running = startCli([...optionsFor(http.url, state), ...args], TOKEN);
+    await running.printed(/new events: 20/);
+    const url = /^metrics: (\S+)$/m.exec(running.stderr())?.[1] as string;
+    const metrics = async () => (await fetch(url)).text();
+    expect(await metrics()).toMatch(/^transparency_log_monitor_size 20$/m);
+    expect(await metrics()).toMatch(/^transparency_log_monitor_alarm\{kind="fork"\} 0$/m);
+    http.serve(forkOf(20));
+    await expect.poll(metrics).toMatch(/^transparency_log_monitor_alarm\{kind="fork"\} 1$/m);
+    await expect
+      .poll(running.stderr)
+      .toMatch(
+        /^metrics: .*\nthe program of --on-alarm failed: exit code 3\nALARM: fork: .*; the evidence is in .*\n$/,
+      );
+    const requests = http.requests.length;
+    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(
+      readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8'),
+    );
+    running.stop();
+    expect((await running.ended).code).toBeNull();
+    expect(http.requests).toHaveLength(requests);
+    await expect(fetch(url)).rejects.toThrow();
+    // A supervisor that starts it again gets the same metric.
+    const again = startCli([...optionsFor(http.url, state), ...args], TOKEN);
+    await expect.poll(again.stderr).toMatch(/^there was an alarm before/m);
+    const other = /^metrics: (\S+)$/m.exec(again.stderr())?.[1] as string;
+    expect(await (await fetch(other)).text()).toMatch(/^transparency_log_monitor_alarm\{kind="fork"\} 1$/m);
+    again.stop();
+    await again.ended;
+    expect(`${running.stderr()}${again.stderr()}`).not.toContain('secret');
+  });
+
+  test.each([
+    [['--quorum', '1'], /--quorum requires --witness/],
+    [['--witness', 'hunter2'], /^(?!.*hunter2).*verifier key/],
+    [['--stale-after', '1 hour'], /--stale-after must be a number and a unit/],
+    [['--timeout', '0s'], /--timeout must be a number and a unit/],
+    [['--expect-growth'], /--expect-growth requires --stale-after/],
+    [['--watch', 'alice'], /--watch must be MEMBER=VALUE/],
+    [['--on-alarm', tmpdir()], /--on-alarm must be the path of a program/],
+    [['--metrics-port', '9100'], /--metrics-port cannot be used with --once/],
+    [['--known', tmpdir()], /^cannot use .* of --known: it is not a checkpoint or a proof/],
+  ])('refuses %j', async (options, line) => {
+    expectRefused(await monitor('http://127.0.0.1:1', newState(), ...options), line);
+  });
+
+  test('refuses a state whose checkpoint is of another log, with its name escaped', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    const note = signNote(`x\u009b2J\n1\n${Buffer.alloc(32).toString('base64')}\n`, {
+      name: ORIGIN,
+      key: KEY,
+    });
+    const pending = [{ receivedAt: '2026-01-01T00:00:00.000Z', note }];
+    const content = {
+      format: 'plant-store monitor 1',
+      checkpoint: null,
+      pending,
+      tiles: {},
+      latestTime: null,
+    };
+    writeFileSync(state, JSON.stringify(content));
+    expectRefused(await monitor(http.url, state), /of the log x\\u\{9b\}2J, not of/);
   });
 
   test.each<

@@ -80,6 +80,7 @@ export function startCli(
   return {
     ended,
     stdout: () => stdout,
+    stderr: () => stderr,
     /** Resolves when the output matches; rejects if the command ends without it. */
     async printed(pattern: RegExp): Promise<void> {
       while (!pattern.test(stdout)) {

@@ -1,5 +1,14 @@
 /** What is wrong with the log; docs/alarms.md explains each. */
-type AlarmKind = 'invalid checkpoint' | 'fork' | 'rollback' | 'mismatch' | 'withheld';
+export const ALARM_KINDS = [
+  'invalid checkpoint',
+  'not cosigned',
+  'stale',
+  'fork',
+  'rollback',
+  'mismatch',
+  'withheld',
+] as const;
+export type AlarmKind = (typeof ALARM_KINDS)[number];
 
 /** A file that shows what the message of an alarm states. */
 export type Evidence = { name: string; content: Buffer };
@@ -9,14 +18,19 @@ export class Alarm extends Error {
   override readonly name = 'Alarm';
   readonly kind: AlarmKind;
   readonly evidence: readonly Evidence[];
-  /** SIZE:ROOT of the log from which a consistency proof among the evidence starts. */
-  readonly provenFrom: string | undefined;
+  /** The consistency proofs among the evidence, by name, and SIZE:ROOT of the log from which each starts. */
+  readonly proofs: Readonly<Record<string, string>>;
 
-  constructor(kind: AlarmKind, message: string, evidence: readonly Evidence[], provenFrom?: string) {
+  constructor(
+    kind: AlarmKind,
+    message: string,
+    evidence: readonly Evidence[],
+    proofs: Readonly<Record<string, string>> = {},
+  ) {
     super(`${kind}: ${message}`);
     this.kind = kind;
     this.evidence = evidence;
-    this.provenFrom = provenFrom;
+    this.proofs = proofs;
   }
 
   /** The commands by which others verify the evidence that is signed, in its directory: docs/alarms.md. */
@@ -25,7 +39,7 @@ export class Alarm extends Error {
     const checkpoints = this.evidence.map(({ name }) => name).filter((name) => name.endsWith('.checkpoint'));
     return [
       ...checkpoints.flatMap((name) => [`python3 signature.py "$KEY" < ${name}`, VERIFY]),
-      ...(this.provenFrom ? [`python3 consistency.py ${this.provenFrom} < consistency.proof`] : []),
+      ...Object.entries(this.proofs).map(([name, from]) => `python3 consistency.py ${from} < ${name}`),
     ];
   }
 }

@@ -1,9 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { printable } from '../notes/printable.ts';
 import { checkProof } from './checkProof.ts';
 import { addMonitorCommands } from './commands.ts';
-import { monitorLog } from './monitor.ts';
 
 // transparency-log monitor --url … --key … --state …; transparency-log check-proof --key … < FILE.tlog-proof;
 // transparency-log witness --key … --name … --logs … --state …
@@ -30,14 +28,11 @@ const program = new Command('transparency-log')
   .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
   .exitOverride();
 addMonitorCommands(program, '', {
-  checkProof: async (options) => write(`${printable(await checkProof(process.stdin, options))}\n`),
-  monitor: (options) =>
-    monitorLog(options, {
-      token: process.env.TOKEN,
-      write,
-      print,
-      signal: stopping.signal,
-    }),
+  checkProof: async (options) => write(`${await checkProof(process.stdin, options, print)}\n`),
+  monitor: async (options) => {
+    const { monitorLog } = await import('./monitor.ts');
+    await monitorLog(options, { token: process.env.TOKEN, write, print, signal: stopping.signal });
+  },
   witness: async (options) => {
     const { runWitness } = await import('../witness/witnessCommand.ts');
     witness = runWitness(options, { write, print, signal: stopping.signal });
@@ -45,6 +40,6 @@ addMonitorCommands(program, '', {
   },
 });
 program.parseAsync().catch((error: Error & { exitCode?: number }) => {
-  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
+  if (!(error instanceof CommanderError || stopping.signal.aborted)) print(error.message);
   process.exitCode = error.exitCode ?? 1;
 });

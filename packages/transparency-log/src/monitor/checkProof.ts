@@ -4,25 +4,55 @@ import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
-import { isInclusionProof, openConsistencyProof, openInclusionProof } from '../notes/proof.ts';
+import { printable } from '../notes/printable.ts';
+import {
+  checkpointOfProof,
+  isInclusionProof,
+  openConsistencyProof,
+  openInclusionProof,
+} from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
+import { cosignaturesOf } from '../witness/cosignature.ts';
+import type { Policy } from '../witness/policy.ts';
+import { formatTime } from './durations.ts';
+import { keysOf, missingCosignatures, openPolicy, type PolicyOptions } from './policyOptions.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
-export type CheckProofOptions = { key: string; expect?: string };
+export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
 
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
-const MAX_PROOF_BYTES = 2 * 1024 * 1024;
+export const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 
-/** What a proof proves, in a sentence. @throws NotVerified; Error if the file of `expect` cannot be read */
+/**
+ * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
+ * NotVerified with such a line; Error if an option is invalid
+ */
 export async function checkProof(
   input: AsyncIterable<Buffer>,
-  { key, expect }: CheckProofOptions,
+  { key, expect, ...options }: CheckProofOptions,
+  print: (line: string) => void,
 ): Promise<string> {
   const verifierKey = parseVerifierKey(key);
-  const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
-  const proof = await readText(input);
-  const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
-  return check(proof, verifierKey, expected);
+  const policy = openPolicy(options, print);
+  try {
+    const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
+    const proof = await readText(input);
+    const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
+    const proven = await check(proof, verifierKey, expected);
+    return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);
+  } catch (error) {
+    if (!(error instanceof NotVerified)) throw error;
+    throw new NotVerified(printable(error.message));
+  }
+}
+
+/** How many witnesses have signed, and when. @throws NotVerified if they are too few */
+function checkCosignatures(note: string, policy: Policy): string {
+  const cosignatures = cosignaturesOf(note, keysOf(policy));
+  if (cosignatures.length < policy.quorum)
+    throw new NotVerified(`the checkpoint of the proof has ${missingCosignatures(cosignatures, policy)}`);
+  const signed = cosignatures.map(({ key, time }) => `${key.name} at ${formatTime(time)}`);
+  return `cosigned by ${signed.length} of ${policy.witnesses.length} witnesses: ${signed.join(', ')}`;
 }
 
 /** Reads the file of --expect, which is to have a checkpoint, and verifies nothing. @throws Error */

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { WitnessCommandOptions } from '../witness/witnessCommand.ts';
 import type { CheckProofOptions } from './checkProof.ts';
-import type { MonitorOptions } from './monitor.ts';
+import type { MonitorOptions } from './monitorOptions.ts';
 
 type Actions = {
   checkProof: (options: CheckProofOptions) => Promise<void>;
@@ -11,22 +11,22 @@ type Actions = {
 
 /** Adds the commands that require no log. `beforeOptions` is what a command line has before them, such as `--` with npm. */
 export function addMonitorCommands(program: Command, beforeOptions: string, actions: Actions): void {
-  program
+  const checkProof = program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] < FILE.tlog-proof`)
+    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof`)
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .option(
       '--expect <checkpoint>',
       'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
       once('expect'),
-    )
-    .action(actions.checkProof);
+    );
+  addPolicyOptions(checkProof).action(actions.checkProof);
 
-  program
+  const monitor = program
     .command('monitor')
     .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [--all]`)
+    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]`)
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
@@ -36,8 +36,16 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     )
     .option('--interval <seconds>', 'Time between two checks.', '60')
     .option('--all', 'Check all events again, not only the new ones.')
-    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.')
-    .action(actions.monitor);
+    .option('--timeout <time>', 'How long a check may take.', '1h')
+    .option('--stale-after <time>', 'How old cosignatures or, without witnesses, the last growth may be.')
+    .option('--expect-growth', 'With --stale-after and witnesses: the log must also grow.')
+    .option('--known <file...>', 'Checkpoints and receipts of others, with which the log must be consistent.')
+    .option('--watch <member=value>', 'Print new events whose data has this text, as NDJSON.', once('watch'))
+    .option('--on-alarm <program>', 'A program that gets an alarm on its standard input.', once('on-alarm'))
+    .option('--metrics-port <port>', 'Serve metrics for Prometheus, also after an alarm.')
+    .option('--metrics-host <host>', 'The address for metrics.', '127.0.0.1')
+    .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.');
+  addPolicyOptions(monitor).action(actions.monitor);
 
   program
     .command('witness')
@@ -50,6 +58,14 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
     .option('--host <host>', 'Where to listen.', '127.0.0.1')
     .option('--port <port>', 'A port, or 0 for a free one.', '7380')
     .action(actions.witness);
+}
+
+/** Which witnesses must have signed a checkpoint. */
+function addPolicyOptions(command: Command): Command {
+  const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+  return command
+    .option('--witness <vkey url>', 'The key of a witness, and optionally its URL; repeatable.', collect)
+    .option('--quorum <n>', 'How many witnesses must sign; by default more than half.', once('quorum'));
 }
 
 /** Parses an option that must not be repeated. */

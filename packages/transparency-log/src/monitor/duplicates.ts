@@ -1,22 +1,39 @@
-import { BloomFilter } from '../entries/bloomFilter.ts';
+import { BLOOM_FILTER_WORDS, BloomFilter } from '../entries/bloomFilter.ts';
 import type { LeafEvent } from '../entries/leaf.ts';
 
 /** The rest is not compared: each takes memory. */
 const MAX_CANDIDATES = 10_000;
+export const DUPLICATES_WORDS = 2 * BLOOM_FILTER_WORDS;
 
 /**
  * Finds events with the ID, or the stream and revision, of an earlier one, in bounded memory. The first pass
  * finds all of them and a few others, the second one compares those.
  */
 export class Duplicates {
-  readonly #ids = new BloomFilter();
-  readonly #revisions = new BloomFilter();
+  /** The content of both filters: all that is kept from one run to the next. */
+  readonly words: Uint32Array;
+  readonly #ids: BloomFilter;
+  readonly #revisions: BloomFilter;
   /** What may have occurred twice, with the ordinal of the first event that has it, once the second pass finds it. */
   readonly #candidates = new Map<string, number | undefined>();
   isIncomplete = false;
 
+  /** By default no event is known; otherwise those of an earlier run, whose words these are. */
+  constructor(words: Uint32Array = new Uint32Array(DUPLICATES_WORDS)) {
+    this.words = words;
+    this.#ids = new BloomFilter(words.subarray(0, BLOOM_FILTER_WORDS));
+    this.#revisions = new BloomFilter(words.subarray(BLOOM_FILTER_WORDS));
+  }
+
   get hasCandidates(): boolean {
     return this.#candidates.size > 0;
+  }
+
+  /** Takes an event of an earlier run, which is not compared with those before it. */
+  addEarlier(event: LeafEvent): void {
+    const { id, revision } = keysOf(event);
+    this.#ids.add(id);
+    this.#revisions.add(revision);
   }
 
   /** The first pass: takes each event, in log order. */

@@ -14,18 +14,30 @@ export type CheckEvent = (
 export class EventCheck {
   readonly #now: () => Date;
   readonly #check: CheckEvent;
-  /** Finds events that occur twice: this is its first pass. */
-  readonly duplicates = new Duplicates();
+  readonly duplicates: Duplicates;
   /** Later than this is in the future, as of the last time the clock was read. */
   #latestAllowed = Number.NEGATIVE_INFINITY;
   /** The latest time of an event so far that is not in the future, in milliseconds since 1970. */
   latestTime: number | undefined;
   unknown = 0;
 
-  constructor(now: () => Date, latestTime: number | undefined, check: CheckEvent = () => undefined) {
+  /** `duplicates` finds events that occur twice: this is its first pass. */
+  constructor(
+    now: () => Date,
+    latestTime: number | undefined,
+    check: CheckEvent = () => undefined,
+    duplicates = new Duplicates(),
+  ) {
     this.#now = now;
     this.#check = check;
     this.latestTime = latestTime;
+    this.duplicates = duplicates;
+  }
+
+  /** Takes an entry that was checked in an earlier run. */
+  addEarlier(entry: Buffer): void {
+    const event = eventOfEntry(entry);
+    if (event) this.duplicates.addEarlier(event);
   }
 
   /** What is wrong with the event of an entry, in a sentence; undefined if nothing is. */

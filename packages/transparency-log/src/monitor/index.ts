@@ -1,4 +1,5 @@
 export { type CheckProofOptions, checkProof, readCheckpointFile } from './checkProof.ts';
 export { addMonitorCommands, once } from './commands.ts';
 export type { CheckEvent } from './eventCheck.ts';
-export { type MonitorOptions, monitorLog } from './monitor.ts';
+export { monitorLog } from './monitor.ts';
+export type { MonitorOptions } from './monitorOptions.ts';

@@ -1,5 +1,6 @@
 import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 import { sleep } from './sleep.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
@@ -8,8 +9,6 @@ export class LogUnavailable extends Error {
 }
 
 const TIMEOUT_MS = 30_000;
-/** Three lines and signatures: monitors keep checkpoints. */
-const MAX_CHECKPOINT_BYTES = 16 * 1024;
 const MAX_RATE_LIMIT_WAITS = 10;
 const MAX_RATE_LIMIT_WAIT_S = 60;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
@@ -19,18 +18,23 @@ const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
 /** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws LogUnavailable. */
 export class LogClient {
   readonly #url: string;
-  readonly #token: string;
+  readonly #token: string | undefined;
+  readonly #maxWaits: number;
   readonly #signal: AbortSignal;
 
-  /** The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. */
-  constructor({ url, token, signal }: { url: string; token: string; signal: AbortSignal }) {
+  /**
+   * The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. Without a token
+   * it reads what is public, and does not wait for a rate limit.
+   */
+  constructor({ url, token, signal }: { url: string; token?: string; signal: AbortSignal }) {
+    this.#maxWaits = token === undefined ? 0 : MAX_RATE_LIMIT_WAITS;
     this.#url = url.replace(/\/+$/, '');
     this.#token = token;
     this.#signal = signal;
   }
 
   checkpoint(): Promise<Buffer> {
-    return this.#get('checkpoint', 'text/plain', MAX_CHECKPOINT_BYTES);
+    return this.#get('checkpoint', 'text/plain', MAX_NOTE_BYTES);
   }
 
   tile(tile: Tile): Promise<Buffer> {
@@ -65,12 +69,12 @@ export class LogClient {
   async #fetch(url: string, type: string): Promise<Response> {
     for (let waits = 0; ; waits++) {
       const response = await fetch(url, {
-        headers: { authorization: `Bearer ${this.#token}`, accept: type },
+        headers: { accept: type, ...(this.#token ? { authorization: `Bearer ${this.#token}` } : {}) },
         redirect: 'error', // the token is for this log only
         signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (response.status !== 429 || waits === MAX_RATE_LIMIT_WAITS || !(seconds <= MAX_RATE_LIMIT_WAIT_S))
+      if (response.status !== 429 || waits === this.#maxWaits || !(seconds <= MAX_RATE_LIMIT_WAIT_S))
         return response;
       await response.body?.cancel();
       await sleep(seconds * 1_000, this.#signal);

@@ -1,27 +1,26 @@
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
-import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import { Alarm } from './alarm.ts';
 import { checkLog } from './checkLog.ts';
+import { MAX_TIMER_MS, withDeadline } from './deadline.ts';
+import { readDuplicates, writeDuplicates } from './duplicatesFile.ts';
+import { formatDuration } from './durations.ts';
 import type { CheckEvent } from './eventCheck.ts';
+import { readKnown } from './known.ts';
 import { LogClient, LogUnavailable } from './logClient.ts';
+import { Metrics, serveMetrics } from './metrics.ts';
+import { type MonitorOptions, type MonitorSettings, parseMonitorOptions } from './monitorOptions.ts';
+import { runOnAlarm } from './onAlarm.ts';
+import type { ReceivedCheckpoint } from './receivedCheckpoint.ts';
 import { sleep } from './sleep.ts';
 import { type State, StateFiles } from './state.ts';
-
-/** The options of the command, as text. */
-export type MonitorOptions = {
-  url: string;
-  key: string;
-  state: string;
-  once?: true;
-  all?: true;
-  interval: string;
-};
+import { watchedLine } from './watch.ts';
 
 type MonitorContext = {
   token: string | undefined;
-  /** Writes a line for each check. */
+  /** Writes a line for each check, or for each watched event. */
   write: (line: string) => Promise<void>;
   print: (line: string) => void;
   signal: AbortSignal;
@@ -29,6 +28,15 @@ type MonitorContext = {
   /** Checks the content of an event; by default nothing is known of it. */
   check?: CheckEvent;
   openProgress?: () => { show(events: number, end: number): void; close(): void };
+};
+
+/** What all checks of a run have in common. */
+type Run = MonitorSettings & {
+  token: string;
+  files: StateFiles;
+  metrics: Metrics;
+  /** The checkpoints of others that have not been compared yet. */
+  known: readonly ReceivedCheckpoint[];
 };
 
 /** With `once`: the log could not be checked, or has events with problems. It is no alarm. */
@@ -42,77 +50,110 @@ const ATTEMPTS_ONCE = 3;
 const RETRY_INTERVAL_MS = 1_000;
 const MAX_LISTED_PROBLEMS = 20;
 /** Larger evidence is not printed if it cannot be written: checkpoints and proofs are smaller. */
-const MAX_PRINTED_BYTES = 32 * 1024;
+const MAX_PRINTED_BYTES = 128 * 1024;
 
 /**
- * Checks a log over HTTP, once or again and again, and remembers in a file what it has signed. @throws
- * NotChecked; Error if the log contradicts itself, whose evidence is then in files
+ * Checks a log over HTTP, once or again and again, and remembers in files what it has signed. With metrics, it serves
+ * them until `signal` aborts, also after an alarm: what has ended cannot be collected. @throws NotChecked; Error if the
+ * log contradicts itself, whose evidence is then in files
  */
 export async function monitorLog(options: MonitorOptions, context: MonitorContext): Promise<void> {
-  const { once } = options;
   const { token, print, signal } = context;
-  const key = parseVerifierKey(options.key);
-  const url = parseUrl(options.url);
-  const intervalMs = parseInterval(options.interval);
+  const settings = parseMonitorOptions(options, print);
   if (!token) throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
-  const client = new LogClient({ url, token, signal });
   const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
-  if (existsSync(files.alarm))
-    throw new Error(
-      `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
-    );
+  const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
+  const metrics = new Metrics();
+  const server = settings.metricsAddress && (await serveMetrics(metrics, settings.metricsAddress));
+  if (server) print(`metrics: ${server.url}`);
+  try {
+    if (existsSync(files.alarm)) {
+      metrics.alarm = await files.readAlarmKind();
+      throw new Error(
+        `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
+      );
+    }
+    await checkUntilStopped({ ...settings, token, files, metrics, known }, context);
+  } catch (error) {
+    if (server && metrics.alarm) {
+      print((error as Error).message);
+      while (!signal.aborted) await sleep(MAX_TIMER_MS, signal);
+    }
+    throw error;
+  } finally {
+    server?.close();
+  }
+}
+
+async function checkUntilStopped(run: Run, context: MonitorContext): Promise<void> {
+  const { once, timeoutMs, intervalMs, metrics } = run;
+  const { print, signal } = context;
+  let startedAt = performance.now();
   for (let failures = 0; ; ) {
     try {
-      const problems = await checkOnce(client, key, files, options, context);
+      const leftMs = startedAt + timeoutMs - performance.now();
+      const problems = await withDeadline(leftMs, signal, (limited) => checkOnce(run, context, limited));
       if (once && problems > 0) throw new NotChecked(`events with problems: ${problems}`);
       if (once) return;
+      run.known = []; // each is the beginning of what is in the state
       failures = 0;
     } catch (error) {
       if (!(error instanceof LogUnavailable)) throw error;
       failures++;
+      metrics.checksFailed++;
       const line = printable(`not checked: ${error.message}`);
       if (once && failures === ATTEMPTS_ONCE) throw new NotChecked(line);
       if (!once) print(line);
     }
     await sleep(once ? RETRY_INTERVAL_MS : intervalMs, signal);
     signal.throwIfAborted();
+    if (!once) startedAt = performance.now();
   }
 }
 
 /** Checks the log once, and returns how many of the checked events have problems. @throws LogUnavailable, Error */
-async function checkOnce(
-  client: LogClient,
-  key: VerifierKey,
-  files: StateFiles,
-  { all }: MonitorOptions,
-  { write, print, signal, check, openProgress }: MonitorContext,
-): Promise<number> {
+async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal): Promise<number> {
+  const { url, token, key, files, watched, metrics } = run;
+  const { write, print, check, openProgress } = context;
   const progress = openProgress?.();
+  const onNotice = (line: string): void => print(printable(line));
   let problems = 0;
   try {
-    const { state, checkpoint, added, unknown } = await checkLog({
-      client,
-      key,
+    const checked = await checkLog({
+      ...run,
+      client: new LogClient({ url, token, signal }),
+      witnessCheckpoint: (witness) =>
+        new LogClient({ url: `${witness}/${hash('sha256', key.name)}`, signal }).checkpoint(),
       state: await files.readState(key),
-      all,
       check,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
       onReceived: (received) => files.writeState(received),
+      readDuplicates: (head) => readDuplicates(files.duplicates, head, onNotice),
+      onNotice,
       onProblem: (problem) => {
         if (++problems <= MAX_LISTED_PROBLEMS) print(printable(problem));
       },
+      onEntry: watched && (async (entry) => write(watchedLine(entry, watched) ?? '')),
       onProgress: (events, end) => progress?.show(events, end),
     });
     progress?.close();
+    const { state, checkpoint, cosignedAt, duplicates } = checked;
+    if (duplicates) await writeDuplicates(files.duplicates, checkpoint, duplicates);
     await files.writeState(state);
     await files.writeCheckpoint(checkpoint.note);
-    const found = `new events: ${added}, with problems: ${problems}, of unknown types: ${unknown}`;
-    const log = `${checkpoint.origin}  ${formatTreeHead(checkpoint)}`;
-    await write(`${new Date().toISOString()}  ${printable(log)}  ${found}\n`);
+    const now = new Date();
+    Object.assign(metrics, { checkedAt: now.getTime() / 1_000, size: checkpoint.size, cosignedAt });
+    const log = printable(`${checkpoint.origin}  ${formatTreeHead(checkpoint)}`);
+    const found = `new events: ${checked.added}, with problems: ${problems}, of unknown types: ${checked.unknown}`;
+    const age =
+      cosignedAt && `, newest cosignature: ${formatDuration(now.getTime() - cosignedAt * 1_000)} old`;
+    const line = `${now.toISOString()}  ${log}  ${found}${age ?? ''}`;
+    if (watched) print(line);
+    else await write(`${line}\n`);
     return problems;
   } catch (error) {
-    if (error instanceof Alarm) throw new Error(await alarmLine(error, files), { cause: error });
+    if (error instanceof Alarm) throw new Error(await raise(error, run, print), { cause: error });
     if (error instanceof LogUnavailable)
       throw new LogUnavailable(notChecked(error, await files.readState(key)));
     throw error;
@@ -121,19 +162,22 @@ async function checkOnce(
   }
 }
 
-async function alarmLine({ message, evidence, commands }: Alarm, files: StateFiles): Promise<string> {
-  const line = `ALARM: ${message}`;
+/** Writes the evidence, and runs the program of the operator; returns the line of the alarm. */
+async function raise(alarm: Alarm, run: Run, print: (line: string) => void): Promise<string> {
+  const { message, evidence, commands, kind } = alarm;
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];
-  const text = [`${new Date().toISOString()}  ${printable(line)}`, ...verify, ''].join('\n');
-  try {
-    await files.writeAlarm(text, evidence);
-    return printable(`${line}; the evidence is in ${files.alarm}; see docs/alarms.md`);
-  } catch (error) {
-    const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
-    const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);
-    const reason = (error as Error).message;
-    return [printable(`${line}; the evidence could not be written: ${reason}`), ...contents].join('\n');
-  }
+  const first = printable(`${new Date().toISOString()}  ALARM: ${message}`);
+  const text = [first, ...verify, ''].join('\n');
+  const written = await run.files.writeAlarm(text, evidence).catch((error: Error) => error);
+  run.metrics.alarm = kind;
+  const failure = run.program && (await runOnAlarm(run.program, text).catch((error: Error) => error.message));
+  if (failure) print(printable(`the program of --on-alarm failed: ${failure}`));
+  if (!(written instanceof Error))
+    return printable(`ALARM: ${message}; the evidence is in ${run.files.alarm}; see docs/alarms.md`);
+  const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
+  const contents = short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`);
+  const line = printable(`ALARM: ${message}; the evidence could not be written: ${written.message}`);
+  return [line, ...contents].join('\n');
 }
 
 function notChecked({ message }: LogUnavailable, { pending }: State): string {
@@ -141,17 +185,4 @@ function notChecked({ message }: LogUnavailable, { pending }: State): string {
   if (!first) return message;
   const count = `${pending.length} checkpoint${pending.length === 1 ? '' : 's'}`;
   return `${message}; it has yet to show what it signed in ${count}, the first received at ${first.receivedAt}`;
-}
-
-function parseUrl(text: string): string {
-  const url = URL.parse(text);
-  const more = url && url.username + url.password + url.search + url.hash;
-  if (!url || !/^https?:$/.test(url.protocol) || more !== '')
-    throw new Error('--url must be an http or https URL without user, query and fragment.');
-  return url.href;
-}
-
-function parseInterval(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('--interval must be a number of seconds.');
-  return Number(text) * 1_000;
 }

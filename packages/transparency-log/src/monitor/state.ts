@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readStateFile, replaceFile, replacePath } from '../files/stateFile.ts';
-import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
+import type { SignedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
+import { printable } from '../notes/printable.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import type { Evidence } from './alarm.ts';
-
-export type ReceivedCheckpoint = SignedCheckpoint & { note: string; receivedAt: string };
+import { ALARM_KINDS, type AlarmKind, type Evidence } from './alarm.ts';
+import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 export type State = {
   /** The last checkpoint whose events were all checked; undefined before the first one. */
@@ -27,7 +27,11 @@ export const NEW_STATE: State = {
   latestTime: undefined,
 };
 
-/** 1 000 checkpoints of 16 KiB, as JSON. */
+/** All checkpoints that the log has signed, as far as they must still be compared. */
+export const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
+  checkpoint ? [checkpoint, ...pending] : [...pending];
+
+/** The pending checkpoints have at most 24 MiB, and become larger as JSON. */
 const MAX_STATE_BYTES = 64 * 1024 * 1024;
 
 /** The files of a monitor: its state, beside it the last checkpoint for other tools, and the evidence of an alarm. */
@@ -46,6 +50,11 @@ export class StateFiles {
     return `${this.#state}.alarm`;
   }
 
+  /** What later events are compared with: duplicatesFile.ts. */
+  get duplicates(): string {
+    return `${this.#state}.duplicates`;
+  }
+
   /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
   async readState(key: VerifierKey): Promise<State> {
     if (!existsSync(this.#state)) return NEW_STATE;
@@ -53,8 +62,8 @@ export class StateFiles {
       const text = await readStateFile(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
       return await parseState(text, key, this.#format);
     } catch (error) {
-      const { message } = error as Error;
-      throw new Error(`the file of --state is not that of this log, and is left as it is: ${message}`, {
+      const reason = printable((error as Error).message);
+      throw new Error(`the file of --state is not that of this log, and is left as it is: ${reason}`, {
         cause: error,
       });
     }
@@ -70,6 +79,12 @@ export class StateFiles {
     await replaceFile(`${this.#state}.checkpoint`, note);
   }
 
+  /** The kind of the alarm whose evidence is on disk; undefined if it cannot be read. */
+  async readAlarmKind(): Promise<AlarmKind | undefined> {
+    const text = await readFile(join(this.alarm, 'alarm.txt'), 'utf8').catch(() => '');
+    return ALARM_KINDS.find((kind) => text.includes(`  ALARM: ${kind}: `));
+  }
+
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */
   async writeAlarm(text: string, evidence: readonly Evidence[]): Promise<void> {
     const draft = `${this.alarm}.draft`;
@@ -81,8 +96,10 @@ export class StateFiles {
   }
 }
 
-type Received = Pick<ReceivedCheckpoint, 'receivedAt' | 'note'>;
-const receivedOf = ({ receivedAt, note }: ReceivedCheckpoint): Received => ({ receivedAt, note });
+type Received = Omit<ReceivedCheckpoint, keyof SignedCheckpoint>;
+const receivedOf = ({ receivedAt, note, shownBy, mayBeAhead }: Received): Received => {
+  return { receivedAt, note, shownBy, mayBeAhead };
+};
 
 function formatState({ checkpoint, pending, tiles, latestTime }: State, format: string): string {
   const file = {
@@ -107,11 +124,7 @@ export async function parseState(text: string, key: VerifierKey, expected: strin
     Object.values(Object(tiles)).every((hashes) => typeof hashes === 'string') &&
     !Number.isNaN(time);
   if (!isState) throw new NotVerified('it is not the state of a monitor');
-  const open = async ({ receivedAt, note }: Received): Promise<ReceivedCheckpoint> => ({
-    ...(await openCheckpoint(note, key)),
-    note,
-    receivedAt,
-  });
+  const open = (received: Received) => openReceived(receivedOf(received), key);
   return {
     checkpoint: checkpoint === null ? undefined : await open(checkpoint),
     pending: await Promise.all(pending.map(open)),
@@ -123,8 +136,9 @@ export async function parseState(text: string, key: VerifierKey, expected: strin
 }
 
 const isReceived = (value: unknown): value is Received => {
-  const { receivedAt, note } = Object(value);
-  return typeof receivedAt === 'string' && typeof note === 'string';
+  const { receivedAt, note, shownBy = '', mayBeAhead = false } = Object(value);
+  const areTexts = [receivedAt, note, shownBy].every((text) => typeof text === 'string');
+  return areTexts && typeof mayBeAhead === 'boolean';
 };
 
 function parseJson(text: string): { [member: string]: unknown } {

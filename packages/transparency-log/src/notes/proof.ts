@@ -30,6 +30,9 @@ const MAX_PATH_LENGTH = 63;
 /** Whether a text is meant as an inclusion proof. */
 export const isInclusionProof = (text: string): boolean => text.startsWith(FIRST_LINE);
 
+/** The signed checkpoint at the end of a proof of either kind. */
+export const checkpointOfProof = (proof: string): string => proof.slice(proof.indexOf('\n\n') + 2);
+
 /** The text of an inclusion proof, a `.tlog-proof` file. */
 export function formatInclusionProof({ index, path, checkpoint, extra }: InclusionProof): string {
   const lines = [FIRST_LINE, ...(extra ? [EXTRA + extra.toString('base64')] : []), `${INDEX}${index}`];
@@ -68,7 +71,12 @@ function parseProof(text: string, prefix: string) {
   const path = lines.slice(at + 1);
   if (path.length > MAX_PATH_LENGTH) throw new NotVerified('the proof has too many hashes');
   const last = (lines[at] as string).slice(prefix.length);
-  return { before: lines.slice(0, at), last, path: path.map(decodeHash), checkpoint: text.slice(end + 2) };
+  return {
+    before: lines.slice(0, at),
+    last,
+    path: path.map(decodeHash),
+    checkpoint: checkpointOfProof(text),
+  };
 }
 
 /** Verifies an inclusion proof with its entry in `extra`, and its signature. @throws NotVerified */

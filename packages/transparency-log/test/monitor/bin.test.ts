@@ -33,7 +33,8 @@ test('transparency-log monitor checks any log, and check-proof any proof', async
     / {2}1:[\da-f]{64} {2}new events: 1, with problems: 0, of unknown types: 1\n$/,
   );
   const extra = log.log[0] as Buffer;
-  const proof = formatInclusionProof({ index: 0, path: [], checkpoint: `${await log.checkpoint()}`, extra });
+  const note = `${await log.checkpoint()}`;
+  const proof = formatInclusionProof({ index: 0, path: [], checkpoint: note, extra });
   const proven = await run(['check-proof', ...KEY], proof);
   expect(proven).toMatchObject({ code: 0, stdout: expect.stringContaining(`1:${leafHash(extra)}`) });
   const refused = await run(['check-proof', ...KEY], proof.replace('index 0', 'index 1'));
@@ -50,11 +51,11 @@ test('it loads nothing of the service, of a store or of a database', () => {
       if (specifier.startsWith('.')) load(new URL(specifier, module));
       else loaded.add(specifier);
   };
-  load(BIN);
+  for (const module of [BIN, new URL('monitor.ts', BIN)]) load(module);
   const rooms = [...loaded].map((one) => one.replace(/.*\/src\/(\w+)\/.*/, 'src/$1'));
   expect([...new Set(rooms)].filter((room) => !room.startsWith('node:')).sort()).toEqual([
     ...['canonicalize', 'commander', 'lru-cache'],
-    ...['src/entries', 'src/files', 'src/merkle', 'src/monitor', 'src/notes'],
+    ...['src/entries', 'src/files', 'src/merkle', 'src/monitor', 'src/notes', 'src/sign', 'src/witness'],
   ]);
   expect(loaded).not.toContain('node:sqlite');
 });

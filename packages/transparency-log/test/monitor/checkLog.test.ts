@@ -2,94 +2,32 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { rootOfTile } from '../../src/merkle/tiles.ts';
-import type { TreeHead } from '../../src/merkle/treeHead.ts';
-import { Alarm } from '../../src/monitor/alarm.ts';
-import { checkLog } from '../../src/monitor/checkLog.ts';
-import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import { NEW_STATE, type ReceivedCheckpoint, type State } from '../../src/monitor/state.ts';
-import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { NEW_STATE } from '../../src/monitor/state.ts';
 import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
 import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
-
-const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
-const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): ReceivedCheckpoint => ({
-  origin: ORIGIN,
-  ...head,
-  note: signed(head),
-  receivedAt,
-});
-/** The state of a monitor that has checked a log with this head, and has received others. */
-const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
-  checkpoint: head && received(head),
-  pending: pending.map((one) => received(one)),
-  tiles: new Map(),
-  latestTime: undefined,
-});
-
-/** An application's check: it knows one type, whose data has a name. */
-const checkEvent: CheckEvent = ({ type, data, metadata }) => {
-  if (type !== 'PlantCreated') return undefined;
-  if (!Object.hasOwn(data as object, 'name')) return { problem: 'it has no name' };
-  const { occurredAt } = metadata as { occurredAt: string };
-  return { occurredAt, time: Date.parse(occurredAt) };
-};
-
-/** What a monitor with this state finds in a log. */
-async function check(log: FakeLog, state = NEW_STATE, options: Partial<Parameters<typeof checkLog>[0]> = {}) {
-  const problems: string[] = [];
-  const slept: number[] = [];
-  const states = [state];
-  const checked = checkLog({
-    client: log,
-    key: VERIFIER_KEY,
-    state,
-    check: checkEvent,
-    now: () => NOW,
-    sleep: async (ms) => void slept.push(ms),
-    onReceived: async (last) => void states.push(last),
-    onProblem: (problem) => problems.push(problem),
-    ...options,
-  });
-  let error: unknown;
-  const found = await checked.catch((thrown) => {
-    error = thrown;
-  });
-  return { found, error, problems, slept, last: states.at(-1) as State };
-}
-
-/** What a monitor finds that has no alarm. */
-async function checked(log: FakeLog, state?: State) {
-  const { found, error, ...more } = await check(log, state);
-  if (!found) throw error;
-  return { ...found, ...more };
-}
-
-/** The message of the alarm, and its evidence as text by name. */
-async function alarmOf(...checked: Parameters<typeof check>) {
-  const { error } = await check(...checked);
-  if (!(error instanceof Alarm)) throw error ?? new Error('no alarm');
-  const files = Object.fromEntries(error.evidence.map(({ name, content }) => [name, `${content}`]));
-  return { message: error.message, files };
-}
-
-const ALL = entries(700);
-const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
-/** The same events, except for one whose name has another byte. */
-const forkOf = (size: number, place: number): FakeLog =>
-  new FakeLog(ALL.slice(0, size).with(place, entryOf(place + 1, { name: 'Fren' })));
+import {
+  ALL,
+  alarmOf,
+  check,
+  checked,
+  expectFork,
+  forkOf,
+  logOf,
+  showing,
+  signed,
+  stateOf,
+  stating,
+  unavailable,
+} from './checking.ts';
+import { entries, entryOf, FakeLog, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
 const someSize = fc.oneof(
   fc.constantFrom(1, 2, 3, 255, 256, 257, 511, 512, 513, 700),
   fc.integer({ min: 1, max: 700 }),
 );
-
-const unavailable = async () => {
-  throw new LogUnavailable('503');
-};
 
 /** Alters what a log returns. */
 function alter(log: FakeLog, method: 'tile' | 'entries', altered: (bytes: Buffer) => Buffer): void {
@@ -125,6 +63,13 @@ describe('a log that grows', () => {
     expect(unchanged.read).toEqual([]);
   });
 
+  test('may be behind a proxy that responds with a page for a moment', async () => {
+    const pages = ['Bad gateway.', '', '\x00'].map((page) => ({ checkpoint: async () => Buffer.from(page) }));
+    const { slept, checkpoint } = await checked(showing([...pages, logOf(8)], logOf(8)));
+    expect(checkpoint.size).toBe(8);
+    expect(slept).toHaveLength(3);
+  });
+
   test('may have instances that lag behind for a moment', async () => {
     const lagging = showing([logOf(6), logOf(6), logOf(8)], logOf(8));
     const { checkpoint, slept, state } = await checked(lagging, stateOf(logOf(7).head()));
@@ -133,32 +78,6 @@ describe('a log that grows', () => {
     expect(state.pending).toEqual([]);
   });
 });
-
-/** A log with the tiles of one, whose checkpoints are those of others, one after another. */
-function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: FakeLog): FakeLog {
-  const received = [...logs];
-  const last = received.at(-1) as FakeLog;
-  tiles.checkpoint = async () => (received.shift() ?? last).checkpoint();
-  return tiles;
-}
-
-const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
-
-/** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
-async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
-  const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
-  const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);
-  expect(one.root === two.root).toBe(one.size !== two.size && message.includes('again'));
-  const proof = files['consistency.proof'];
-  if (proof === undefined) {
-    expect(one.size === two.size || one.root === two.root).toBe(true);
-    return;
-  }
-  const [smaller, larger] = one.size < two.size ? [one, two] : [two, one];
-  const root = message.match(/[\da-f]{64}$/)?.[0] as string;
-  expect(root).not.toBe(smaller.root);
-  expect(await openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
-}
 
 describe('an alarm is raised', () => {
   test('by a split view: another server whose log differs in one byte, whatever the place and the sizes', async () => {
@@ -211,9 +130,34 @@ describe('an alarm is raised', () => {
       expect((await alarmOf(logOf(size), state)).message).toMatch(
         /^rollback: .*, which are the first of them$/,
       );
+      // The largest checkpoint has tiles that were never shown.
+      const larger = { ...state, pending: stateOf(undefined, { size: 705, root: leafHash('') }).pending };
+      await expectFork(await alarmOf(forkOf(size, place), larger));
     }
     expect((await alarmOf(logOf(300), state)).message).toMatch(/^rollback: .*, and does not show whether/);
   });
+
+  test.each([
+    [700, 300, 255],
+    [700, 511, 0],
+    [700, 257, 100],
+    [512, 511, 0],
+  ])(
+    'by a rollback from %i to %i events whose event %i differs, by the full tiles before the last one',
+    async (kept, size, place) => {
+      const { state } = await checked(logOf(kept));
+      const { message, files } = await alarmOf(forkOf(size, place), state);
+      expect(message).toMatch(`fork: the log has signed ${size}:`);
+      const [own, root] = [...message.matchAll(/256:([\da-f]{64})/g)].map(([, hash = '']) => hash);
+      expect(own).not.toBe(root);
+      const opened = (name: string, from = '') =>
+        openConsistencyProof(files[name] as string, { size: 256, root: from }, VERIFIER_KEY);
+      expect((await opened('consistency.proof', root)).size).toBe(kept);
+      expect((await opened('consistency-smaller.proof', own)).size).toBe(size);
+      const last = await alarmOf(forkOf(size, size - 1), state);
+      expect(last.message).toMatch(/^rollback: .*, and does not show whether/);
+    },
+  );
 
   test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
     const log = forkOf(300, 7);
@@ -298,6 +242,13 @@ describe('an alarm is raised', () => {
         ),
       /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
       512,
+    ],
+    [
+      'each attempt gets the page of a proxy',
+      (log) => {
+        log.checkpoint = async () => Buffer.from('Bad gateway.');
+      },
+      /^invalid checkpoint: the text is not a signed note$/,
     ],
     [
       'the checkpoint is signed with another key',

@@ -1,4 +1,4 @@
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { MemoryTree } from '../../src/merkle/memoryTree.ts';
@@ -7,7 +7,9 @@ import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts'
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
+import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { cosign } from '../../src/witness/cosignature.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 export const ORIGIN = 'plants.example/log';
@@ -26,6 +28,16 @@ export function entryOf(number: number, { name = 'Fern', at = '', user = 'alice'
 }
 
 export const entries = (count: number): string[] => Array.from({ length: count }, (_, i) => entryOf(i + 1));
+
+/** The verifier key of a witness, the same for the same name. */
+export const witnessKey = (name: string): string =>
+  formatVerifierKey(verifierKeyOf(name, keyNamed(name), 'cosignature'));
+
+/** A checkpoint with the cosignatures of these witnesses, made so many seconds before now. */
+export function cosigned(note: string, names: readonly string[], secondsAgo = 0, now = NOW): string {
+  const time = Math.floor(now.getTime() / 1_000) - secondsAgo;
+  return note + names.map((name) => cosign(note, { name, key: keyNamed(name) }, time)).join('');
+}
 
 /** A transparency log in memory, which can lie: each method may be replaced. It serves the tiles of any size. */
 export class FakeLog {
@@ -64,15 +76,18 @@ export class FakeLog {
 }
 
 /** Serves a log over HTTP to holders of the token; `current` may be replaced by another log or an error. */
-export async function serve(current: FakeLog): Promise<{
+export async function serve(current: FakeLog | ((response: ServerResponse) => void)): Promise<{
   url: string;
   serve: (what: FakeLog | ((response: ServerResponse) => void)) => void;
   requests: string[];
+  headers: IncomingHttpHeaders[];
 }> {
-  let served: FakeLog | ((response: ServerResponse) => void) = current;
+  let served = current;
   const requests: string[] = [];
+  const received: IncomingHttpHeaders[] = [];
   const server = createServer(async ({ url = '', headers }, response) => {
     requests.push(url);
+    received.push(headers);
     if (typeof served === 'function') return served(response);
     if (headers.authorization !== 'Bearer secret')
       return void response.writeHead(401).end('{"message":"No token."}');
@@ -100,5 +115,6 @@ export async function serve(current: FakeLog): Promise<{
       served = what;
     },
     requests,
+    headers: received,
   };
 }

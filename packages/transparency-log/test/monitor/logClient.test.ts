@@ -44,6 +44,12 @@ test.each([['3600'], ['soon'], [undefined]])('one that says to wait %s is, too',
   expect(requests()).toBe(1);
 });
 
+test('a checkpoint may have 16 signatures of 5 kB, and as many others', async () => {
+  const note = 'x'.repeat(2 * 16 * 5_000 * (4 / 3));
+  const client = await clientOf((_, response) => response.setHeader('content-type', 'text/plain').end(note));
+  expect(String(await client.checkpoint())).toBe(note);
+});
+
 /** A client of a log that responds with this body, said to be compressed. */
 const compressing = (body: Buffer): Promise<LogClient> =>
   clientOf(({ headers }, response) => {
@@ -57,7 +63,7 @@ test('a compressed response is decompressed', async () => {
 });
 
 test.each([
-  ['that is larger once it is decompressed', gzipSync(Buffer.alloc(20_000)), /larger than 16384 bytes/],
+  ['that is larger once it is decompressed', gzipSync(Buffer.alloc(1_100_000)), /larger than 1000000 bytes/],
   ['that is not compressed', Buffer.from('checkpoint'), /Z_DATA_ERROR/],
 ])('a log with a compressed response %s is unavailable', async (_, body, message) => {
   const checkpoint = (await compressing(body)).checkpoint();
@@ -92,7 +98,7 @@ test.each<[string, RequestListener, RegExp?]>([
   [
     'responds with too many bytes',
     (_, response) => response.setHeader('content-type', 'text/plain').end(Buffer.alloc(2_000_000)),
-    /larger than 16384 bytes/,
+    /larger than 1000000 bytes/,
   ],
 ])('a log that %s is unavailable', async (_, log, message = /./) => {
   const checkpoint = (await clientOf(log)).checkpoint();

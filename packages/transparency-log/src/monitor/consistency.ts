@@ -1,0 +1,135 @@
+import {
+  consistencyProofFromTiles,
+  type ReadTile,
+  rootFromTiles,
+  TILE_WIDTH,
+  TileMismatch,
+  tilePath,
+} from '../merkle/tiles.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
+import { formatConsistencyProof } from '../notes/proof.ts';
+import { Alarm, type Evidence } from './alarm.ts';
+import { LogUnavailable } from './logClient.ts';
+import {
+  checkpointFiles,
+  describe,
+  largestOf,
+  type ReceivedCheckpoint,
+  shownBy,
+} from './receivedCheckpoint.ts';
+import { knownOf, type State } from './state.ts';
+
+type Client = { tile: ReadTile };
+/** A checkpoint, and the tiles that have its root. */
+type Tree = { checkpoint: ReceivedCheckpoint; tiles: VerifiedTiles };
+
+/** Finds what two checkpoints show without tiles. @throws Alarm */
+export function compareHeads(state: State): void {
+  const known = knownOf(state);
+  for (const [i, one] of known.entries()) {
+    const other = known
+      .slice(0, i)
+      .find((earlier) => (earlier.size === one.size) !== (earlier.root === one.root));
+    if (!other) continue;
+    const message =
+      other.size === one.size
+        ? `the log has signed two roots of ${one.size} events: ${other.root}${shownBy(other)} and ${one.root}${shownBy(one)}`
+        : `the log has signed the root of ${other.size} events${shownBy(other)} again, for ${one.size} events${shownBy(one)}`;
+    throw new Alarm('fork', message, checkpointFiles(one, other));
+  }
+}
+
+/** The tree of a checkpoint: of tiles that were kept, or that the log shows. @throws TileMismatch, LogUnavailable */
+export async function openTree(checkpoint: ReceivedCheckpoint, state: State, client: Client): Promise<Tree> {
+  const kept = checkpoint === state.checkpoint ? state.tiles : undefined;
+  const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
+  return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
+}
+
+/** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, LogUnavailable */
+export async function compareWithTree(tree: Tree, others: readonly ReceivedCheckpoint[]): Promise<void> {
+  for (const one of others) {
+    if (one.size >= tree.checkpoint.size) continue;
+    const root = await rootFromTiles(one.size, tree.tiles.read);
+    if (root !== one.root) throw await fork(one, tree, { size: one.size, root });
+  }
+}
+
+/**
+ * Compares all checkpoints as far as tiles were kept or are shown; returns whether those show that `received` is the
+ * beginning of the largest one that the log must show. @throws Alarm
+ */
+export async function searchFork(
+  received: ReceivedCheckpoint,
+  state: State,
+  client: Client,
+): Promise<boolean> {
+  const known = knownOf(state);
+  const largest = largestOf(known.filter(({ mayBeAhead }) => !mayBeAhead));
+  const trees: Tree[] = [];
+  for (const one of new Set([largest, largestOf(known), state.checkpoint, received]))
+    if (one) await isAvailable(async () => void trees.push(await openTree(one, state, client)));
+  let isFirst = false;
+  for (const tree of trees) {
+    for (const one of known) {
+      const isCompared = await isAvailable(() => compareWithTree(tree, [one]));
+      isFirst ||= isCompared && one === received && tree.checkpoint === largest;
+    }
+    for (const smaller of trees)
+      if (smaller.checkpoint.size < tree.checkpoint.size) await compareFullTiles(smaller, tree);
+  }
+  return isFirst;
+}
+
+/** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
+async function compareFullTiles(smaller: Tree, larger: Tree): Promise<void> {
+  for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {
+    const size = smaller.checkpoint.size - (smaller.checkpoint.size % width);
+    await isAvailable(async () => {
+      const own = await rootFromTiles(size, smaller.tiles.read);
+      const root = await rootFromTiles(size, larger.tiles.read);
+      if (own !== root) throw await fork(smaller.checkpoint, larger, { size, root }, { own, smaller });
+    });
+  }
+}
+
+/** Whether tiles could be read. @throws what is not about tiles, such as Alarm */
+async function isAvailable(read: () => Promise<void>): Promise<boolean> {
+  try {
+    await read();
+    return true;
+  } catch (error) {
+    if (!(error instanceof LogUnavailable || error instanceof TileMismatch)) throw error;
+    return false;
+  }
+}
+
+/** The alarm that two trees differ in their first events, of which the larger one has this head; with proofs. */
+async function fork(
+  smaller: ReceivedCheckpoint,
+  larger: Tree,
+  head: TreeHead,
+  part?: { own: string; smaller: Tree },
+): Promise<Alarm> {
+  const { size } = head;
+  const proof = async (name: string, { checkpoint, tiles }: Tree): Promise<Evidence> => {
+    const path = await consistencyProofFromTiles(size, checkpoint.size, tiles.read);
+    const text = formatConsistencyProof({ from: size, path, checkpoint: checkpoint.note });
+    return { name, content: Buffer.from(text) };
+  };
+  const isInOrder = smaller.receivedAt <= larger.checkpoint.receivedAt;
+  const [received, earlier] = isInOrder ? [larger.checkpoint, smaller] : [smaller, larger.checkpoint];
+  const evidence = [...checkpointFiles(received, earlier), await proof('consistency.proof', larger)];
+  const proofs: Record<string, string> = { 'consistency.proof': formatTreeHead(head) };
+  let beginning = describe(smaller);
+  if (part) {
+    const own = formatTreeHead({ size, root: part.own });
+    evidence.push(await proof('consistency-smaller.proof', part.smaller));
+    proofs['consistency-smaller.proof'] = own;
+    beginning += `, which begins with ${own}`;
+  }
+  const events = `the first ${size} of its ${larger.checkpoint.size} events${shownBy(larger.checkpoint)}`;
+  const message = `the log has signed ${beginning}, but ${events} are ${formatTreeHead(head)}`;
+  return new Alarm('fork', message, evidence, proofs);
+}

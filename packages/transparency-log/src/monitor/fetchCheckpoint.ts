@@ -1,0 +1,180 @@
+import { decodeUtf8 } from '../notes/encoding.ts';
+import { NotVerified } from '../notes/notVerified.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
+import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
+import { type Policy, quorumTime } from '../witness/policy.ts';
+import { Alarm } from './alarm.ts';
+import { compareHeads, searchFork } from './consistency.ts';
+import { formatTime } from './durations.ts';
+import type { LogClient } from './logClient.ts';
+import { keysOf, missingCosignatures } from './policyOptions.ts';
+import {
+  checkpointFiles,
+  largestOf,
+  openReceived,
+  type ReceivedCheckpoint,
+  shownBy,
+  withSignatures,
+} from './receivedCheckpoint.ts';
+import { knownOf, type State } from './state.ts';
+import { witnessCheckpoints } from './witnessCheckpoints.ts';
+
+export type FetchOptions = {
+  client: Pick<LogClient, 'checkpoint' | 'tile'>;
+  key: VerifierKey;
+  state: State;
+  /** Whose cosignatures a checkpoint must have. */
+  policy?: Policy | undefined;
+  /** Fetches the checkpoint of this log that a witness shows. @throws LogUnavailable */
+  witnessCheckpoint?: (url: string) => Promise<Buffer>;
+  /** Checkpoints of others, with which this log must be consistent. */
+  known?: readonly ReceivedCheckpoint[];
+  /** How old the cosignatures of a quorum, or the last growth, may be. */
+  staleAfterMs?: number | undefined;
+  /** Whether the log must grow, also with a policy. */
+  expectGrowth?: boolean | undefined;
+  now: () => Date;
+  sleep: (ms: number) => Promise<void>;
+  /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
+  onReceived: (state: State) => Promise<void>;
+  /** Gets what is neither an alarm nor a problem of an event, such as an unavailable witness. */
+  onNotice: (line: string) => void;
+};
+
+/** The checkpoint that the log shows, with the cosignatures that the policy counts, and the state that has it. */
+export type Fetched = { checkpoint: ReceivedCheckpoint; state: State; cosignatures: readonly Cosignature[] };
+
+/** The bytes of a checkpoint with a valid signature of the log; `invalid`: why its cosignatures do not count. */
+type Received = Omit<Fetched, 'state'> & { bytes: Buffer; invalid: string | undefined };
+
+/** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
+const MAX_RETRIES = 5;
+const RETRY_INTERVAL_MS = 1_000;
+/** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
+const MAX_PENDING = 1_000;
+/** As JSON, they fit into the state. */
+const MAX_PENDING_BYTES = 24 * 1024 * 1024;
+const TOO_OLD = 'longer ago than --stale-after allows';
+
+/** Fetches the checkpoint of now. The state has it, as every other one that was received. @throws Alarm, LogUnavailable */
+export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
+  const { client, known = [] } = options;
+  compareHeads(options.state); // a kill may have prevented the alarm
+  let state = await remember([...known, ...(await witnessCheckpoints(options))], options.state, options);
+  for (let retries = 0; ; retries++) {
+    const isLast = retries === MAX_RETRIES;
+    const received = await receive(await client.checkpoint(), options);
+    if (received instanceof Alarm) {
+      if (isLast) throw received;
+    } else {
+      state = await remember([received.checkpoint], state, options);
+      const checkpoint = sameAs(received.checkpoint, state) as ReceivedCheckpoint;
+      const fetched = { ...received, checkpoint, state };
+      const larger = largerThan(checkpoint, state);
+      const problem = policyProblem(fetched, options);
+      if (!larger && !problem) return fetched;
+      const isFirst = isLast && (await searchFork(checkpoint, state, client));
+      // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
+      if (isLast && larger && !(isFirst && larger.shownBy)) throw rollback(checkpoint, larger, isFirst);
+      if (isLast && problem) throw problem;
+      if (isLast) return fetched;
+    }
+    await options.sleep(RETRY_INTERVAL_MS);
+  }
+}
+
+const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>
+  knownOf(state).find((other) => other.size === size && other.root === root);
+
+async function receive(bytes: Buffer, { key, policy, now }: FetchOptions): Promise<Received | Alarm> {
+  try {
+    const note = decodeUtf8(bytes);
+    const checkpoint = await openReceived({ note, receivedAt: now().toISOString() }, key);
+    const { cosignatures, invalid } = cosigned(note, policy);
+    checkpoint.note = withSignatures(note, key, cosignatures);
+    return { checkpoint, cosignatures, invalid, bytes };
+  } catch (error) {
+    if (!(error instanceof NotVerified)) throw error;
+    return new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
+  }
+}
+
+function cosigned(note: string, policy?: Policy): Pick<Received, 'cosignatures' | 'invalid'> {
+  try {
+    return { cosignatures: policy ? cosignaturesOf(note, keysOf(policy)) : [], invalid: undefined };
+  } catch (error) {
+    if (!(error instanceof NotVerified)) throw error;
+    return { cosignatures: [], invalid: `cannot be relied on: ${error.message}` };
+  }
+}
+
+/** Adds checkpoints to the state before they are compared. @throws Alarm */
+async function remember(
+  received: readonly ReceivedCheckpoint[],
+  before: State,
+  { onReceived }: FetchOptions,
+): Promise<State> {
+  let [state, isChanged] = [before, false];
+  for (const one of received) {
+    const known = sameAs(one, state);
+    if (!known) state = { ...state, pending: [...state.pending, one] };
+    else if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) continue;
+    else {
+      const by = known.shownBy ? one : { ...one, receivedAt: known.receivedAt }; // its cosignatures may be newer
+      const checkpoint = state.checkpoint === known ? by : state.checkpoint;
+      state = { ...state, checkpoint, pending: state.pending.map((other) => (other === known ? by : other)) };
+    }
+    isChanged ||= known?.shownBy !== one.shownBy || !known;
+  }
+  try {
+    if (isChanged) await onReceived(state);
+  } finally {
+    compareHeads(state); // also if the disk is full
+  }
+  const bytes = state.pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
+  if (state.pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(state);
+  return state;
+}
+
+/** The largest checkpoint of more events that the log must show: of its own ones, if there is any. */
+function largerThan({ size }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined {
+  const larger = knownOf(state).filter((one) => !one.mayBeAhead && one.size > size);
+  return largestOf(larger.filter((one) => !one.shownBy)) ?? largestOf(larger);
+}
+
+function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFirst: boolean): Alarm {
+  const relation = isFirst ? 'which are' : 'and does not show whether they are';
+  const message = `the log has signed ${larger.size} events${shownBy(larger)}, and now signs ${received.size}, ${relation} the first of them`;
+  return new Alarm('rollback', message, checkpointFiles(received, larger));
+}
+
+/** What is wrong with a checkpoint of the log's own: too few cosignatures, or nothing new for too long. */
+function policyProblem(
+  { checkpoint: { size, receivedAt }, cosignatures, invalid, bytes }: Received,
+  { policy, staleAfterMs = Number.POSITIVE_INFINITY, expectGrowth, now }: FetchOptions,
+): Alarm | undefined {
+  const alarm = (kind: 'not cosigned' | 'stale', message: string): Alarm =>
+    new Alarm(kind, message, [{ name: 'received.checkpoint', content: bytes }]);
+  const isOld = (ms: number): boolean => now().getTime() - ms > staleAfterMs;
+  const events = `the checkpoint of ${size} events`;
+  const time = policy && quorumTime(cosignatures, policy);
+  if (policy && time === undefined)
+    return alarm(
+      'not cosigned',
+      `${events} ${invalid ?? `has ${missingCosignatures(cosignatures, policy)}`}`,
+    );
+  if (time !== undefined && isOld(time * 1_000))
+    return alarm(
+      'stale',
+      `${events} was last signed by a quorum of witnesses at ${formatTime(time)}, ${TOO_OLD}`,
+    );
+  if ((!policy || expectGrowth) && isOld(Date.parse(receivedAt)))
+    return alarm('stale', `the log has had ${size} events since ${receivedAt}, ${TOO_OLD}`);
+  return undefined;
+}
+
+function withheld({ pending }: State): Alarm {
+  const first = pending[0] as ReceivedCheckpoint;
+  const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
+  return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
+}

@@ -1,0 +1,29 @@
+import { readStateFile } from '../files/stateFile.ts';
+import { printable } from '../notes/printable.ts';
+import { checkpointOfProof, isInclusionProof, openInclusionProof } from '../notes/proof.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
+import { MAX_PROOF_BYTES } from './checkProof.ts';
+import { openReceived, type ReceivedCheckpoint, withSignatures } from './receivedCheckpoint.ts';
+
+/** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */
+export function readKnown(
+  files: readonly string[],
+  key: VerifierKey,
+  receivedAt: string,
+): Promise<ReceivedCheckpoint[]> {
+  return Promise.all(
+    files.map(async (file) => {
+      try {
+        const text = await readStateFile(file, MAX_PROOF_BYTES, 'a checkpoint or a proof');
+        const isProof = isInclusionProof(text);
+        if (isProof) await openInclusionProof(text, key);
+        const note = isProof ? checkpointOfProof(text) : text;
+        const checkpoint = await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
+        return { ...checkpoint, note: withSignatures(note, key, []) };
+      } catch (error) {
+        const reason = printable((error as Error).message);
+        throw new Error(`cannot use ${file} of --known: ${reason}`, { cause: error });
+      }
+    }),
+  );
+}

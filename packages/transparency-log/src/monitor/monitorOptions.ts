@@ -1,0 +1,75 @@
+import { accessSync, constants, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseVerifierKey } from '../notes/signedNote.ts';
+import { parseDuration } from './durations.ts';
+import { openPolicy, type PolicyOptions } from './policyOptions.ts';
+import { parseWatched } from './watch.ts';
+
+/** The options of the command, as text. */
+export type MonitorOptions = PolicyOptions & {
+  url: string;
+  key: string;
+  state: string;
+  once?: true;
+  all?: true;
+  interval: string;
+  timeout: string;
+  staleAfter?: string;
+  expectGrowth?: true;
+  known?: readonly string[];
+  watch?: string;
+  onAlarm?: string;
+  metricsPort?: string;
+  metricsHost: string;
+};
+
+export type MonitorSettings = ReturnType<typeof parseMonitorOptions>;
+
+/** Parses the options; `print` gets the witnesses that are not counted. @throws Error for the operator */
+export function parseMonitorOptions(options: MonitorOptions, print: (line: string) => void) {
+  const { once, expectGrowth, staleAfter, watch, onAlarm, metricsPort } = options;
+  if (expectGrowth && !staleAfter) throw new Error('--expect-growth requires --stale-after.');
+  if (once && metricsPort) throw new Error('--metrics-port cannot be used with --once.');
+  return {
+    key: parseVerifierKey(options.key),
+    url: parseUrl(options.url),
+    once,
+    all: options.all,
+    expectGrowth,
+    intervalMs: parseInterval(options.interval),
+    timeoutMs: parseDuration(options.timeout, '--timeout'),
+    staleAfterMs: staleAfter ? parseDuration(staleAfter, '--stale-after') : undefined,
+    policy: openPolicy(options, print),
+    watched: watch ? parseWatched(watch) : undefined,
+    program: onAlarm ? parseProgram(onAlarm) : undefined,
+    metricsAddress: metricsPort ? { port: parsePort(metricsPort), host: options.metricsHost } : undefined,
+  };
+}
+
+function parseUrl(text: string): string {
+  const url = URL.parse(text);
+  const more = url && url.username + url.password + url.search + url.hash;
+  if (!url || !/^https?:$/.test(url.protocol) || more !== '')
+    throw new Error('--url must be an http or https URL without user, query and fragment.');
+  return url.href;
+}
+
+function parseInterval(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('--interval must be a number of seconds.');
+  return Number(text) * 1_000;
+}
+
+function parsePort(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error('--metrics-port must be a port from 0 to 65535; 0 selects a free one.');
+  return Number(text);
+}
+
+function parseProgram(path: string): string {
+  const program = resolve(path);
+  try {
+    accessSync(program, constants.X_OK);
+    if (statSync(program).isFile()) return program;
+  } catch {} // reported below, as a directory is
+  throw new Error('--on-alarm must be the path of a program, without arguments.');
+}

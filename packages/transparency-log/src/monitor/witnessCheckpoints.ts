@@ -1,0 +1,28 @@
+import { decodeUtf8 } from '../notes/encoding.ts';
+import { NotVerified } from '../notes/notVerified.ts';
+import { cosignaturesOf } from '../witness/cosignature.ts';
+import type { PolicyWitness } from '../witness/policy.ts';
+import type { FetchOptions } from './fetchCheckpoint.ts';
+import { LogUnavailable } from './logClient.ts';
+import { openReceived, type ReceivedCheckpoint, withSignatures } from './receivedCheckpoint.ts';
+
+/** The newest checkpoint that each witness shows of the log, if it has a URL: "Monitor Retrieval Mechanism" of tlog-witness. */
+export async function witnessCheckpoints(options: FetchOptions): Promise<ReceivedCheckpoint[]> {
+  const { policy, witnessCheckpoint, key, now, onNotice } = options;
+  const received = async ({ key: witness, url }: PolicyWitness): Promise<ReceivedCheckpoint | undefined> => {
+    if (!url || !witnessCheckpoint) return undefined;
+    try {
+      const note = decodeUtf8(await witnessCheckpoint(url));
+      const cosignatures = cosignaturesOf(note, [witness]);
+      if (cosignatures.length === 0) throw new NotVerified('its checkpoint does not have its cosignature');
+      const more = { receivedAt: now().toISOString(), shownBy: `shown by ${witness.name}`, mayBeAhead: true };
+      return await openReceived({ note: withSignatures(note, key, cosignatures), ...more }, key);
+    } catch (error) {
+      if (!(error instanceof LogUnavailable || error instanceof NotVerified)) throw error;
+      onNotice(`the witness ${witness.name} is unavailable: ${error.message}`);
+      return undefined;
+    }
+  };
+  const all = await Promise.all((policy?.witnesses ?? []).map(received));
+  return all.filter((one) => one !== undefined);
+}

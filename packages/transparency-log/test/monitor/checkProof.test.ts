@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { checkProof } from '../../src/monitor/checkProof.ts';
+import { encodeHash } from '../../src/notes/encoding.ts';
+import { formatInclusionProof } from '../../src/notes/proof.ts';
+import { formatVerifierKey } from '../../src/notes/signedNote.ts';
+import { signNote } from '../../src/sign/signCheckpoint.ts';
+import { signed } from './checking.ts';
+import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
+
+const NAMES = ['w1.example', 'w2.example', 'w3.example'];
+const extra = Buffer.from(entryOf(1));
+const head = { size: 1, root: leafHash(extra) };
+const proofOf = (checkpoint: string): string =>
+  formatInclusionProof({ index: 0, path: [], checkpoint, extra });
+
+async function proven(proof: string, options: { witness?: string[]; quorum?: string; expect?: string } = {}) {
+  const input = (async function* () {
+    yield Buffer.from(proof);
+  })();
+  const key = formatVerifierKey(VERIFIER_KEY);
+  return checkProof(input, { key, ...options }, () => {});
+}
+
+describe('with a policy', () => {
+  const witness = NAMES.map(witnessKey);
+
+  test('a proof whose checkpoint has a quorum of cosignatures is valid, and they are named', async () => {
+    const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
+    expect(await proven(proofOf(note), { witness })).toMatch(
+      /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
+    );
+    await expect(proven(proofOf(note), { witness, quorum: '3' })).rejects.toThrow(
+      /^the checkpoint of the proof has 2 of the 3 cosignatures that are required$/,
+    );
+    const absurd = cosigned(signed(head), ['w1.example'], NOW.getTime() / 1_000 - 9e15);
+    expect(await proven(proofOf(absurd), { witness, quorum: '1' })).toContain(
+      'w1.example at 9000000000000000 seconds after 1970',
+    );
+  });
+
+  test('a consistency proof is checked in the same way', async () => {
+    const proof = (note: string): string => `old 0\n\n${note}`;
+    const expected = { witness, expect: `0:${new MerkleTree().root()}` };
+    expect(await proven(proof(cosigned(signed(head), NAMES)), expected)).toMatch(
+      /cosigned by 3 of 3 witnesses/,
+    );
+    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(/has 0 of the 2 cosignatures/);
+  });
+
+  test.each([
+    [{ quorum: '1' }, /^--quorum requires --witness\.$/],
+    [{ witness, quorum: '4' }, /^the quorum must be a number from 1 to 3/],
+    [{ witness: ['w1.example'] }, /verifier key/],
+    [{ witness: [witness[0], witness[0]] as string[] }, /the same key/],
+  ])('%j is refused', async (options, message) => {
+    await expect(proven(proofOf(signed(head)), options)).rejects.toThrow(message);
+  });
+});
+
+test('what a proof states is printed with control characters escaped, also if it is refused', async () => {
+  const note = signNote(`evil\u009b2J\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
+  await expect(proven(proofOf(note))).rejects.toThrow(
+    /^the checkpoint is of the log evil\\u\{9b\}2J, not of plants\.example\/log$/,
+  );
+});

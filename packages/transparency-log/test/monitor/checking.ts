@@ -1,0 +1,115 @@
+import { expect } from 'vitest';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
+import { Alarm } from '../../src/monitor/alarm.ts';
+import { checkLog } from '../../src/monitor/checkLog.ts';
+import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
+import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import type { ReceivedCheckpoint } from '../../src/monitor/receivedCheckpoint.ts';
+import { NEW_STATE, type State } from '../../src/monitor/state.ts';
+import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { openConsistencyProof } from '../../src/notes/proof.ts';
+import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
+import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+
+export const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
+export const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): ReceivedCheckpoint => ({
+  origin: ORIGIN,
+  ...head,
+  note: signed(head),
+  receivedAt,
+});
+/** The state of a monitor that has checked a log with this head, and has received others. */
+export const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
+  checkpoint: head && received(head),
+  pending: pending.map((one) => received(one)),
+  tiles: new Map(),
+  latestTime: undefined,
+});
+
+/** An application's check: it knows one type, whose data has a name. */
+const checkEvent: CheckEvent = ({ type, data, metadata }) => {
+  if (type !== 'PlantCreated') return undefined;
+  if (!Object.hasOwn(data as object, 'name')) return { problem: 'it has no name' };
+  const { occurredAt } = metadata as { occurredAt: string };
+  return { occurredAt, time: Date.parse(occurredAt) };
+};
+
+/** What a monitor with this state finds in a log. */
+export async function check(
+  log: FakeLog,
+  state = NEW_STATE,
+  options: Partial<Parameters<typeof checkLog>[0]> = {},
+) {
+  const problems: string[] = [];
+  const notices: string[] = [];
+  const slept: number[] = [];
+  const states = [state];
+  const checked = checkLog({
+    client: log,
+    key: VERIFIER_KEY,
+    state,
+    check: checkEvent,
+    now: () => NOW,
+    sleep: async (ms) => void slept.push(ms),
+    onReceived: async (last) => void states.push(last),
+    onProblem: (problem) => problems.push(problem),
+    onNotice: (line) => notices.push(line),
+    ...options,
+  });
+  let error: unknown;
+  const found = await checked.catch((thrown) => {
+    error = thrown;
+  });
+  return { found, error, problems, notices, slept, last: states.at(-1) as State };
+}
+
+/** What a monitor finds that has no alarm. */
+export async function checked(log: FakeLog, state?: State) {
+  const { found, error, ...more } = await check(log, state);
+  if (!found) throw error;
+  return { ...found, ...more };
+}
+
+/** The message of the alarm, and its evidence as text by name. */
+export async function alarmOf(...checked: Parameters<typeof check>) {
+  const { error } = await check(...checked);
+  if (!(error instanceof Alarm)) throw error ?? new Error('no alarm');
+  const files = Object.fromEntries(error.evidence.map(({ name, content }) => [name, `${content}`]));
+  return { message: error.message, files };
+}
+
+export const ALL = entries(700);
+export const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
+/** The same events, except for one whose name has another byte. */
+export const forkOf = (size: number, place: number): FakeLog =>
+  new FakeLog(ALL.slice(0, size).with(place, entryOf(place + 1, { name: 'Fren' })));
+
+export const unavailable = async () => {
+  throw new LogUnavailable('503');
+};
+
+/** A log with the tiles of one, whose checkpoints are those of others, one after another. */
+export function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: FakeLog): FakeLog {
+  const received = [...logs];
+  const last = received.at(-1) as FakeLog;
+  tiles.checkpoint = async () => (received.shift() ?? last).checkpoint();
+  return tiles;
+}
+
+export const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
+
+/** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
+export async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
+  const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
+  const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);
+  expect(one.root === two.root).toBe(one.size !== two.size && message.includes('again'));
+  const proof = files['consistency.proof'];
+  if (proof === undefined) {
+    expect(one.size === two.size || one.root === two.root).toBe(true);
+    return;
+  }
+  const [smaller, larger] = one.size < two.size ? [one, two] : [two, one];
+  const root = message.match(/[\da-f]{64}$/)?.[0] as string;
+  expect(root).not.toBe(smaller.root);
+  expect(await openConsistencyProof(proof, { size: smaller.size, root }, VERIFIER_KEY)).toMatchObject(larger);
+}

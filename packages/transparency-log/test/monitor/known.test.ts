@@ -1,0 +1,103 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { tempDir } from '../../../../test/support/tempDir.ts';
+import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
+import { readKnown } from '../../src/monitor/known.ts';
+import { NEW_STATE } from '../../src/monitor/state.ts';
+import { formatInclusionProof } from '../../src/notes/proof.ts';
+import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
+import { keyNamed } from '../notes/keys.ts';
+import { alarmOf, check, expectFork, forkOf, logOf, showing, signed, stateOf } from './checking.ts';
+import { type FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+
+const file = (text: string | Buffer): string => {
+  const path = join(tempDir(), 'bob.tlog-proof');
+  writeFileSync(path, text);
+  return path;
+};
+
+/** The receipt of an event, by the index of which is meant from 0. */
+async function receiptOf(log: FakeLog, index: number): Promise<string> {
+  const { size } = log.head();
+  const path = await inclusionProofFromTiles(index, size, (tile) => log.tile(tile));
+  return formatInclusionProof({
+    index,
+    path,
+    checkpoint: signed(log.head()),
+    extra: log.log[index] as Buffer,
+  });
+}
+
+const known = (...files: string[]) => readKnown(files, VERIFIER_KEY, '2026-05-01T00:00:00.000Z');
+
+describe('what others have of the log', () => {
+  test('must be consistent with it, whatever its size: checkpoints and receipts', async () => {
+    const files = [signed(logOf(3).head()), await receiptOf(logOf(5), 4), signed(logOf(300).head())].map(
+      file,
+    );
+    const { found, error } = await check(logOf(300), stateOf(logOf(5).head()), {
+      known: await known(...files),
+    });
+    expect({ error, state: found?.state }).toMatchObject({ error: undefined, state: { pending: [] } });
+    for (const text of [signed(forkOf(6, 2).head()), await receiptOf(forkOf(300, 2), 0)]) {
+      const path = file(text);
+      const fork = await alarmOf(logOf(300), NEW_STATE, { known: await known(path) });
+      expect(fork.message).toMatch(/^fork: /);
+      expect(fork.message).toContain(`(in ${path})`);
+      await expectFork(fork);
+    }
+  });
+
+  test('is an alarm if it is larger than what the log shows, after some retries', async () => {
+    const path = file(signed(logOf(9).head()));
+    const { error, slept } = await check(logOf(7), NEW_STATE, { known: await known(path) });
+    expect(slept).toHaveLength(5);
+    expect(error).toMatchObject({
+      kind: 'rollback',
+      message: `rollback: the log has signed 9 events (in ${path}), and now signs 7, and does not show whether they are the first of them`,
+    });
+    const lagging = showing([logOf(7), logOf(7), logOf(9)], logOf(9));
+    expect((await check(lagging, NEW_STATE, { known: await known(path) })).error).toBeUndefined();
+  });
+
+  test('is none if the log shows its tiles: its checkpoint may wait for cosignatures', async () => {
+    const path = file(await receiptOf(logOf(9), 8));
+    const log = showing([logOf(7)], logOf(9));
+    const { found, error } = await check(log, NEW_STATE, { known: await known(path) });
+    expect(error).toBeUndefined();
+    expect(found?.state).toMatchObject({ checkpoint: { size: 7 }, pending: [{ size: 9 }] });
+    const rewritten = await alarmOf(forkOf(12, 8), found?.state);
+    expect(rewritten.message).toContain(`(in ${path})`);
+    await expectFork(rewritten);
+    // What the log itself has shown before is a rollback all the same.
+    const shown = await alarmOf(showing([logOf(7)], logOf(9)), stateOf(logOf(8).head()), {
+      known: await known(path),
+    });
+    expect(shown.message).toMatch(/^rollback: the log has signed 8 events, and now signs 7, which are/);
+  });
+});
+
+test.each<[string, () => string | Buffer | Promise<string>, RegExp]>([
+  ['is malformed', () => 'hunter2', /the text is not a signed note$/],
+  ['is not text', () => Buffer.of(255), /the text is not UTF-8$/],
+  [
+    'is signed by another key',
+    () => signCheckpoint(logOf(3).head(), { origin: ORIGIN, key: keyNamed('other') }),
+    /no signature is by plants\.example\/log\+/,
+  ],
+  [
+    'is of another log, whose name has control characters',
+    () => signNote(`other\u009b2J\n1\n${Buffer.alloc(32).toString('base64')}\n`, { name: ORIGIN, key: KEY }),
+    /of the log other\\u\{9b\}2J, not of plants\.example\/log$/,
+  ],
+  [
+    'is a receipt that proves nothing',
+    async () => (await receiptOf(logOf(5), 4)).replace('index 4', 'index 3'),
+    /the proof is invalid/,
+  ],
+])('a file that %s is an error that names it', async (_, text, message) => {
+  const path = file(await text());
+  await expect(known(path)).rejects.toThrow(message);
+  await expect(known(path)).rejects.toThrow(`cannot use ${path} of --known: `);
+});

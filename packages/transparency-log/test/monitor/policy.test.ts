@@ -1,0 +1,252 @@
+import { describe, expect, test } from 'vitest';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { openPolicy } from '../../src/monitor/policyOptions.ts';
+import { NEW_STATE, type State } from '../../src/monitor/state.ts';
+import type { Policy } from '../../src/witness/policy.ts';
+import { alarmOf, check, expectFork, forkOf, logOf, signed, stateOf, unavailable } from './checking.ts';
+import { cosigned, type FakeLog, NOW, witnessKey } from './fakeLog.ts';
+
+const NAMES = ['w1.example', 'w2.example', 'w3.example'];
+const HOUR_MS = 3_600_000;
+const URL = 'https://witness.example';
+
+const policyOf = (names: readonly string[] = NAMES, quorum?: string): Policy =>
+  openPolicy(
+    { witness: names.map((name) => `${witnessKey(name)} ${URL}/${name}`), ...(quorum ? { quorum } : {}) },
+    () => {},
+  ) as Policy;
+
+/** A log whose checkpoint has cosignatures. */
+function cosignedBy(log: FakeLog, names: readonly string[], secondsAgo = 0): FakeLog {
+  const note = cosigned(signed(log.head()), names, secondsAgo);
+  log.checkpoint = async () => Buffer.from(note);
+  return log;
+}
+
+/** Options of a monitor whose witnesses show these checkpoints, by name. */
+const witnessing = (shown: { [name: string]: string | Buffer }, policy = policyOf()) => ({
+  policy,
+  witnessCheckpoint: async (url: string) => {
+    const note = shown[url.slice(URL.length + 1)];
+    if (note === undefined) throw new LogUnavailable('404');
+    return Buffer.from(note as string);
+  },
+});
+
+test('a witness whose key this version of Node cannot verify is named once, and not counted', () => {
+  const witness = NAMES.map(witnessKey);
+  const lines: string[] = [];
+  const open = (unverifiable: readonly string[]) =>
+    openPolicy(
+      { witness },
+      (line) => lines.push(line),
+      ({ name }) => !unverifiable.includes(name),
+    );
+  const policy = open(['w2.example']);
+  expect(policy?.witnesses.map(({ key }) => key.name)).toEqual(['w1.example', 'w3.example']);
+  expect(policy?.quorum).toBe(2);
+  expect(lines).toEqual([
+    expect.stringMatching(/^the witness w2\.example is not counted: Node \S+ cannot verify/),
+  ]);
+  expect(() => open(['w1.example', 'w2.example'])).toThrow(
+    /^the quorum of 2 cannot be reached with 1 witnesses; ML-DSA-44 requires Node 24\.6 or later\.$/,
+  );
+});
+
+describe('a checkpoint that too few witnesses have signed', () => {
+  test('is an alarm after some retries, unless one of them has more cosignatures', async () => {
+    const policy = policyOf();
+    const few = cosignedBy(logOf(7), ['w2.example', 'other.example']);
+    const { error, slept, last } = await check(few, NEW_STATE, { policy });
+    expect(error).toMatchObject({
+      kind: 'not cosigned',
+      message: 'not cosigned: the checkpoint of 7 events has 1 of the 2 cosignatures that are required',
+      evidence: [{ name: 'received.checkpoint', content: await few.checkpoint() }],
+    });
+    expect(slept).toHaveLength(5);
+    expect(last.pending).toMatchObject([few.head()]);
+    const enough = cosignedBy(logOf(8), ['w2.example', 'w1.example', 'other.example'], 90);
+    const checkpoint = enough.checkpoint;
+    let requests = 0;
+    enough.checkpoint = () => (++requests < 3 ? few.checkpoint() : checkpoint());
+    const { found } = await check(enough, NEW_STATE, { policy });
+    expect(found).toMatchObject({ checkpoint: { size: 8 }, cosignedAt: NOW.getTime() / 1_000 - 90 });
+  });
+
+  test('is one if a cosignature is invalid, whatever others there are', async () => {
+    const log = cosignedBy(logOf(7), NAMES);
+    const other = cosigned(signed(logOf(6).head()), ['w1.example'])
+      .split('\n')
+      .at(-2);
+    const forged = `${await log.checkpoint()}${other}\n`;
+    log.checkpoint = async () => Buffer.from(forged);
+    expect((await alarmOf(log, NEW_STATE, { policy: policyOf() })).message).toBe(
+      'not cosigned: the checkpoint of 7 events cannot be relied on: the cosignature of w1.example is invalid',
+    );
+  });
+
+  test('proves a fork first, if its tiles show one', async () => {
+    const fork = await alarmOf(forkOf(8, 2), stateOf(logOf(7).head()), { policy: policyOf() });
+    expect(fork.message).toMatch(/^fork: /);
+    await expectFork(fork);
+  });
+});
+
+test('the state has the signatures of the log and of the witnesses, the newest of each, and no others', async () => {
+  const log = cosignedBy(logOf(7), NAMES, 60);
+  const others = Array.from({ length: 20 }, (_, i) => `other${i}.example`);
+  const older = `${await log.checkpoint()}`;
+  log.checkpoint = async () => Buffer.from(cosigned(cosigned(older, ['w1.example'], 30), others));
+  const { found } = await check(log, NEW_STATE, { policy: policyOf() });
+  const lines = found?.checkpoint.note.split('\n').slice(4, -1);
+  expect(lines?.map((line) => line.split(' ')[1])).toEqual(['plants.example/log', ...NAMES]);
+  const again = cosignedBy(logOf(7), NAMES, 10);
+  const later = await check(again, found?.state, { policy: policyOf() });
+  expect(later.found?.state.checkpoint?.note).toBe(`${await again.checkpoint()}`);
+  expect(again.read).toEqual([]);
+});
+
+describe('a log is stale', () => {
+  const alarm = (log: FakeLog, options: object, state?: State) =>
+    alarmOf(log, state, { staleAfterMs: HOUR_MS, ...options });
+
+  test('if the cosignatures of a quorum are old, whatever a single witness says', async () => {
+    const log = cosignedBy(logOf(7), ['w1.example', 'w2.example'], 3_601);
+    const old = `${await log.checkpoint()}`;
+    log.checkpoint = async () => Buffer.from(cosigned(old, ['w3.example'], -1_000_000));
+    expect((await alarm(log, { policy: policyOf() })).message).toBe(
+      'stale: the checkpoint of 7 events was last signed by a quorum of witnesses at 2026-05-31T22:59:59.000Z, longer ago than --stale-after allows',
+    );
+    const fresh = cosignedBy(logOf(7), ['w1.example', 'w2.example'], 3_600);
+    const options = { staleAfterMs: HOUR_MS, policy: policyOf() };
+    expect((await check(fresh, stateOf(logOf(7).head()), options)).error).toBeUndefined();
+  });
+
+  test('if it has not grown, without witnesses or if growth is expected', async () => {
+    const state = stateOf(logOf(7).head());
+    const message =
+      'stale: the log has had 7 events since 2026-05-31T00:00:00.000Z, longer ago than --stale-after allows';
+    expect((await alarm(logOf(7), {}, state)).message).toBe(message);
+    const log = cosignedBy(logOf(7), NAMES);
+    const policy = policyOf();
+    expect((await alarm(log, { policy, expectGrowth: true }, state)).message).toBe(message);
+    expect((await check(log, state, { policy, staleAfterMs: HOUR_MS })).error).toBeUndefined();
+    expect((await check(logOf(8), state, { staleAfterMs: HOUR_MS })).error).toBeUndefined();
+  });
+});
+
+describe('the checkpoint that a witness shows', () => {
+  const shownBy = (log: FakeLog, name = 'w1.example') => cosigned(signed(log.head()), [name]);
+
+  test('is a notice if it is unavailable, or not signed by the log and the witness', async () => {
+    const log = cosignedBy(logOf(7), NAMES);
+    const options = witnessing({
+      'w1.example': signed(log.head()),
+      'w2.example': cosigned(signed(log.head()).replace('\n7\n', '\n8\n'), ['w2.example']),
+    });
+    const { error, notices } = await check(log, NEW_STATE, options);
+    expect(error).toBeUndefined();
+    expect(notices.toSorted()).toEqual([
+      'the witness w1.example is unavailable: its checkpoint does not have its cosignature',
+      'the witness w2.example is unavailable: the signature of plants.example/log is invalid',
+      'the witness w3.example is unavailable: 404',
+    ]);
+  });
+
+  test('may be larger, as long as the log shows its tiles, and must stay consistent', async () => {
+    const log = cosignedBy(logOf(7), NAMES);
+    const tiles = logOf(9);
+    log.tile = tiles.tile.bind(tiles);
+    const options = witnessing({ 'w1.example': shownBy(logOf(9)) });
+    const first = await check(log, NEW_STATE, options);
+    expect(first.error).toBeUndefined();
+    expect(first.found?.state).toMatchObject({ checkpoint: { size: 7 }, pending: [{ size: 9 }] });
+    const rewritten = cosignedBy(forkOf(12, 8), NAMES);
+    await expectFork(await alarmOf(rewritten, first.found?.state, { policy: policyOf() }));
+    const grown = await check(cosignedBy(logOf(12), NAMES), first.found?.state, { policy: policyOf() });
+    expect(grown.found?.state).toMatchObject({ checkpoint: { size: 12 }, pending: [] });
+    const lost = cosignedBy(logOf(7), NAMES);
+    const other = forkOf(9, 3);
+    lost.tile = other.tile.bind(other);
+    expect((await alarmOf(lost, first.found?.state, { policy: policyOf() })).message).toMatch(/^mismatch: /);
+  });
+
+  test('stays pending, with a notice, until the log shows its tiles; that it once does not is no rollback', async () => {
+    const log = cosignedBy(logOf(7), NAMES);
+    const options = witnessing({ 'w1.example': shownBy(logOf(700)) }, policyOf(['w1.example']));
+    const { error, notices, found, slept } = await check(log, NEW_STATE, options);
+    expect({ error, slept }).toEqual({ error: undefined, slept: [] });
+    expect(notices).toEqual([
+      expect.stringMatching(
+        /^the log has yet to show what it signed in 700:\S+ \(shown by w1.example\): 404$/,
+      ),
+    ]);
+    expect(found?.state.pending).toMatchObject([{ size: 700, shownBy: 'shown by w1.example' }]);
+    // Once the log has shown it, it must show it again.
+    const shown = await check(cosignedBy(logOf(700), NAMES), found?.state, options);
+    expect(shown.found?.state).toMatchObject({ checkpoint: { size: 700 }, pending: [] });
+    expect((await alarmOf(log, shown.found?.state, options)).message).toMatch(/^rollback: /);
+  });
+
+  test('is an alarm if the log has yet to show the tiles of too many', async () => {
+    const heads = Array.from({ length: 1_000 }, (_, i) => ({ size: 400 + i, root: leafHash(`${i}`) }));
+    const log = cosignedBy(logOf(7), NAMES);
+    const ahead = stateOf(logOf(7).head(), ...heads);
+    const pending = ahead.pending.map((one) => ({
+      ...one,
+      shownBy: 'shown by w1.example',
+      mayBeAhead: true,
+    }));
+    const newest = cosigned(signed({ size: 5_000, root: leafHash('') }), ['w1.example']);
+    const options = witnessing({ 'w1.example': newest }, policyOf(['w1.example']));
+    expect((await alarmOf(log, { ...ahead, pending }, options)).message).toMatch(/^withheld: /);
+  });
+});
+
+describe('two views that a log shows to two monitors', () => {
+  const one = (size: number) => logOf(size);
+  const two = (size: number) => forkOf(size, 5);
+
+  test('are both caught, if the witness that both ask has signed both', async () => {
+    const common = stateOf(logOf(5).head());
+    const policy = policyOf(['w1.example']);
+    for (const [view, size, other] of [
+      [one, 12, two(9)],
+      [two, 12, one(9)],
+      [one, 9, two(9)],
+      [two, 9, one(9)],
+    ] as const) {
+      const options = witnessing({ 'w1.example': cosigned(signed(other.head()), ['w1.example']) }, policy);
+      const log = cosignedBy(view(size), ['w1.example']);
+      const alarm = await alarmOf(log, common, options);
+      expect(alarm.message).toMatch(/^fork: .*\(shown by w1.example\)/);
+      await expectFork(alarm);
+    }
+  });
+
+  test('are both caught, if the view of the witness is larger: at once, or when the own one grows', async () => {
+    const policy = policyOf(['w1.example']);
+    for (const [view, other] of [
+      [one, two(12)],
+      [two, one(12)],
+    ] as const) {
+      const options = witnessing({ 'w1.example': cosigned(signed(other.head()), ['w1.example']) }, policy);
+      const first = await check(cosignedBy(view(9), ['w1.example']), NEW_STATE, options);
+      expect(first.error).toBeUndefined();
+      expect(first.notices).toHaveLength(1);
+      await expectFork(await alarmOf(cosignedBy(view(14), ['w1.example']), first.found?.state, { policy }));
+      const hidden = cosignedBy(view(12), ['w1.example']);
+      hidden.tile = unavailable;
+      await expectFork(await alarmOf(hidden, first.found?.state, { policy }));
+    }
+  });
+
+  test('need not both be signed: the monitor whose view the witness has not signed finds the fork', async () => {
+    const policy = policyOf(['w1.example']);
+    const options = witnessing({ 'w1.example': cosigned(signed(one(9).head()), ['w1.example']) }, policy);
+    expect((await check(cosignedBy(one(9), ['w1.example']), NEW_STATE, options)).error).toBeUndefined();
+    await expectFork(await alarmOf(two(12), NEW_STATE, options));
+    expect((await alarmOf(two(8), NEW_STATE, options)).message).toMatch(/^not cosigned: /);
+  });
+});
