@@ -3,10 +3,12 @@ ARG NODE_IMAGE=node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b08790
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json .npmrc ./
 COPY packages packages
+# The workspace of the command plant-store.
+COPY src/cli src/cli
 # The image's own Node runs the service.
-RUN npm ci --omit=dev --omit=optional --ignore-scripts
+RUN npm ci --omit=dev --omit=optional
 COPY projections projections
 COPY src src
 # Readable for the user below, with any umask of the checkout.
@@ -17,10 +19,11 @@ WORKDIR /app
 # A new volume takes owner and mode from the image's directory. /key is for a KEY_FILE that instances share.
 RUN install -d -m 700 -o node -g node /data /key
 COPY --from=build /app/node_modules node_modules
-COPY --from=build /app/package.json ./
+COPY --from=build /app/package.json /app/.npmrc ./
 COPY --from=build /app/packages packages
 COPY --from=build /app/projections projections
 COPY --from=build /app/src src
+RUN ln -s /app/src/cli/main.js /usr/local/bin/plant-store
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 VOLUME /data
 EXPOSE 3000
@@ -28,5 +31,5 @@ USER node
 # Live, not ready: an orchestrator replaces unhealthy containers, which does not help when the event store is unavailable.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
-# Without the flag, SIGUSR1 would open a debugger.
+# With the flag, SIGUSR1 opens no debugger, also while Node starts.
 CMD ["node", "--disable-sigusr1", "src/cli/main.js"]

@@ -34,7 +34,7 @@ const INTEGRATION = [
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';
-const OTHERS = ['browser', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
+const OTHERS = ['browser', 'clients', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
 const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
@@ -54,6 +54,8 @@ export default defineConfig({
       test('main', ALL, { exclude: OTHERS }),
       test('unit', ALL, { exclude: [...INTEGRATION, E2E, ...OTHERS] }),
       test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
+      test('clients', ['test/clients/*.test.ts']),
+      test('bench', ['bench/*.test.ts']),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
       test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE }),

@@ -35,6 +35,10 @@ const mainOf = (root: string): string =>
 const REFERENCE = 'reference';
 
 const options = readOptions();
+if (!existsSync(join(import.meta.dirname, 'node_modules'))) {
+  console.error('npm ci --prefix bench installs what npm run bench needs.');
+  process.exit(1);
+}
 await using resources = new AsyncDisposableStack();
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 resources.defer(() => rmSync(dir, { recursive: true }));

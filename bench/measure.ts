@@ -4,7 +4,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import autocannon from 'autocannon';
 import type { RequestContext } from './request.ts';
 
 /** Latency in milliseconds; `cpu`: microseconds of all threads for a request or an event. */
@@ -56,6 +55,7 @@ export async function measureLoad({ url, pid }: Server, load: Load): Promise<Sam
   const workers = Math.min(2, connections); // autocannon takes more CPU than the server
   // Later loads have larger IDs: none creates 100 plants a millisecond.
   const initialContext: RequestContext = { tokenFile, workers, firstId: Date.now() * 100 };
+  const { default: autocannon } = await import('autocannon');
   const before = cpuMicroseconds(pid);
   const { errors, non2xx, duration, latency, ...result } = await autocannon({
     url: `${url}/plants${query}`,

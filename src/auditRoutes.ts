@@ -4,8 +4,8 @@ import type { FairQueue } from '@event-sourced/event-log/time';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
 import type { Checkpoints } from '@event-sourced/transparency-log/routes';
-import accepts from '@fastify/accepts';
 import type { FastifyPluginAsync } from 'fastify';
+import Negotiator from 'negotiator';
 import { AUDIT_SCOPE, requireAuditScope } from './auth.ts';
 import { API_ERRORS } from './errors.ts';
 import { EVENT_EXAMPLE } from './examples.ts';
@@ -27,7 +27,6 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
   app,
   { log, checkpoints, source, now, eventStreams, fairQueue },
 ) => {
-  await app.register(accepts);
   await app.register(eventRoutes, {
     log,
     streams: PLANT_STREAMS,
@@ -39,7 +38,8 @@ export const auditRoutes: FastifyPluginAsync<Dependencies> = async (
     inFlight: { replays: new InFlight('replays'), pages: new InFlight('pages of events'), eventStreams },
     fairQueue,
     userOf: ({ user }) => user,
-    mediaTypeOf: (request, types) => request.accepts().type(types) as string | false,
+    mediaTypeOf: ({ headers: { accept } }, types) =>
+      new Negotiator({ headers: { accept: accept || '*/*' } }).mediaType(types),
     async checkAccess(request) {
       const { verifyAgainAt } = await requireAuditScope(request);
       return verifyAgainAt - now().getTime();

@@ -1,4 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
 import { canVerify, type Policy, parsePolicy } from '@event-sourced/transparency-log/witness';
@@ -178,7 +180,9 @@ type ValidationError = {
 
 function read(env: NodeJS.ProcessEnv): Settings {
   try {
-    return envSchema<Settings>({ schema: Settings, env: false, data: env, dotenv: true, ajv });
+    const file = existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
+    const data = { ...withoutEmpty(file), ...withoutEmpty(env) };
+    return envSchema<Settings>({ schema: Settings, env: false, data, ajv });
   } catch (error) {
     if (!(error instanceof Error && 'errors' in error))
       throw new BadConfig([`.env: ${(error as Error).message}`]);
@@ -188,6 +192,11 @@ function read(env: NodeJS.ProcessEnv): Settings {
     });
     throw new BadConfig([...new Set(problems)]);
   }
+}
+
+/** An empty setting counts as unset. */
+function withoutEmpty(env: NodeJS.Dict<string>): NodeJS.Dict<string> {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
 }
 
 function mustBe(name: string): string {

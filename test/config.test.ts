@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../packages/transparency-log/src/notes/signedNote.ts';
 import { verifierKeyOf } from '../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../packages/transparency-log/test/notes/keys.ts';
-import { BadConfig, readConfig } from '../src/config.ts';
+import { BadConfig, readConfig, SETTINGS } from '../src/config.ts';
 import { tempDir } from './support/tempDir.ts';
 
 const home = process.cwd();
@@ -106,35 +106,33 @@ test('the configuration is immutable', () => {
   expect(config.port).toBe(3000);
 });
 
+test('an empty setting counts as unset', () => {
+  const empty = Object.fromEntries(SETTINGS.map((name) => [name, '']));
+  expect(readConfig(empty)).toEqual(readConfig({}));
+  writeFileSync('.env', SETTINGS.map((name) => `${name}=\n`).join(''));
+  expect(readConfig({})).toEqual(readConfig(empty));
+  writeFileSync('.env', 'PORT=8080\n');
+  expect(readConfig({ PORT: '' }).port).toBe(8080);
+});
+
 describe('a value is rejected', () => {
   test.each([
-    ['HOST', ['', 'two words']],
-    ['PORT', ['', 'http', '-1', '65536', '80.5', 'true']],
-    ['DATA_DIR', ['']],
-    ['EVENTSTOREDB_URL', ['', 'localhost:2113', 'http://localhost:2113', 'esdb://', 'esdb://a:b@c@d']],
-    ['EVENTSTOREDB_TIMEOUT', ['', '0', '61', '1.5', '10s']],
-    ['DOCS', ['', 'true', 'ON']],
-    [
-      'RATE_LIMIT',
-      ['', '100', '0/s', '-1/s', '1.5/s', '1e3/s', '100/h', '100 / s', '1000000/s', '100/s,5/s'],
-    ],
-    ['KEY_FILE', ['']],
-    ['LOG_KEY_FILE', ['']],
-    ['LOG_ORIGIN', ['', 'two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],
-    ['JWT_ISSUER', ['']],
-    ['JWT_AUDIENCE', ['']],
-    [
-      'CORS_ORIGINS',
-      ['', '*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example'],
-    ],
-    ['EVENT_SOURCE', ['', 'plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
+    ['HOST', ['two words']],
+    ['PORT', ['http', '-1', '65536', '80.5', 'true']],
+    ['EVENTSTOREDB_URL', ['localhost:2113', 'http://localhost:2113', 'esdb://', 'esdb://a:b@c@d']],
+    ['EVENTSTOREDB_TIMEOUT', ['0', '61', '1.5', '10s']],
+    ['DOCS', ['true', 'ON']],
+    ['RATE_LIMIT', ['100', '0/s', '-1/s', '1.5/s', '1e3/s', '100/h', '100 / s', '1000000/s', '100/s,5/s']],
+    ['LOG_ORIGIN', ['two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],
+    ['CORS_ORIGINS', ['*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example']],
+    ['EVENT_SOURCE', ['plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
     ['EVENT_SOURCE', ['urn:plänts', 'https://[plants']],
-    ['SKIP_EVENTS', ['', 'a,,b', 'a, b', ',']],
-    ['WITNESSES', ['', 'w1', VKEY, `${VKEY} w1.example`, `${VKEY} https://me:secret@w1.example`]],
+    ['SKIP_EVENTS', ['a,,b', 'a, b', ',']],
+    ['WITNESSES', ['w1', VKEY, `${VKEY} w1.example`, `${VKEY} https://me:secret@w1.example`]],
     ['WITNESSES', [`${WITNESSES},`, `${WITNESSES},${WITNESSES}`, WITNESSES.replace('w1+', 'w2+')]],
-    ['METRICS_HOST', ['', 'two words']],
-    ['METRICS_PORT', ['', 'on', '-1', '65536', '80.5']],
-    ['LOG_LEVEL', ['', 'loud', 'INFO']],
+    ['METRICS_HOST', ['two words']],
+    ['METRICS_PORT', ['on', '-1', '65536', '80.5']],
+    ['LOG_LEVEL', ['loud', 'INFO']],
   ])('of %s: %j', (name, values) => {
     for (const value of values) {
       const problem = expect.stringMatching(`^${name} must be `);
@@ -162,13 +160,9 @@ test('all problems are reported at once, without values', () => {
   const env = {
     HOST: 'hunter2 hunter2',
     PORT: 'hunter2',
-    DATA_DIR: '',
     EVENTSTOREDB_URL: 'esdb://alice:hunter2@@store.example',
-    KEY_FILE: '',
-    LOG_KEY_FILE: '',
     LOG_ORIGIN: 'hunter2 hunter2',
     JWKS_URL: 'http://alice:hunter2@id.example',
-    JWT_ISSUER: '',
     CORS_ORIGINS: 'hunter2',
     EVENT_SOURCE: 'hunter2',
     SKIP_EVENTS: 'hunter2 hunter2',
@@ -177,7 +171,7 @@ test('all problems are reported at once, without values', () => {
     LOG_LEVEL: 'hunter2',
   };
   const named = problemsOf(env);
-  const settings = [...Object.keys(env), 'JWT_AUDIENCE'].sort(); // required with JWKS_URL
+  const settings = [...Object.keys(env), 'JWT_AUDIENCE', 'JWT_ISSUER'].sort(); // required with JWKS_URL
   expect(named.map((problem) => problem.split(' ')[0]).sort()).toEqual(settings);
   expect(named.join()).not.toContain('hunter2');
 });
@@ -209,7 +203,6 @@ describe('JWKS_URL', () => {
     ...'http://localhost.evil.example/jwks http://localhost:8080.evil.example/jwks'.split(' '),
     ...'http://127.0.0.1.evil.example/jwks http://127.0.0.300/jwks http://127../jwks'.split(' '),
     ...'http://evil.example/http://localhost/jwks http://evil.example#http://localhost/jwks'.split(' '),
-    '',
     'https://id.example/the keys',
     'http://127.0.0.1\\@evil.example/jwks',
     'http://evil.example\nhttp://localhost/jwks',

@@ -10,20 +10,31 @@ type Entry = {
   link?: true;
   inBundle?: true;
   hasInstallScript?: true;
-  os?: string;
-  cpu?: string;
+  dev?: true;
+  os?: string[];
+  cpu?: string[];
   bin?: { node?: string };
 };
 
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 /** What npm downloads: neither this project, nor its workspaces, which are directories here. */
-const packages = Object.fromEntries(
-  Object.entries<Entry>(JSON.parse(read('package-lock.json')).packages).filter(
-    ([path, { link }]) => !link && /^(?!packages\/[^/]+$)./.test(path),
-  ),
-);
+const packagesOf = (dir: string) =>
+  Object.fromEntries(
+    Object.entries<Entry>(JSON.parse(read(join(dir, 'package-lock.json'))).packages).filter(
+      ([path, { link }]) => !link && path.includes('node_modules/'),
+    ),
+  );
+/** With the names of packages that have an install script. */
+const LOCKS = {
+  '.': ['cpu-features', 'protobufjs', 'ssh2'], // they compile, or warn of version ranges
+  'test/browser': [],
+  'test/clients': ['@scarf/scarf'], // it counts installations
+  bench: [],
+};
 
-describe('package-lock.json', () => {
+describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScripts) => {
+  const packages = packagesOf(dir);
+
   test('has the hash of every package and no address, so that npm ci accepts no other content, from any registry', () => {
     const downloaded = Object.entries(packages).filter(([, { inBundle }]) => !inBundle); // else in another's archive
     expect(downloaded.length).toBeGreaterThan(0);
@@ -34,22 +45,30 @@ describe('package-lock.json', () => {
   });
 
   test('has only install scripts that are known not to be needed, since npm runs none', () => {
+    expect(read(join(dir, '.npmrc'))).toBe(read('.npmrc'));
     expect(read('.npmrc')).toMatch(/^ignore-scripts=true$/m);
     const withScript = Object.keys(packages).filter((path) => packages[path]?.hasInstallScript);
-    expect(withScript.map((path) => path.split('node_modules/').at(-1)).sort()).toEqual([
-      '@scarf/scarf', // counts installations
-      'cpu-features', // compiles an option of ssh2
-      'protobufjs', // warns of version ranges
-      'ssh2', // compiles faster ciphers
-    ]);
+    expect(withScript.map((path) => path.split('node_modules/').at(-1)).sort()).toEqual(withScripts);
   });
+});
+
+test('npm ci installs at most 350 packages, and at most 120 without those for development', () => {
+  const all = Object.entries<Entry>(JSON.parse(read('package-lock.json')).packages);
+  const installed = all.filter(
+    ([path, { os, cpu }]) =>
+      path.includes('node_modules/') && // also links to workspaces, which npm counts, too
+      (os ?? [process.platform]).includes(process.platform) &&
+      (cpu ?? [process.arch]).includes(process.arch),
+  );
+  expect(installed.length).toBeLessThanOrEqual(350);
+  expect(installed.filter(([, { dev }]) => !dev).length).toBeLessThanOrEqual(120);
 });
 
 test('the Node that npm scripts run on is locked, in one version, for each platform that has a package', () => {
   const { optionalDependencies } = JSON.parse(read('package.json')) as {
     optionalDependencies: Record<string, string>;
   };
-  const nodes = Object.entries(packages).filter(([, { bin }]) => bin?.node);
+  const nodes = Object.entries(packagesOf('.')).filter(([, { bin }]) => bin?.node);
   expect(nodes.map(([path, { version }]) => [path.replace('node_modules/', ''), version])).toEqual(
     Object.entries(optionalDependencies),
   );

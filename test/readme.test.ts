@@ -20,7 +20,7 @@ test('README.md starts with the two commands that CI runs', () => {
 });
 
 test('docs/dependencies.md gives a reason for every dependency', () => {
-  const packages = globSync('{package.json,packages/*/package.json}', { cwd: ROOT });
+  const packages = globSync('{.,packages/*,test/{browser,clients},bench}/package.json', { cwd: ROOT });
   const all = packages.flatMap((file) => {
     const found = JSON.parse(textOf(file));
     return [found.dependencies, found.peerDependencies, found.optionalDependencies, found.devDependencies];

@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { addMonitorCommands, once } from '@event-sourced/transparency-log/monitor';
 import { Command } from 'commander';
 import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
+
+const MANIFEST = new URL('../../package.json', import.meta.url);
 
 type Runners = {
   serve(): Promise<void>;
@@ -9,24 +12,22 @@ type Runners = {
 };
 
 /** The command line: the server, or a command. A command's module is loaded when it runs. */
-export function commandLine({ serve, run }: Runners): Command {
-  const program = new Command('npm run -s')
-    .description('Run the service (npm start), or a command (npm run -s COMMAND -- …).')
+export function commandLine(args: readonly string[], { serve, run }: Runners): Command {
+  const program = new Command('npx plant-store')
+    .description('Run the service (npm start), or a command (npx plant-store COMMAND …).')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
-    .showSuggestionAfterError(false)
+    .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)
     .exitOverride()
-    .configureOutput({ outputError: (text, output) => output(withoutValues(text)) })
-    .action((_options, { args: [unknown] }: Command) => {
-      if (unknown === undefined) return serve();
-      const name = /^[\w-]+$/.test(unknown) ? ` ${unknown}` : '';
-      const commands = program.commands.map((command) => command.name()).join(', ');
-      throw new Error(`unknown command${name}; use npm start, or npm run -s ${commands}`);
+    .configureOutput({
+      outputError: (text, output) => output(inOneLine(withoutValues(text), names())),
     });
+  const names = (): string => program.commands.map((command) => command.name()).join(', ');
+  if (args.length === 0) program.action(serve);
 
   program
     .command('token')
     .description("Print a token for USER, signed with the service's own key.")
-    .usage('-- USER [options]')
+    .usage('USER [options]')
     .argument('<user>', 'The subject of the token.')
     .option('--expires <time>', 'Lifetime: a number and a unit, such as 90s, 15m, 12h or 30d.', '30d')
     .option('--scope <scope>', 'OAuth scopes, space-separated; audit grants access to /events.')
@@ -37,7 +38,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('copy')
     .description('Copy the log between EventStoreDB and a data directory.')
-    .usage('-- --from <url|dir> --to <url|dir>')
+    .usage('--from <url|dir> --to <url|dir>')
     .requiredOption('--from <url|dir>', 'The log to copy.', once('from'))
     .requiredOption('--to <url|dir>', 'Where to copy it, or to continue a copy.', once('to'))
     .action((options) => run(async (context) => (await import('./copy.ts')).copyCommand(options, context)));
@@ -45,7 +46,7 @@ export function commandLine({ serve, run }: Runners): Command {
   const replay = program
     .command('replay')
     .description('Print the events of the log, as CloudEvents, one per line.')
-    .usage('-- [options]');
+    .usage('[options]');
   for (const [filter, schema] of Object.entries<object>(PlantEventQuery.properties))
     replay.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter)); // as in the API
   replay
@@ -58,7 +59,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('plants')
     .description('Print the plants of a user, now or at a point in time.')
-    .usage('-- --user USER [options]')
+    .usage('--user USER [options]')
     .requiredOption('--user <user>', 'The owner of the plants.', once('user'))
     .option('--at <when>', 'A log position, or a time (RFC 3339).', once('at'))
     .action((options) =>
@@ -68,7 +69,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('verify')
     .description('Read the whole log; print its size, its root, and all problems of the log and its views.')
-    .usage('-- [options]')
+    .usage('[options]')
     .option(
       '--expect <checkpoint>',
       'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
@@ -88,7 +89,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('prove')
     .description('Print a proof signed by the log: that a plant is in it, or that it has only grown.')
-    .usage('-- --user USER --id ID [--size N] | --from SIZE [--to SIZE]')
+    .usage('--user USER --id ID [--size N] | --from SIZE [--to SIZE]')
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
     .option('--size <events>', 'The size of the log; by default its current size.', once('size'))
@@ -96,7 +97,7 @@ export function commandLine({ serve, run }: Runners): Command {
     .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 
-  addMonitorCommands(program, '-- ', {
+  addMonitorCommands(program, {
     checkProof: (options) =>
       run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
     monitor: (options) =>
@@ -114,7 +115,7 @@ export function commandLine({ serve, run }: Runners): Command {
   program
     .command('backup')
     .description('Copy the embedded log to a new file, also while the server runs.')
-    .usage('-- FILE')
+    .usage('FILE')
     .argument('<file>', 'A file that does not exist.')
     .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
 
@@ -123,18 +124,25 @@ export function commandLine({ serve, run }: Runners): Command {
     .description(
       'Copy the view and the Merkle tree, from which another instance starts, also while the server runs.',
     )
-    .usage('-- DIR')
+    .usage('DIR')
     .argument('<dir>', 'A directory that does not exist.')
     .action((dir) => run(async (context) => (await import('./copyViews.ts')).copyViewsCommand(dir, context)));
 
-  program.allowExcessArguments(); // set last, since commands would inherit it
   return program;
 }
 
 /** An error message without values: a mistyped argument may have a password. */
 function withoutValues(text: string): string {
   return text
+    .replace(/(?<=unknown command ')[\w-]*[^\w-].*(?=')/s, '…')
     .replace(/(?<=unknown option '-[^-]).+(?=')/s, '…')
     .replace(/(?<=unknown option '--[\w-]*)[^\w-].*(?=')/s, '…')
     .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
+}
+
+/** Commander suggests names of our own commands and options on a second line. */
+function inOneLine(text: string, commands: string): string {
+  return text
+    .replace(/\n\(Did you mean (.*)\?\)/, '; did you mean $1?')
+    .replace(/(?<=unknown command '[^']*')(?=\n)/, `; the commands are ${commands}`);
 }

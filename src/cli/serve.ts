@@ -1,9 +1,9 @@
 import { handleSignals } from '@event-sourced/event-log/process';
 import pino, { type Logger } from 'pino';
-import { prettyFactory } from 'pino-pretty';
 import { readConfig } from '../config.ts';
 import { type Service, startService } from '../service.ts';
 import { firstSteps, tokenHint } from './firstSteps.ts';
+import { humanReadable } from './humanReadable.ts';
 import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
 
@@ -20,10 +20,9 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   const onTerminal = process.stdout.isTTY === true;
   // Not process.stdout, whose lines would wait without bound. It has made a pipe non-blocking.
   const output = loggerOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
-  const prettify = onTerminal ? prettyFactory({}) : (line: string) => line;
   const logger = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (line) => output.write(prettify(line)) },
+    { write: (line) => output.write(onTerminal ? humanReadable(line) : line) },
   );
   const die = (error: unknown, message: string): void => {
     logger.fatal({ err: error }, message);

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import isCloudEvent from 'cloudevents/dist/schema/v1.js';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type EventStore, START, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
+import { isBySchema as isCloudEvent } from '../../packages/event-log/test/replay/cloudEvents.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';

@@ -1,8 +1,8 @@
 import type { Page } from 'puppeteer-core';
 import { expect, test } from 'vitest';
-import { accessibilityProblems } from '../support/axe.ts';
-import { HAS_BROWSER, openPage } from '../support/browser.ts';
 import { serviceOfFile } from '../support/service.ts';
+import { accessibilityProblems } from './axe.ts';
+import { HAS_BROWSER, openPage } from './browser.ts';
 
 const { url, as, bearer } = await serviceOfFile();
 

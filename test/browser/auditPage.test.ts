@@ -10,13 +10,13 @@ import {
   verifierKey,
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
-import { accessibilityProblems } from '../support/axe.ts';
-import { HAS_BROWSER, openPage } from '../support/browser.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 import { appendMany, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
+import { accessibilityProblems } from './axe.ts';
+import { HAS_BROWSER, openPage } from './browser.ts';
 
 const SCREENS = [
   { width: 400, height: 860, scheme: 'dark' },

@@ -13,7 +13,7 @@ import { readConfig } from '../../src/config.ts';
 import { createPlant } from '../../src/plants/createPlant.ts';
 import { startService } from '../../src/service.ts';
 import { openStore } from '../../src/stores.ts';
-import { startChromium } from '../support/chromium.ts';
+import { startChromium } from './chromium.ts';
 
 // npm run screenshots: writes a picture of each page, wide and narrow, to docs/screenshots/.
 

@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node';
-import { startChromium } from '../support/chromium.ts';
+import { startChromium } from './chromium.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -8,10 +8,9 @@ declare module 'vitest' {
   }
 }
 
-const required = Boolean(process.env.REQUIRE_BROWSER);
-
 /** Provides a Chromium until all files are over, or else prints why the tests of pages are skipped or failed. */
 export default async function setUp(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const required = project.vitest.projects.length === 1; // these tests alone were asked for
   try {
     const browser = await startChromium();
     project.provide('chromium', browser.wsEndpoint());

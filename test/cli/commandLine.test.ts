@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
-import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
 import { ROOT } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -38,19 +38,19 @@ const complete = (name: string): string[] => [name, ...(NEEDED[name] ?? [])];
 describe('--help', () => {
   test.for(Object.entries(COMMANDS))('of %s lists its options and usage', async ([name, options]) => {
     const stdout = succeeded(await runCli([name, '--help']));
-    expect(stdout).toContain(`npm run -s ${name} `);
+    expect(stdout).toContain(`Usage: npx plant-store ${name}`);
     for (const option of options) expect(stdout).toMatch(RegExp(`${option}\\b`));
     expect(succeeded(await runCli([name, '-h']))).toBe(stdout);
   });
 
   test('lists every command and how to start the service', async () => {
     const stdout = succeeded(await runCli(['--help']));
-    for (const name of ['npm start', 'npm run -s', ...NAMES]) expect(stdout).toContain(name);
+    for (const name of ['npm start', 'npx plant-store', ...NAMES]) expect(stdout).toContain(name);
   });
 
   test('lists only commands that are scripts of package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/cli/main.js ${name}`);
+    for (const name of NAMES) expect(scripts[name]).toBe(`node src/cli/main.js ${name}`);
   });
 });
 
@@ -86,8 +86,8 @@ describe('the command line reports in one line, and does nothing, for', () => {
 
   test('an unknown command or option', async () => {
     const DATA_DIR = join(tempDir(), 'data');
-    expectRefused(await runCli(['paint'], { DATA_DIR }), /paint.* replay/);
-    expectRefused(await runCli(['Replay'], { DATA_DIR }), /Replay/);
+    expectRefused(await runCli(['xxxx'], { DATA_DIR }), /'xxxx'; the commands are .*replay/);
+    expectRefused(await runCli(['replya'], { DATA_DIR }), /'replya'; did you mean replay\?/);
     expectRefused(await runCli(['--nosuch'], { DATA_DIR }), /--nosuch/);
     expect(existsSync(DATA_DIR)).toBe(false);
   });
@@ -106,6 +106,7 @@ describe('the command line reports in one line, and does nothing, for', () => {
     ['with a mistyped scheme', ['copy', `--from=esbd://admin:${SECRET}@host`, '--to', './data']],
     ['joined to an option before the command', [`--from=${URL}`, '--to=./data', 'copy']],
     ['instead of the command', [URL, './data']],
+    ['instead of the command, with a quote', [`copy'${SECRET}`, './data']],
     ['behind a mistyped command', ['copyy', `--from=${URL}`, '--to', './data']],
     ['behind another command', ['replay', `--from=${URL}`]],
   ])('a password %s, and does not print it', async ([, args]) => {
@@ -113,6 +114,20 @@ describe('the command line reports in one line, and does nothing, for', () => {
     expectRefused(refused, /./);
     expect(refused.stderr).not.toContain('Hush');
   });
+});
+
+test.each([
+  [['tokn', 'alice'], "unknown command 'tokn'; did you mean token?"],
+  [['verify', '--expet', 'Hush-7.3'], "unknown option '--expet'; did you mean --expect?"],
+  [['verify', '--expet=Hush-7.3'], "unknown option '--expet…'"],
+  [['verify', '--expet\n(Did you mean Hush-7.3?)'], "unknown option '--expet…'"],
+])('for %j, the command line suggests a name of its own, and prints no value', async (args, message) => {
+  expect(await runCli(args)).toEqual(failure(`error: ${message}`));
+});
+
+test('--version prints the version of package.json', async () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  expect(succeeded(await runCli(['--version']))).toBe(`${version}\n`);
 });
 
 describe('an invalid configuration', () => {

@@ -12,6 +12,7 @@ import {
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
+import { signalGroup } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -54,6 +55,28 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   expect(server.stdout()).not.toMatch(CUT);
   expect(server.stdout() + server.stderr()).not.toMatch(JWT);
   await expectRefused(url);
+});
+
+const NPX = ['npx', 'plant-store'];
+test.for([
+  ['SIGINT to npm', NPM_START, 'SIGINT', process.kill],
+  ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup],
+  ['SIGTERM to npx plant-store', NPX, 'SIGTERM', process.kill],
+  ['SIGINT to the process group of npx plant-store', NPX, 'SIGINT', signalGroup],
+] as const)('%s ends the server, and the exit code is 0', async ([, command, signal, send]) => {
+  const server = await startServer({ command });
+  send(server.pid, signal);
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+  expect(server.stdout()).toContain('"closed"');
+  await expectRefused(server.url);
+});
+
+test('SIGUSR1 opens no debugger', async () => {
+  const server = await startServer();
+  process.kill(server.pid, 'SIGUSR1');
+  expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
+  expect(await server.terminate()).toEqual({ code: 0, signal: null });
+  expect(server.stderr()).toBe('');
 });
 
 test.skipIf(!hasTerminal)(

@@ -12,7 +12,7 @@ type Env = Record<string, string>;
 type Ended = { code: number | null; stdout: string; stderr: string };
 
 /**
- * Runs the arguments after `npm run -s` in this process; the default of DATA_DIR does not exist. Returns
+ * Runs the arguments after `npx plant-store` in this process; the default of DATA_DIR does not exist. Returns
  * the output and the exit code. The server, which needs a process, prints its name.
  */
 export const runCli = (...given: Parameters<typeof startCli>): Promise<Ended> => startCli(...given).ended;
@@ -39,7 +39,7 @@ export function startCli(
   const print = (line: string): void => {
     stderr += `${line}\n`;
   };
-  const program = commandLine({
+  const program = commandLine(args, {
     serve: async () => void output.write('server\n'),
     run: (command) =>
       command({

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import accepts from '@fastify/accepts';
 import type { FastifyInstance } from 'fastify';
+import Negotiator from 'negotiator';
 import { type PageFile, servePage } from './pages.ts';
 
 const HTML = 'text/html';
@@ -11,15 +11,14 @@ const SWAGGER_UI = join(dirname(fileURLToPath(import.meta.resolve('@fastify/swag
 
 /** Swagger UI for /openapi.json, at /docs; `/` redirects browsers there. */
 export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {
-  await app.register(accepts);
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     // The first of equals is taken: a client that accepts everything is no browser.
-    if (request.accepts().type(['application/json', HTML]) !== HTML) return reply.callNotFound();
+    if (new Negotiator(request).mediaType(['application/json', HTML]) !== HTML) return reply.callNotFound();
     return reply.redirect('/docs');
   });
   await servePage(app, {
     path: '/docs',
-    sources: { imgSrc: ["'self'", 'data:'] }, // for the icons in the style sheet
+    sources: { 'img-src': ["'self'", 'data:'] }, // for the icons in the style sheet
     readFiles: () => filesOf(title),
   });
 }

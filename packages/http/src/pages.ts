@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import helmet from '@fastify/helmet';
 import type { FastifyInstance } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
@@ -35,8 +34,9 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         return [path, { type, content, etag: `"${hash('sha256', content).slice(0, 32)}"` }];
       }),
     );
+  const headers = pageHeaders(sources);
   await app.register(async (page) => {
-    await pageHeaders(page, sources);
+    page.addHook('onRequest', async (_request, reply) => void reply.headers(headers));
     for (const route of [path, `${path}/*`])
       page.get<{ Params: { '*'?: string } }>(route, { schema: { hide: true } }, async (request, reply) => {
         if (request.params['*'] === '') return reply.redirect(`..${path}`); // its links are relative
@@ -55,34 +55,28 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
 }
 
 /** Security headers: pages load from their own origin only, without inline script and eval, and unframed. */
-async function pageHeaders(app: FastifyInstance, sources: Page['sources']): Promise<void> {
+function pageHeaders(sources: Page['sources']): Record<string, string> {
   const none = ["'none'"];
   const self = ["'self'"];
-  await app.register(helmet, {
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: none,
-        scriptSrc: self,
-        styleSrc: self,
-        imgSrc: self,
-        connectSrc: self,
-        baseUri: none,
-        formAction: none,
-        frameAncestors: none,
-        ...sources,
-      },
-    },
-    xContentTypeOptions: true,
-    referrerPolicy: { policy: 'no-referrer' },
-    crossOriginOpenerPolicy: { policy: 'same-origin' },
-    crossOriginResourcePolicy: { policy: 'same-origin' },
-    xFrameOptions: { action: 'deny' },
-    strictTransportSecurity: false, // set by the proxy that ends TLS
-    originAgentCluster: false,
-    xDnsPrefetchControl: false,
-    xDownloadOptions: false,
-    xPermittedCrossDomainPolicies: false,
-    xXssProtection: false,
-  });
+  const directives = {
+    'default-src': none,
+    'script-src': self,
+    'style-src': self,
+    'img-src': self,
+    'connect-src': self,
+    'base-uri': none,
+    'form-action': none,
+    'frame-ancestors': none,
+    ...sources,
+  };
+  return {
+    'content-security-policy': Object.entries(directives)
+      .map(([name, values]) => `${name} ${values.join(' ')}`)
+      .join(';'),
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'x-frame-options': 'DENY',
+  };
 }

@@ -7,7 +7,7 @@ async function server() {
   const app = await openServer();
   const readFiles = () => [{ path: '', type: 'text/html', body: '' }];
   await servePage(app, { path: '/page', readFiles });
-  await servePage(app, { path: '/images', readFiles, sources: { imgSrc: ["'self'", 'data:'] } });
+  await servePage(app, { path: '/images', readFiles, sources: { 'img-src': ["'self'", 'data:'] } });
   app.get('/plants', async () => []);
   return app;
 }

@@ -36,7 +36,7 @@ type Dependencies = {
   fairQueue: { next(user: string, share?: number): Promise<void> };
   userOf: (request: FastifyRequest) => string;
   /** The media type that the client prefers; false if it accepts none. */
-  mediaTypeOf: (request: FastifyRequest, types: string[]) => string | false;
+  mediaTypeOf: (request: FastifyRequest, types: string[]) => string | undefined;
   /** Resolves with the time until the next check, in milliseconds; rejects if the user may not read the log. */
   checkAccess: (request: FastifyRequest) => Promise<number>;
   documentation: { schema: FastifySchema; example: CloudEvent; errors: object };
@@ -66,7 +66,7 @@ export const eventRoutes: FastifyPluginAsync<Dependencies> = async (
       const user = userOf(request);
       const descending = isDescending(query);
       const type = mediaTypeOf(request, descending ? [NDJSON] : [NDJSON, EVENT_STREAM]);
-      if (type === false)
+      if (type === undefined)
         throw new NotAcceptable(
           descending
             ? `With order=descending, the media type is ${NDJSON}.`

@@ -1,30 +1,10 @@
-import { CloudEvent as SdkEvent } from 'cloudevents';
-import isBySchema from 'cloudevents/dist/schema/v1.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { anyJson } from '../../../../test/support/anyJson.ts';
-import { hashedAttributes, leafOfCloudEvent } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
+import { leafOfCloudEvent } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
 import { leafText } from '../../../transparency-log/src/entries/leaf.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 import { occurredAt, toCloudEvent } from '../../src/replay/cloudEvent.ts';
-
-const FORMAT = { source: 'https://plants.example/log', hashed: hashedAttributes };
-const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-
-const FERN: RecordedEvent = {
-  position: 5n,
-  stream: 'plant-alice/42',
-  revision: 0n,
-  id: '01956d2b-7a00-7000-8000-000000000001',
-  type: 'PlantCreated',
-  data: { id: '42', user: 'alice', name: 'Fern', tag: 'indoor' },
-  metadata: {
-    $correlationId: 'request-1',
-    schemaVersion: 1,
-    occurredAt: '2026-03-01T12:00:00.000Z',
-    traceparent: TRACEPARENT,
-  },
-};
+import { anyEvent, FERN, FORMAT, isBySchema, OWN, TRACEPARENT } from './cloudEvents.ts';
 
 /** The event as a client receives it, without the attributes for its leaf. */
 const sent = (part: Partial<RecordedEvent> = {}) => {
@@ -33,15 +13,13 @@ const sent = (part: Partial<RecordedEvent> = {}) => {
   return event;
 };
 
-const OWN = /^(id|source|specversion|type|subject|time|datacontenttype|dataschema|data|data_base64)$/;
-
-/** Checks the official schema, and the names and types of extensions (CloudEvents 1.0.2 section 3.1). */
+/** Checks the schema, and the names and types of extensions (CloudEvents 1.0.2 section 3.1). */
 function isCloudEvent(event: Record<string, unknown>): boolean {
   const isExtension = ([name, value]: [string, unknown]): boolean =>
     /^[a-z0-9]{1,20}$/.test(name) &&
     (typeof value === 'string' || typeof value === 'boolean' || value === Number(value) >> 0);
   return (
-    isBySchema(event) && Object.entries(event).every((entry) => OWN.test(entry[0]) || isExtension(entry))
+    isBySchema(event) && Object.entries(event).every((entry) => OWN.includes(entry[0]) || isExtension(entry))
   );
 }
 
@@ -63,7 +41,6 @@ test('an event is converted with all its attributes and extensions', () => {
     schemaversion: 1,
     traceparent: TRACEPARENT,
   });
-  expect(JSON.parse(JSON.stringify(new SdkEvent(sent(), true)))).toEqual(sent());
 });
 
 test.each([2n ** 31n, 2n ** 53n + 1n, 2n ** 63n - 1n])(
@@ -120,7 +97,6 @@ describe('the data of another writer', () => {
     const event = sent({ data });
     const datacontenttype = 'application/octet-stream';
     expect(event).toStrictEqual({ ...WITHOUT_DATA, datacontenttype, data_base64: base64 });
-    expect(new SdkEvent(event, true).data_base64).toBe(base64);
   });
 
   test('that is absent has no datacontenttype', () => {
@@ -131,39 +107,8 @@ describe('the data of another writer', () => {
 });
 
 test('every event of another writer is a CloudEvent with unchanged data, and with its leaf', () => {
-  const half = fc.constantFrom('\ud83c', '\udf31 half');
-  const name = fc.oneof({ weight: 20, arbitrary: fc.string({ minLength: 1, unit: 'binary' }) }, half);
-  const infinite = fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY);
-  const odd = fc.oneof(
-    { weight: 40, arbitrary: anyJson() },
-    fc.constant(undefined),
-    fc.uint8Array({ maxLength: 20 }),
-    half,
-    fc.record({ litres: infinite }),
-    fc.constantFrom('x'.repeat(66_000), { text: '€'.repeat(22_000) }),
-  );
-  const known = fc.record(
-    {
-      $correlationId: fc.oneof(fc.string(), anyJson()),
-      schemaVersion: fc.oneof(fc.integer(), fc.double(), anyJson()),
-      occurredAt: fc.oneof(
-        fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
-        anyJson(),
-      ),
-    },
-    { requiredKeys: [] },
-  );
-  const event = fc.record({
-    position: fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
-    revision: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
-    stream: name,
-    id: name,
-    type: name,
-    data: odd,
-    metadata: fc.oneof(odd, known),
-  });
   fc.assert(
-    fc.property(event, (one) => {
+    fc.property(anyEvent(), (one) => {
       const received = JSON.parse(JSON.stringify(toCloudEvent(one, FORMAT)));
       expect(isCloudEvent(received), JSON.stringify(received)).toBe(true);
       expect([received.id, received.type, received.subject]).toEqual([one.id, one.type, one.stream]);

@@ -27,7 +27,7 @@ const print = (line: string): void => void process.stderr.write(`${line}\n`);
 const program = new Command('transparency-log')
   .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
   .exitOverride();
-addMonitorCommands(program, '', {
+addMonitorCommands(program, {
   checkProof: async (options) => write(`${await checkProof(process.stdin, options, print)}\n`),
   monitor: async (options) => {
     const { monitorLog } = await import('./monitor.ts');

@@ -9,12 +9,12 @@ type Actions = {
   witness: (options: WitnessCommandOptions) => Promise<void>;
 };
 
-/** Adds the commands that require no log. `beforeOptions` is what a command line has before them, such as `--` with npm. */
-export function addMonitorCommands(program: Command, beforeOptions: string, actions: Actions): void {
+/** Adds the commands that require no log. */
+export function addMonitorCommands(program: Command, actions: Actions): void {
   const checkProof = program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
-    .usage(`${beforeOptions}--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof`)
+    .usage('--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof')
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .option(
       '--expect <checkpoint>',
@@ -26,7 +26,7 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
   const monitor = program
     .command('monitor')
     .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
-    .usage(`${beforeOptions}--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]`)
+    .usage('--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]')
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
@@ -50,7 +50,7 @@ export function addMonitorCommands(program: Command, beforeOptions: string, acti
   program
     .command('witness')
     .description('Cosign the checkpoints of logs over HTTP, as a witness (https://c2sp.org/tlog-witness).')
-    .usage(`${beforeOptions}--key FILE --name NAME --logs FILE --state DIR [--host HOST] [--port PORT]`)
+    .usage('--key FILE --name NAME --logs FILE --state DIR [--host HOST] [--port PORT]')
     .requiredOption('--key <file>', 'Its private key, a JWK; created if it does not exist.', once('key'))
     .requiredOption('--name <name>', 'The name of the key, such as witness.example/w1.', once('name'))
     .requiredOption('--logs <file>', 'Verifier keys of logs, one a line; # begins a comment.', once('logs'))

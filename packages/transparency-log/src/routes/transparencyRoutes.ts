@@ -2,7 +2,6 @@ import type { ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import type { EventLog, RecordedEvent } from '@event-sourced/event-log';
-import accepts from '@fastify/accepts';
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -10,6 +9,7 @@ import type {
   FastifySchema,
   onRequestAsyncHookHandler,
 } from 'fastify';
+import Negotiator from 'negotiator';
 import { readEntries, type TreeAndLog } from '../entries/readEntries.ts';
 import { receiptOf } from '../entries/receipt.ts';
 import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
@@ -55,7 +55,6 @@ export type TransparencyOptions = {
 export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async (app, options) => {
   const { tree, log, checkpoints, requireAuditor, userOf, turn, limits, schemas, receipts } = options;
   const verifierKey = `${formatVerifierKey(options.logKey)}\n`;
-  await app.register(accepts);
 
   app.get('/log-key', { schema: schemas.logKey }, async (_request, reply) =>
     reply.type(TEXT).send(verifierKey),
@@ -90,7 +89,7 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
       await assertHas({ level: 0, index, width });
       const pages = readEntries({ tree, log }, { index, width, turn: () => turn(user) });
       const first = await pages.next(); // before the response starts, there may be an error
-      const isGzip = request.accepts().encoding(['gzip', 'identity']) === 'gzip';
+      const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
       reply.type(BYTES).header('cache-control', IMMUTABLE);
       addVary(reply, 'Accept-Encoding');
       if (isGzip) reply.header('content-encoding', 'gzip');

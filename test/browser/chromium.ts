@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Browser } from 'puppeteer-core';
-import { ROOT } from './process.ts';
+import { ROOT } from '../support/process.ts';
 
 /** Debian's, for example; without it, the one of @sparticuz/chromium. */
 const { CHROMIUM } = process.env;
@@ -15,6 +15,8 @@ export const TIMEOUT_MS = 300_000;
 
 /** Starts a Chromium. The caller must close it. @throws Error if it does not start here */
 export async function startChromium(): Promise<Browser> {
+  if (!existsSync(join(import.meta.dirname, 'node_modules')))
+    throw new Error('npm ci --prefix test/browser installs it');
   const { launch } = await import('puppeteer-core');
   const executablePath = CHROMIUM || join(await extracted(), 'chromium');
   const headless = CHROMIUM ? true : 'shell';

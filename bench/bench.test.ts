@@ -1,13 +1,13 @@
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { cpSync, globSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { measureLoad } from '../../bench/measure.ts';
-import { ROOT, run } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { ROOT, run } from '../test/support/process.ts';
+import { tempDir } from '../test/support/tempDir.ts';
+import { measureLoad } from './measure.ts';
 
 const bench = (...args: string[]) => run({ command: ['npm', 'run', '-s', 'bench', '--', ...args] });
 const SHORT = ['--rounds', '1', '--seconds', '1', '--events', '1000', '--connections', '4'];
@@ -29,6 +29,16 @@ describe('npm run bench', () => {
     expect(code).toBe(1);
     expect(stderr).toContain(message);
   });
+});
+
+test('npm run bench reports what installs the packages that it needs', async () => {
+  const dir = tempDir();
+  for (const name of ['node_modules', 'packages', 'projections', 'src', 'package.json'])
+    symlinkSync(join(ROOT, name), join(dir, name));
+  for (const file of globSync('bench/*.{ts,json}', { cwd: ROOT })) cpSync(join(ROOT, file), join(dir, file));
+  const { code, stdout, stderr } = await run({ command: ['npm', '--prefix', dir, 'run', '-s', 'bench'] });
+  const line = 'npm ci --prefix bench installs what npm run bench needs.\n';
+  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: line });
 });
 
 describe('a load', () => {

@@ -1,0 +1,23 @@
+import { styleText } from 'node:util';
+import { printable } from '@event-sourced/transparency-log';
+import pino from 'pino';
+
+const COLORS: Record<string, 'green' | 'yellow' | 'red'> = {
+  info: 'green',
+  warn: 'yellow',
+  error: 'red',
+  fatal: 'red',
+};
+
+/** A log line for a terminal: its time, level and message, and below them an error's stack and the other fields. */
+export function humanReadable(line: string): string {
+  const { time, level, msg, err, ...fields } = JSON.parse(line);
+  const name = pino.levels.labels[level] as string;
+  const { type: _type, message, stack = message, ...ofError } = err ?? {};
+  const details = [
+    ...(err ? String(stack).split('\n') : []),
+    ...Object.entries({ ...ofError, ...fields }).map(([name, value]) => `${name}: ${JSON.stringify(value)}`),
+  ];
+  const head = `${time} ${styleText(COLORS[name] ?? 'gray', name.toUpperCase())}: ${printable(String(msg ?? ''))}\n`;
+  return head + details.map((detail) => `    ${printable(detail)}\n`).join('');
+}
