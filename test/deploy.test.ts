@@ -42,7 +42,9 @@ describe('deploy/systemd/plant-store.service', () => {
   test('starts what npm start starts, with a data directory that it may write to', () => {
     const [, command] = /^node (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
     const directory = directives.get('WorkingDirectory');
-    expect(directives.get('ExecStart')).toBe(`${directory}/node_modules/.bin/node --disable-sigusr1 ${command}`);
+    expect(directives.get('ExecStart')).toBe(
+      `${directory}/node_modules/.bin/node --disable-sigusr1 ${command}`,
+    );
     const { dataDir } = readConfig({
       DATA_DIR: directives.get('Environment')?.replace('DATA_DIR=', '') ?? '',
     });
