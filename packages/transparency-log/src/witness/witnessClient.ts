@@ -35,21 +35,23 @@ export class WitnessClient {
     this.witness = witness;
   }
 
-  /** The witness's cosignature of a checkpoint. @throws NotCosigned */
+  /** The witness's cosignature of a checkpoint. @throws NotCosigned, and what `prove` throws */
   async cosign(
     { size, note }: SignedHead,
     prove: ProveConsistency,
     signal: AbortSignal,
   ): Promise<Cosignature> {
+    let from = this.#size <= size ? this.#size : 0; // a larger one may have been an error: it is asked again
     for (let attempts = 1; ; attempts++) {
-      const path = await this.#proofTo(size, prove);
-      if (!path) throw new NotCosigned(`it has cosigned ${this.#size} entries already`);
+      const path = await prove(from, size);
+      if (!path) throw new NotCosigned('the tree is being rebuilt');
       const { status, text } = await this.#post(
-        formatConsistencyProof({ from: this.#size, path, checkpoint: note }),
+        formatConsistencyProof({ from, path, checkpoint: note }),
         signal,
       );
       if (status === 409 && attempts < MAX_ATTEMPTS) {
-        this.#size = sizeOf(text);
+        from = this.#size = sizeOf(text);
+        if (from > size) throw new NotCosigned(`it has cosigned ${from} entries already`);
         continue;
       }
       if (status !== 200) throw new NotCosigned(`${REASONS[status] ?? 'it refuses'} (${status})`);
@@ -58,11 +60,6 @@ export class WitnessClient {
       this.#size = size;
       return cosignature;
     }
-  }
-
-  async #proofTo(size: number, prove: ProveConsistency): Promise<readonly string[] | undefined> {
-    if (this.#size === 0) return [];
-    return this.#size > size ? undefined : prove(this.#size, size);
   }
 
   async #post(body: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
