@@ -131,8 +131,9 @@ async function remember(
   } finally {
     compareHeads(state); // also if the disk is full
   }
-  const bytes = state.pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
-  if (state.pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(state);
+  const pending = state.pending.filter((one) => !one.shownBy || one.mayBeAhead); // files can have any number
+  const bytes = pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
+  if (pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(pending);
   return state;
 }
 
@@ -173,7 +174,7 @@ function policyProblem(
   return undefined;
 }
 
-function withheld({ pending }: State): Alarm {
+function withheld(pending: readonly ReceivedCheckpoint[]): Alarm {
   const first = pending[0] as ReceivedCheckpoint;
   const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
   return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
