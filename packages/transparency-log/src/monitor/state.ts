@@ -1,7 +1,6 @@
-import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readStateFile, replaceFile, replacePath } from '../files/stateFile.ts';
+import { readIfExists, replaceFile, replacePath } from '../files/stateFile.ts';
 import type { SignedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
@@ -57,10 +56,9 @@ export class StateFiles {
 
   /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
   async readState(key: VerifierKey): Promise<State> {
-    if (!existsSync(this.#state)) return NEW_STATE;
     try {
-      const text = await readStateFile(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
-      return await parseState(text, key, this.#format);
+      const text = await readIfExists(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
+      return text === undefined ? NEW_STATE : await parseState(text, key, this.#format);
     } catch (error) {
       const reason = printable((error as Error).message);
       throw new Error(`the file of --state is not that of this log, and is left as it is: ${reason}`, {
