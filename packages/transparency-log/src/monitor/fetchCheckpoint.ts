@@ -2,12 +2,11 @@ import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
-import { type Policy, quorumTime } from '../witness/policy.ts';
+import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { Alarm } from './alarm.ts';
 import { compareHeads, searchFork } from './consistency.ts';
 import { formatTime } from './durations.ts';
 import type { LogClient } from './logClient.ts';
-import { keysOf, missingCosignatures } from './policyOptions.ts';
 import {
   checkpointFiles,
   largestOf,

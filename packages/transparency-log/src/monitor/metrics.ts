@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type Address, listen } from '../http/address.ts';
 import { ALARM_KINDS, type AlarmKind } from './alarm.ts';
 
 const PREFIX = 'transparency_log_monitor_';
@@ -38,20 +38,19 @@ export class Metrics {
 /** Serves metrics at /metrics until it is closed. @throws Error if it cannot listen */
 export async function serveMetrics(
   metrics: Metrics,
-  { port, host }: { port: number; host: string },
+  address: Address,
 ): Promise<{ url: string; close: () => void }> {
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET' || url !== '/metrics') return void response.writeHead(404).end();
     response.setHeader('content-type', 'text/plain; version=0.0.4; charset=utf-8');
     response.end(metrics.text(Date.now() / 1_000));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', ({ message }) => reject(new Error(`cannot serve metrics: ${message}`)));
-    server.listen(port, host, resolve);
+  const url = await listen(server, address).catch(({ message }) => {
+    throw new Error(`cannot serve metrics: ${message}`);
   });
-  const { address, family, port: actual } = server.address() as AddressInfo;
+  server.on('error', () => {}); // such as too many open files: Prometheus tries again
   return {
-    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}/metrics`,
+    url: `${url}/metrics`,
     close: () => {
       server.close();
       server.closeAllConnections();

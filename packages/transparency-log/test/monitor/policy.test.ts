@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import { openPolicy } from '../../src/monitor/policyOptions.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
-import type { Policy } from '../../src/witness/policy.ts';
+import { openPolicy, type Policy } from '../../src/witness/policy.ts';
 import { alarmOf, check, expectFork, forkOf, logOf, signed, stateOf, unavailable } from './checking.ts';
 import { cosigned, type FakeLog, NOW, witnessKey } from './fakeLog.ts';
 

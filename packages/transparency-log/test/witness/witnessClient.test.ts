@@ -61,7 +61,7 @@ test('a witness that has named a larger size is asked again', async () => {
 
 test.each<[string, FakeWitness['respond'], string]>([
   ['has cosigned more', (_, response) => conflict(10, response), 'it has cosigned 10 entries already'],
-  ['names no size', (_, response) => void response.writeHead(409).end('four'), 'its response has no size'],
+  ['names no size', (_, response) => void response.writeHead(409).end('four'), 'not a number'],
   ['always names another size', ({ from }, response) => conflict(from + 1, response), 'asked by others'],
   [
     'does not know the log',
