@@ -1,11 +1,11 @@
 import { TileMismatch } from '../merkle/tiles.ts';
-import { Alarm } from './alarm.ts';
+import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkEvents, type EventOptions } from './checkEvents.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import type { Duplicates } from './duplicates.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { LogUnavailable } from './logClient.ts';
-import { checkpointFiles, describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 
 /** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */

@@ -3,12 +3,11 @@ import { NotVerified } from '../notes/notVerified.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
 import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
-import { Alarm } from './alarm.ts';
+import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareHeads, searchFork } from './consistency.ts';
 import { formatTime } from './durations.ts';
 import type { LogClient } from './logClient.ts';
 import {
-  checkpointFiles,
   largestOf,
   openReceived,
   type ReceivedCheckpoint,
@@ -43,8 +42,8 @@ export type FetchOptions = {
 /** The checkpoint that the log shows, with the cosignatures that the policy counts, and the state that has it. */
 export type Fetched = { checkpoint: ReceivedCheckpoint; state: State; cosignatures: readonly Cosignature[] };
 
-/** The bytes of a checkpoint with a valid signature of the log; `invalid`: why its cosignatures do not count. */
-type Received = Omit<Fetched, 'state'> & { bytes: Buffer; invalid: string | undefined };
+/** A checkpoint that the log has signed, and the note as it was received; `invalid`: why its cosignatures do not count. */
+type Received = Omit<Fetched, 'state'> & { note: string; invalid: string | undefined };
 
 /** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
 const MAX_RETRIES = 5;
@@ -91,7 +90,7 @@ async function receive(bytes: Buffer, { key, policy, now }: FetchOptions): Promi
     const checkpoint = await openReceived({ note, receivedAt: now().toISOString() }, key);
     const { cosignatures, invalid } = cosigned(note, policy);
     checkpoint.note = withSignatures(note, key, cosignatures);
-    return { checkpoint, cosignatures, invalid, bytes };
+    return { checkpoint, cosignatures, invalid, note };
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     return new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
@@ -150,11 +149,11 @@ function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFi
 
 /** What is wrong with a checkpoint of the log's own: too few cosignatures, or nothing new for too long. */
 function policyProblem(
-  { checkpoint: { size, receivedAt }, cosignatures, invalid, bytes }: Received,
+  { checkpoint: { size, receivedAt }, cosignatures, invalid, note }: Received,
   { policy, staleAfterMs = Number.POSITIVE_INFINITY, expectGrowth, now }: FetchOptions,
 ): Alarm | undefined {
   const alarm = (kind: 'not cosigned' | 'stale', message: string): Alarm =>
-    new Alarm(kind, message, [{ name: 'received.checkpoint', content: bytes }]);
+    new Alarm(kind, message, checkpointFiles({ note }));
   const isOld = (ms: number): boolean => now().getTime() - ms > staleAfterMs;
   const events = `the checkpoint of ${size} events`;
   const time = policy && quorumTime(cosignatures, policy);

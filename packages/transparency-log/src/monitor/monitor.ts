@@ -68,14 +68,14 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
   if (server) print(`metrics: ${server.url}`);
   try {
     if (existsSync(files.alarm)) {
-      metrics.alarm = await files.readAlarmKind();
+      metrics.hasAlarm = true;
       throw new Error(
         `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
       );
     }
     await checkUntilStopped({ ...settings, token, files, metrics, known }, context);
   } catch (error) {
-    if (server && metrics.alarm) {
+    if (server && metrics.hasAlarm) {
       print((error as Error).message);
       while (!signal.aborted) await sleep(MAX_TIMER_MS, signal);
     }
@@ -134,7 +134,12 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
       onProblem: (problem) => {
         if (++problems <= MAX_LISTED_PROBLEMS) print(printable(problem));
       },
-      onEntry: watched && (async (entry) => write(watchedLine(entry, watched) ?? '')),
+      onEntry:
+        watched &&
+        (async (entry) => {
+          const line = watchedLine(entry, watched);
+          if (line !== undefined) await write(line);
+        }),
       onProgress: (events, end) => progress?.show(events, end),
     });
     progress?.close();
@@ -164,14 +169,17 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
 
 /** Writes the evidence, and runs the program of the operator; returns the line of the alarm. */
 async function raise(alarm: Alarm, run: Run, print: (line: string) => void): Promise<string> {
-  const { message, evidence, commands, kind } = alarm;
+  const { message, evidence } = alarm;
+  const commands = evidence.flatMap((file) => file.commands ?? []);
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];
   const first = printable(`${new Date().toISOString()}  ALARM: ${message}`);
   const text = [first, ...verify, ''].join('\n');
   const written = await run.files.writeAlarm(text, evidence).catch((error: Error) => error);
-  run.metrics.alarm = kind;
-  const failure = run.program && (await runOnAlarm(run.program, text).catch((error: Error) => error.message));
-  if (failure) print(printable(`the program of --on-alarm failed: ${failure}`));
+  run.metrics.hasAlarm = true;
+  if (run.program)
+    await runOnAlarm(run.program, text).catch((error) =>
+      print(printable(`the program of --on-alarm failed: ${error.message}`)),
+    );
   if (!(written instanceof Error))
     return printable(`ALARM: ${message}; the evidence is in ${run.files.alarm}; see docs/alarms.md`);
   const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);

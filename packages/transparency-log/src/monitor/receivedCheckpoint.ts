@@ -2,7 +2,6 @@ import { formatTreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
 import { formatSignature, signaturesOf, splitNote, type VerifierKey } from '../notes/signedNote.ts';
 import type { Cosignature } from '../witness/cosignature.ts';
-import type { Evidence } from './alarm.ts';
 
 /**
  * A checkpoint that the log has signed. `shownBy`: who showed it, if not the log; `mayBeAhead`: the log may not show it
@@ -39,10 +38,3 @@ export const shownBy = (one: ReceivedCheckpoint): string => (one.shownBy ? ` (${
 
 /** SIZE:ROOT of a checkpoint, and who showed it. */
 export const describe = (one: ReceivedCheckpoint): string => `${formatTreeHead(one)}${shownBy(one)}`;
-
-type Signed = Pick<ReceivedCheckpoint, 'note'>;
-
-export function checkpointFiles(received: Signed, earlier?: Signed): Evidence[] {
-  const file = { name: 'received.checkpoint', content: Buffer.from(received.note) };
-  return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
-}

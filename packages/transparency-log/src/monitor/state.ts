@@ -1,11 +1,11 @@
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readIfExists, replaceFile, replacePath } from '../files/stateFile.ts';
 import type { SignedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { ALARM_KINDS, type AlarmKind, type Evidence } from './alarm.ts';
+import type { Evidence } from './alarm.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 export type State = {
@@ -75,12 +75,6 @@ export class StateFiles {
   /** Writes the last checkpoint whose events were all checked, also for other tools. */
   async writeCheckpoint(note: string): Promise<void> {
     await replaceFile(`${this.#state}.checkpoint`, note);
-  }
-
-  /** The kind of the alarm whose evidence is on disk; undefined if it cannot be read. */
-  async readAlarmKind(): Promise<AlarmKind | undefined> {
-    const text = await readFile(join(this.alarm, 'alarm.txt'), 'utf8').catch(() => '');
-    return ALARM_KINDS.find((kind) => text.includes(`  ALARM: ${kind}: `));
   }
 
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */
