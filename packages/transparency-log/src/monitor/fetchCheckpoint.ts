@@ -7,13 +7,7 @@ import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareHeads, searchFork } from './consistency.ts';
 import { formatTime } from './durations.ts';
 import type { LogClient } from './logClient.ts';
-import {
-  largestOf,
-  openReceived,
-  type ReceivedCheckpoint,
-  shownBy,
-  withSignatures,
-} from './receivedCheckpoint.ts';
+import { largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 import { witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -42,8 +36,8 @@ export type FetchOptions = {
 /** The checkpoint that the log shows, with the cosignatures that the policy counts, and the state that has it. */
 export type Fetched = { checkpoint: ReceivedCheckpoint; state: State; cosignatures: readonly Cosignature[] };
 
-/** A checkpoint that the log has signed, and the note as it was received; `invalid`: why its cosignatures do not count. */
-type Received = Omit<Fetched, 'state'> & { note: string; invalid: string | undefined };
+/** `invalid`: why the cosignatures do not count. */
+type Received = Omit<Fetched, 'state'> & { invalid: string | undefined };
 
 /** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
 const MAX_RETRIES = 5;
@@ -88,9 +82,7 @@ async function receive(bytes: Buffer, { key, policy, now }: FetchOptions): Promi
   try {
     const note = decodeUtf8(bytes);
     const checkpoint = await openReceived({ note, receivedAt: now().toISOString() }, key);
-    const { cosignatures, invalid } = cosigned(note, policy);
-    checkpoint.note = withSignatures(note, key, cosignatures);
-    return { checkpoint, cosignatures, invalid, note };
+    return { checkpoint, ...cosigned(note, policy) };
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     return new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
@@ -112,20 +104,9 @@ async function remember(
   before: State,
   { onReceived }: FetchOptions,
 ): Promise<State> {
-  let [state, isChanged] = [before, false];
-  for (const one of received) {
-    const known = sameAs(one, state);
-    if (!known) state = { ...state, pending: [...state.pending, one] };
-    else if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) continue;
-    else {
-      const by = known.shownBy ? one : { ...one, receivedAt: known.receivedAt }; // its cosignatures may be newer
-      const checkpoint = state.checkpoint === known ? by : state.checkpoint;
-      state = { ...state, checkpoint, pending: state.pending.map((other) => (other === known ? by : other)) };
-    }
-    isChanged ||= known?.shownBy !== one.shownBy || !known;
-  }
+  const state = received.reduce(withCheckpoint, before);
   try {
-    if (isChanged) await onReceived(state);
+    if (state !== before) await onReceived(state);
   } finally {
     compareHeads(state); // also if the disk is full
   }
@@ -133,6 +114,18 @@ async function remember(
   const bytes = pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
   if (pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(pending);
   return state;
+}
+
+/** Adds a checkpoint, or replaces the same one: its cosignatures may be newer, or the log itself shows it now. */
+function withCheckpoint(state: State, one: ReceivedCheckpoint): State {
+  const known = sameAs(one, state);
+  if (!known) return { ...state, pending: [...state.pending, one] };
+  if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) return state;
+  if (one.note === known.note && one.shownBy === known.shownBy) return state;
+  const newer = known.shownBy ? one : { ...one, receivedAt: known.receivedAt };
+  const replace = (other: ReceivedCheckpoint) => (other === known ? newer : other);
+  const checkpoint = state.checkpoint && replace(state.checkpoint);
+  return { ...state, checkpoint, pending: state.pending.map(replace) };
 }
 
 /** The largest checkpoint of more events that the log must show: of its own ones, if there is any. */
@@ -149,12 +142,13 @@ function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFi
 
 /** What is wrong with a checkpoint of the log's own: too few cosignatures, or nothing new for too long. */
 function policyProblem(
-  { checkpoint: { size, receivedAt }, cosignatures, invalid, note }: Received,
+  { checkpoint, cosignatures, invalid }: Received,
   { policy, staleAfterMs = Number.POSITIVE_INFINITY, expectGrowth, now }: FetchOptions,
 ): Alarm | undefined {
   const alarm = (kind: 'not cosigned' | 'stale', message: string): Alarm =>
-    new Alarm(kind, message, checkpointFiles({ note }));
+    new Alarm(kind, message, checkpointFiles(checkpoint));
   const isOld = (ms: number): boolean => now().getTime() - ms > staleAfterMs;
+  const { size, receivedAt } = checkpoint;
   const events = `the checkpoint of ${size} events`;
   const time = policy && quorumTime(cosignatures, policy);
   if (policy && time === undefined)

@@ -1,7 +1,6 @@
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
-import { formatSignature, signaturesOf, splitNote, type VerifierKey } from '../notes/signedNote.ts';
-import type { Cosignature } from '../witness/cosignature.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
 
 /**
  * A checkpoint that the log has signed. `shownBy`: who showed it, if not the log; `mayBeAhead`: the log may not show it
@@ -20,14 +19,6 @@ export async function openReceived(
   key: VerifierKey,
 ): Promise<ReceivedCheckpoint> {
   return { ...(await openCheckpoint(note, key)), note, ...received };
-}
-
-/** A verified note with one signature of the log and these cosignatures: others could make it large. */
-export function withSignatures(note: string, key: VerifierKey, cosignatures: readonly Cosignature[]): string {
-  const { text, signatures } = splitNote(note);
-  const own = signaturesOf(signatures, key).slice(0, 1);
-  const lines = own.map(({ signature }) => formatSignature(key, signature));
-  return [text, '\n', ...lines, ...cosignatures.map(({ line }) => line)].join('');
 }
 
 export function largestOf(received: readonly ReceivedCheckpoint[]): ReceivedCheckpoint | undefined {
