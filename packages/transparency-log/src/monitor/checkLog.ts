@@ -24,9 +24,7 @@ type Options = FetchOptions & EventOptions;
 
 /** Checks what the log signs against what it signed before, and new events. @throws Alarm, LogUnavailable */
 export async function checkLog(options: Options): Promise<Checked> {
-  const { checkpoint, state, cosignatures } = await fetchCheckpoint(options);
-  const times = cosignatures.map(({ time }) => time);
-  const cosignedAt = times.length === 0 ? undefined : Math.max(...times);
+  const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
     return { checkpoint, state, added: 0, unknown: 0, cosignedAt };
   return orMismatch(checkpoint, async () => {
