@@ -10,6 +10,16 @@ export async function readStateFile(file: string, maxBytes: number, what: string
   return decodeUtf8(await readFile(file));
 }
 
+/** As `readStateFile`; undefined if the file does not exist. @throws Error */
+export async function readIfExists(...file: Parameters<typeof readStateFile>): Promise<string | undefined> {
+  try {
+    return await readStateFile(...file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
 /** Replaces a file durably and atomically. Not for two callers at once, who would share the draft. */
 export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
   const draft = `${file}.draft`;

@@ -1,48 +1,41 @@
 /** What is wrong with the log; docs/alarms.md explains each. */
-export const ALARM_KINDS = [
-  'invalid checkpoint',
-  'not cosigned',
-  'stale',
-  'fork',
-  'rollback',
-  'mismatch',
-  'withheld',
-] as const;
-export type AlarmKind = (typeof ALARM_KINDS)[number];
+type AlarmKind =
+  | 'invalid checkpoint'
+  | 'not cosigned'
+  | 'stale'
+  | 'fork'
+  | 'rollback'
+  | 'mismatch'
+  | 'withheld';
 
-/** A file that shows what the message of an alarm states. */
-export type Evidence = { name: string; content: Buffer };
+/** A file that shows what an alarm states. `commands`: by which others verify it, in its directory: docs/alarms.md. */
+export type Evidence = { name: string; content: Buffer; commands?: readonly string[] };
 
 /** The log contradicts what it has signed, does not show it, or the checkpoint is not its own. */
 export class Alarm extends Error {
   override readonly name = 'Alarm';
   readonly kind: AlarmKind;
   readonly evidence: readonly Evidence[];
-  /** The consistency proofs among the evidence, by name, and SIZE:ROOT of the log from which each starts. */
-  readonly proofs: Readonly<Record<string, string>>;
 
-  constructor(
-    kind: AlarmKind,
-    message: string,
-    evidence: readonly Evidence[],
-    proofs: Readonly<Record<string, string>> = {},
-  ) {
+  constructor(kind: AlarmKind, message: string, evidence: readonly Evidence[]) {
     super(`${kind}: ${message}`);
     this.kind = kind;
     this.evidence = evidence;
-    this.proofs = proofs;
-  }
-
-  /** The commands by which others verify the evidence that is signed, in its directory: docs/alarms.md. */
-  get commands(): string[] {
-    if (this.kind === 'invalid checkpoint') return [];
-    const checkpoints = this.evidence.map(({ name }) => name).filter((name) => name.endsWith('.checkpoint'));
-    return [
-      ...checkpoints.flatMap((name) => [`python3 signature.py "$KEY" < ${name}`, VERIFY]),
-      ...Object.entries(this.proofs).map(([name, from]) => `python3 consistency.py ${from} < ${name}`),
-    ];
   }
 }
 
 const VERIFY =
   'openssl pkeyutl -verify -pubin -keyform DER -inkey key.der -rawin -in signed.bin -sigfile signature.bin';
+
+/** A checkpoint that the log has signed. */
+const checkpointFile = (name: string, note: string): Evidence => ({
+  name,
+  content: Buffer.from(note),
+  commands: [`python3 signature.py "$KEY" < ${name}`, VERIFY],
+});
+
+/** The checkpoint of an alarm, and an earlier one that it contradicts. */
+export const checkpointFiles = (received: { note: string }, earlier?: { note: string }): Evidence[] => [
+  ...(earlier ? [checkpointFile('earlier.checkpoint', earlier.note)] : []),
+  checkpointFile('received.checkpoint', received.note),
+];

@@ -1,11 +1,11 @@
 import { TileMismatch } from '../merkle/tiles.ts';
-import { Alarm } from './alarm.ts';
+import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkEvents, type EventOptions } from './checkEvents.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import type { Duplicates } from './duplicates.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { LogUnavailable } from './logClient.ts';
-import { checkpointFiles, describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 
 /** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
@@ -24,9 +24,7 @@ type Options = FetchOptions & EventOptions;
 
 /** Checks what the log signs against what it signed before, and new events. @throws Alarm, LogUnavailable */
 export async function checkLog(options: Options): Promise<Checked> {
-  const { checkpoint, state, cosignatures } = await fetchCheckpoint(options);
-  const times = cosignatures.map(({ time }) => time);
-  const cosignedAt = times.length === 0 ? undefined : Math.max(...times);
+  const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
     return { checkpoint, state, added: 0, unknown: 0, cosignedAt };
   return orMismatch(checkpoint, async () => {

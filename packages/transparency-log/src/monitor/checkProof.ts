@@ -1,5 +1,6 @@
 import { describeEntry } from '../entries/entry.ts';
 import { readStateFile } from '../files/stateFile.ts';
+import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
@@ -13,9 +14,14 @@ import {
 } from '../notes/proof.ts';
 import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import { cosignaturesOf } from '../witness/cosignature.ts';
-import type { Policy } from '../witness/policy.ts';
+import {
+  keysOf,
+  missingCosignatures,
+  openPolicy,
+  type Policy,
+  type PolicyOptions,
+} from '../witness/policy.ts';
 import { formatTime } from './durations.ts';
-import { keysOf, missingCosignatures, openPolicy, type PolicyOptions } from './policyOptions.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
 export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
@@ -36,7 +42,9 @@ export async function checkProof(
   const policy = openPolicy(options, print);
   try {
     const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
-    const proof = await readText(input);
+    const bytes = await readAtMost(MAX_PROOF_BYTES, input);
+    if (!bytes) throw new NotVerified('not a proof: it is too large');
+    const proof = decodeUtf8(bytes);
     const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
     const proven = await check(proof, verifierKey, expected);
     return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);
@@ -80,15 +88,4 @@ async function checkConsistency(proof: string, key: VerifierKey, expected?: Tree
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
   const later = await openConsistencyProof(proof, expected, key);
   return `the log ${later.origin} ${formatTreeHead(expected)} is the beginning of ${formatTreeHead(later)}`;
-}
-
-async function readText(input: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of input) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > MAX_PROOF_BYTES) throw new NotVerified('not a proof: it is too large');
-  }
-  return decodeUtf8(Buffer.concat(chunks));
 }

@@ -9,15 +9,9 @@ import {
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
-import { Alarm, type Evidence } from './alarm.ts';
+import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
 import { LogUnavailable } from './logClient.ts';
-import {
-  checkpointFiles,
-  describe,
-  largestOf,
-  type ReceivedCheckpoint,
-  shownBy,
-} from './receivedCheckpoint.ts';
+import { describe, largestOf, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
@@ -89,7 +83,8 @@ async function compareFullTiles(smaller: Tree, larger: Tree): Promise<void> {
     await isAvailable(async () => {
       const own = await rootFromTiles(size, smaller.tiles.read);
       const root = await rootFromTiles(size, larger.tiles.read);
-      if (own !== root) throw await fork(smaller.checkpoint, larger, { size, root }, { own, smaller });
+      if (own !== root)
+        throw await fork(smaller.checkpoint, larger, { size, root }, { tree: smaller, root: own });
     });
   }
 }
@@ -105,31 +100,26 @@ async function isAvailable(read: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** The alarm that two trees differ in their first events, of which the larger one has this head; with proofs. */
+/** The alarm that a larger tree begins with this head, and a smaller one does not: if it is larger than that, too, with `own`. */
 async function fork(
   smaller: ReceivedCheckpoint,
   larger: Tree,
   head: TreeHead,
-  part?: { own: string; smaller: Tree },
+  own?: { tree: Tree; root: string },
 ): Promise<Alarm> {
   const { size } = head;
-  const proof = async (name: string, { checkpoint, tiles }: Tree): Promise<Evidence> => {
+  const proof = async (name: string, { checkpoint, tiles }: Tree, from: string): Promise<Evidence> => {
     const path = await consistencyProofFromTiles(size, checkpoint.size, tiles.read);
     const text = formatConsistencyProof({ from: size, path, checkpoint: checkpoint.note });
-    return { name, content: Buffer.from(text) };
+    return { name, content: Buffer.from(text), commands: [`python3 consistency.py ${from} < ${name}`] };
   };
   const isInOrder = smaller.receivedAt <= larger.checkpoint.receivedAt;
-  const [received, earlier] = isInOrder ? [larger.checkpoint, smaller] : [smaller, larger.checkpoint];
-  const evidence = [...checkpointFiles(received, earlier), await proof('consistency.proof', larger)];
-  const proofs: Record<string, string> = { 'consistency.proof': formatTreeHead(head) };
-  let beginning = describe(smaller);
-  if (part) {
-    const own = formatTreeHead({ size, root: part.own });
-    evidence.push(await proof('consistency-smaller.proof', part.smaller));
-    proofs['consistency-smaller.proof'] = own;
-    beginning += `, which begins with ${own}`;
-  }
-  const events = `the first ${size} of its ${larger.checkpoint.size} events${shownBy(larger.checkpoint)}`;
-  const message = `the log has signed ${beginning}, but ${events} are ${formatTreeHead(head)}`;
-  return new Alarm('fork', message, evidence, proofs);
+  const files = isInOrder ? [larger.checkpoint, smaller] : [smaller, larger.checkpoint];
+  const [begins, beginsOwn] = [formatTreeHead(head), own && formatTreeHead({ size, root: own.root })];
+  const message = `the log has signed ${describe(smaller)}${own ? `, which begins with ${beginsOwn}` : ''}, but the first ${size} of its ${larger.checkpoint.size} events${shownBy(larger.checkpoint)} are ${begins}`;
+  return new Alarm('fork', message, [
+    ...checkpointFiles(...(files as [ReceivedCheckpoint, ReceivedCheckpoint])),
+    await proof('consistency.proof', larger, begins),
+    ...(own && beginsOwn ? [await proof('consistency-smaller.proof', own.tree, beginsOwn)] : []),
+  ]);
 }

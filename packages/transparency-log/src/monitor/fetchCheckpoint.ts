@@ -2,20 +2,12 @@ import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
-import { type Policy, quorumTime } from '../witness/policy.ts';
-import { Alarm } from './alarm.ts';
+import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
+import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareHeads, searchFork } from './consistency.ts';
 import { formatTime } from './durations.ts';
 import type { LogClient } from './logClient.ts';
-import { keysOf, missingCosignatures } from './policyOptions.ts';
-import {
-  checkpointFiles,
-  largestOf,
-  openReceived,
-  type ReceivedCheckpoint,
-  shownBy,
-  withSignatures,
-} from './receivedCheckpoint.ts';
+import { largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 import { witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -41,11 +33,13 @@ export type FetchOptions = {
   onNotice: (line: string) => void;
 };
 
-/** The checkpoint that the log shows, with the cosignatures that the policy counts, and the state that has it. */
-export type Fetched = { checkpoint: ReceivedCheckpoint; state: State; cosignatures: readonly Cosignature[] };
-
-/** The bytes of a checkpoint with a valid signature of the log; `invalid`: why its cosignatures do not count. */
-type Received = Omit<Fetched, 'state'> & { bytes: Buffer; invalid: string | undefined };
+/** The checkpoint that the log shows, and the state that has it. */
+type Fetched = {
+  checkpoint: ReceivedCheckpoint;
+  state: State;
+  /** When the newest cosignature that the policy counts was made, in seconds since 1970. */
+  cosignedAt: number | undefined;
+};
 
 /** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
 const MAX_RETRIES = 5;
@@ -67,17 +61,15 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
     if (received instanceof Alarm) {
       if (isLast) throw received;
     } else {
-      state = await remember([received.checkpoint], state, options);
-      const checkpoint = sameAs(received.checkpoint, state) as ReceivedCheckpoint;
-      const fetched = { ...received, checkpoint, state };
+      state = await remember([received], state, options);
+      const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
       const larger = largerThan(checkpoint, state);
-      const problem = policyProblem(fetched, options);
-      if (!larger && !problem) return fetched;
-      const isFirst = isLast && (await searchFork(checkpoint, state, client));
+      const { cosignedAt, problem } = checkPolicy(checkpoint, options);
+      const isFirst = isLast && Boolean(larger ?? problem) && (await searchFork(checkpoint, state, client));
       // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
       if (isLast && larger && !(isFirst && larger.shownBy)) throw rollback(checkpoint, larger, isFirst);
       if (isLast && problem) throw problem;
-      if (isLast) return fetched;
+      if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
     }
     await options.sleep(RETRY_INTERVAL_MS);
   }
@@ -86,25 +78,12 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
 const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>
   knownOf(state).find((other) => other.size === size && other.root === root);
 
-async function receive(bytes: Buffer, { key, policy, now }: FetchOptions): Promise<Received | Alarm> {
+async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<ReceivedCheckpoint | Alarm> {
   try {
-    const note = decodeUtf8(bytes);
-    const checkpoint = await openReceived({ note, receivedAt: now().toISOString() }, key);
-    const { cosignatures, invalid } = cosigned(note, policy);
-    checkpoint.note = withSignatures(note, key, cosignatures);
-    return { checkpoint, cosignatures, invalid, bytes };
+    return await openReceived({ note: decodeUtf8(bytes), receivedAt: now().toISOString() }, key);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     return new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
-  }
-}
-
-function cosigned(note: string, policy?: Policy): Pick<Received, 'cosignatures' | 'invalid'> {
-  try {
-    return { cosignatures: policy ? cosignaturesOf(note, keysOf(policy)) : [], invalid: undefined };
-  } catch (error) {
-    if (!(error instanceof NotVerified)) throw error;
-    return { cosignatures: [], invalid: `cannot be relied on: ${error.message}` };
   }
 }
 
@@ -114,26 +93,28 @@ async function remember(
   before: State,
   { onReceived }: FetchOptions,
 ): Promise<State> {
-  let [state, isChanged] = [before, false];
-  for (const one of received) {
-    const known = sameAs(one, state);
-    if (!known) state = { ...state, pending: [...state.pending, one] };
-    else if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) continue;
-    else {
-      const by = known.shownBy ? one : { ...one, receivedAt: known.receivedAt }; // its cosignatures may be newer
-      const checkpoint = state.checkpoint === known ? by : state.checkpoint;
-      state = { ...state, checkpoint, pending: state.pending.map((other) => (other === known ? by : other)) };
-    }
-    isChanged ||= known?.shownBy !== one.shownBy || !known;
-  }
+  const state = received.reduce(withCheckpoint, before);
   try {
-    if (isChanged) await onReceived(state);
+    if (state !== before) await onReceived(state);
   } finally {
     compareHeads(state); // also if the disk is full
   }
-  const bytes = state.pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
-  if (state.pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(state);
+  const pending = state.pending.filter((one) => !one.shownBy || one.mayBeAhead); // files can have any number
+  const bytes = pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
+  if (pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(pending);
   return state;
+}
+
+/** Adds a checkpoint, or replaces the same one: its cosignatures may be newer, or the log itself shows it now. */
+function withCheckpoint(state: State, one: ReceivedCheckpoint): State {
+  const known = sameAs(one, state);
+  if (!known) return { ...state, pending: [...state.pending, one] };
+  if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) return state;
+  if (one.note === known.note && one.shownBy === known.shownBy) return state;
+  const newer = known.shownBy ? one : { ...one, receivedAt: known.receivedAt };
+  const replace = (other: ReceivedCheckpoint) => (other === known ? newer : other);
+  const checkpoint = state.checkpoint && replace(state.checkpoint);
+  return { ...state, checkpoint, pending: state.pending.map(replace) };
 }
 
 /** The largest checkpoint of more events that the log must show: of its own ones, if there is any. */
@@ -148,32 +129,44 @@ function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFi
   return new Alarm('rollback', message, checkpointFiles(received, larger));
 }
 
-/** What is wrong with a checkpoint of the log's own: too few cosignatures, or nothing new for too long. */
-function policyProblem(
-  { checkpoint: { size, receivedAt }, cosignatures, invalid, bytes }: Received,
+/** When a checkpoint was cosigned, or what is wrong with it: too few cosignatures, or nothing new for too long. */
+function checkPolicy(
+  checkpoint: ReceivedCheckpoint,
   { policy, staleAfterMs = Number.POSITIVE_INFINITY, expectGrowth, now }: FetchOptions,
-): Alarm | undefined {
-  const alarm = (kind: 'not cosigned' | 'stale', message: string): Alarm =>
-    new Alarm(kind, message, [{ name: 'received.checkpoint', content: bytes }]);
+): { cosignedAt?: number | undefined; problem?: Alarm } {
+  const { size, receivedAt, note } = checkpoint;
+  const alarm = (kind: 'not cosigned' | 'stale', message: string) => ({
+    problem: new Alarm(kind, message, checkpointFiles(checkpoint)),
+  });
   const isOld = (ms: number): boolean => now().getTime() - ms > staleAfterMs;
   const events = `the checkpoint of ${size} events`;
-  const time = policy && quorumTime(cosignatures, policy);
-  if (policy && time === undefined)
-    return alarm(
-      'not cosigned',
-      `${events} ${invalid ?? `has ${missingCosignatures(cosignatures, policy)}`}`,
-    );
-  if (time !== undefined && isOld(time * 1_000))
-    return alarm(
-      'stale',
-      `${events} was last signed by a quorum of witnesses at ${formatTime(time)}, ${TOO_OLD}`,
-    );
+  let cosignedAt: number | undefined;
+  if (policy) {
+    const cosignatures = cosignaturesIn(note, policy);
+    if (cosignatures instanceof NotVerified)
+      return alarm('not cosigned', `${events} cannot be relied on: ${cosignatures.message}`);
+    const time = quorumTime(cosignatures, policy);
+    if (time === undefined)
+      return alarm('not cosigned', `${events} has ${missingCosignatures(cosignatures, policy)}`);
+    const signedAt = `was last signed by a quorum of witnesses at ${formatTime(time)}`;
+    if (isOld(time * 1_000)) return alarm('stale', `${events} ${signedAt}, ${TOO_OLD}`);
+    cosignedAt = Math.max(...cosignatures.map((one) => one.time));
+  }
   if ((!policy || expectGrowth) && isOld(Date.parse(receivedAt)))
     return alarm('stale', `the log has had ${size} events since ${receivedAt}, ${TOO_OLD}`);
-  return undefined;
+  return { cosignedAt };
 }
 
-function withheld({ pending }: State): Alarm {
+function cosignaturesIn(note: string, policy: Policy): Cosignature[] | NotVerified {
+  try {
+    return cosignaturesOf(note, keysOf(policy));
+  } catch (error) {
+    if (error instanceof NotVerified) return error;
+    throw error;
+  }
+}
+
+function withheld(pending: readonly ReceivedCheckpoint[]): Alarm {
   const first = pending[0] as ReceivedCheckpoint;
   const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
   return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));

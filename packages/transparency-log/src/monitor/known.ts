@@ -3,7 +3,7 @@ import { printable } from '../notes/printable.ts';
 import { checkpointOfProof, isInclusionProof, openInclusionProof } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { MAX_PROOF_BYTES } from './checkProof.ts';
-import { openReceived, type ReceivedCheckpoint, withSignatures } from './receivedCheckpoint.ts';
+import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 /** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */
 export function readKnown(
@@ -18,8 +18,7 @@ export function readKnown(
         const isProof = isInclusionProof(text);
         if (isProof) await openInclusionProof(text, key);
         const note = isProof ? checkpointOfProof(text) : text;
-        const checkpoint = await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
-        return { ...checkpoint, note: withSignatures(note, key, []) };
+        return await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
       } catch (error) {
         const reason = printable((error as Error).message);
         throw new Error(`cannot use ${file} of --known: ${reason}`, { cause: error });

@@ -1,4 +1,5 @@
 import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
+import { readAtMost, reasonOf } from '../http/response.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 import { sleep } from './sleep.ts';
@@ -28,7 +29,7 @@ export class LogClient {
    */
   constructor({ url, token, signal }: { url: string; token?: string; signal: AbortSignal }) {
     this.#maxWaits = token === undefined ? 0 : MAX_RATE_LIMIT_WAITS;
-    this.#url = url.replace(/\/+$/, '');
+    this.#url = url;
     this.#token = token;
     this.#signal = signal;
   }
@@ -51,7 +52,8 @@ export class LogClient {
     const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
     try {
       const response = await this.#fetch(url, type);
-      const body = await readAtMost(maxBytes, response);
+      const body = await readAtMost(maxBytes, response.body);
+      if (!body) throw unavailable(`the response is larger than ${maxBytes} bytes`);
       if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
       // The page of a proxy is not a response of the log.
       const contentType = response.headers.get('content-type') ?? 'none';
@@ -60,8 +62,7 @@ export class LogClient {
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof LogUnavailable) throw error;
-      const { message, cause } = error as Error;
-      throw unavailable((cause as NodeJS.ErrnoException | undefined)?.code ?? message);
+      throw unavailable(reasonOf(error));
     }
   }
 
@@ -80,17 +81,6 @@ export class LogClient {
       await sleep(seconds * 1_000, this.#signal);
     }
   }
-}
-
-async function readAtMost(maxBytes: number, { body }: Response): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body ?? []) {
-    length += chunk.length;
-    if (length > maxBytes) throw new Error(`the response is larger than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 function messageOf(body: Buffer): string {

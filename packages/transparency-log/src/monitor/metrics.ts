@@ -1,6 +1,5 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { ALARM_KINDS, type AlarmKind } from './alarm.ts';
+import { type Address, listen } from '../http/address.ts';
 
 const PREFIX = 'transparency_log_monitor_';
 
@@ -10,27 +9,25 @@ export class Metrics {
   size: number | undefined;
   cosignedAt: number | undefined;
   checksFailed = 0;
-  alarm: AlarmKind | undefined;
+  hasAlarm = false;
 
-  /** The text format of Prometheus. */
+  /** The text format of Prometheus; what is not known has no value. */
   text(now: number): string {
-    const { checkedAt, size, cosignedAt, checksFailed, alarm } = this;
-    const gauge = (value: number | undefined): string[] => (value === undefined ? [] : [` ${value}`]);
+    const { checkedAt, size, cosignedAt, checksFailed, hasAlarm } = this;
     const age = cosignedAt === undefined ? undefined : Math.max(0, now - cosignedAt);
-    const alarms = ALARM_KINDS.map((kind) => `{kind="${kind}"} ${kind === alarm ? 1 : 0}`);
-    const metrics: [name: string, type: string, help: string, samples: string[]][] = [
-      ['last_success_timestamp_seconds', 'gauge', 'When the log was last checked.', gauge(checkedAt)],
-      ['size', 'gauge', 'The number of events that were checked.', gauge(size)],
-      ['cosignature_age_seconds', 'gauge', 'The age of the newest cosignature.', gauge(age)],
-      ['checks_failed_total', 'counter', 'Checks that failed.', [` ${checksFailed}`]],
-      ['alarm', 'gauge', 'Whether there is an alarm.', alarms],
+    const metrics: [name: string, type: string, help: string, value: number | undefined][] = [
+      ['last_success_timestamp_seconds', 'gauge', 'When the log was last checked.', checkedAt],
+      ['size', 'gauge', 'The number of events that were checked.', size],
+      ['cosignature_age_seconds', 'gauge', 'The age of the newest cosignature.', age],
+      ['checks_failed_total', 'counter', 'Checks that failed.', checksFailed],
+      ['alarm', 'gauge', '1 after an alarm.', Number(hasAlarm)],
     ];
     return metrics
-      .filter(([, , , samples]) => samples.length > 0)
-      .flatMap(([name, type, help, samples]) => [
-        `# HELP ${PREFIX}${name} ${help}\n# TYPE ${PREFIX}${name} ${type}\n`,
-        ...samples.map((sample) => `${PREFIX}${name}${sample}\n`),
-      ])
+      .filter(([, , , value]) => value !== undefined)
+      .map(([name, type, help, value]) => {
+        const metric = PREFIX + name;
+        return `# HELP ${metric} ${help}\n# TYPE ${metric} ${type}\n${metric} ${value}\n`;
+      })
       .join('');
   }
 }
@@ -38,20 +35,19 @@ export class Metrics {
 /** Serves metrics at /metrics until it is closed. @throws Error if it cannot listen */
 export async function serveMetrics(
   metrics: Metrics,
-  { port, host }: { port: number; host: string },
+  address: Address,
 ): Promise<{ url: string; close: () => void }> {
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET' || url !== '/metrics') return void response.writeHead(404).end();
     response.setHeader('content-type', 'text/plain; version=0.0.4; charset=utf-8');
     response.end(metrics.text(Date.now() / 1_000));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', ({ message }) => reject(new Error(`cannot serve metrics: ${message}`)));
-    server.listen(port, host, resolve);
+  const url = await listen(server, address).catch(({ message }) => {
+    throw new Error(`cannot serve metrics: ${message}`);
   });
-  const { address, family, port: actual } = server.address() as AddressInfo;
+  server.on('error', () => {}); // such as too many open files: Prometheus tries again
   return {
-    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}/metrics`,
+    url: `${url}/metrics`,
     close: () => {
       server.close();
       server.closeAllConnections();

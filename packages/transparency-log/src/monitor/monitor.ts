@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
 import { Alarm } from './alarm.ts';
 import { checkLog } from './checkLog.ts';
-import { MAX_TIMER_MS, withDeadline } from './deadline.ts';
 import { readDuplicates, writeDuplicates } from './duplicatesFile.ts';
 import { formatDuration } from './durations.ts';
 import type { CheckEvent } from './eventCheck.ts';
@@ -47,6 +47,10 @@ class NotChecked extends Error {
 
 const STATE_FORMAT = 'transparency-log monitor 1';
 const ATTEMPTS_ONCE = 3;
+/** The longest time that a timer can have. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const TOO_SLOW =
+  'the check took longer than --timeout allows: the log is slow, or has many events; set a longer one';
 const RETRY_INTERVAL_MS = 1_000;
 const MAX_LISTED_PROBLEMS = 20;
 /** Larger evidence is not printed if it cannot be written: checkpoints and proofs are smaller. */
@@ -68,16 +72,16 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
   if (server) print(`metrics: ${server.url}`);
   try {
     if (existsSync(files.alarm)) {
-      metrics.alarm = await files.readAlarmKind();
+      metrics.hasAlarm = true;
       throw new Error(
         `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
       );
     }
     await checkUntilStopped({ ...settings, token, files, metrics, known }, context);
   } catch (error) {
-    if (server && metrics.alarm) {
+    if (server && metrics.hasAlarm) {
       print((error as Error).message);
-      while (!signal.aborted) await sleep(MAX_TIMER_MS, signal);
+      if (!signal.aborted) await once(signal, 'abort');
     }
     throw error;
   } finally {
@@ -86,15 +90,15 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
 }
 
 async function checkUntilStopped(run: Run, context: MonitorContext): Promise<void> {
-  const { once, timeoutMs, intervalMs, metrics } = run;
+  const { once: isOnce, timeoutMs, intervalMs, metrics } = run;
   const { print, signal } = context;
   let startedAt = performance.now();
   for (let failures = 0; ; ) {
     try {
       const leftMs = startedAt + timeoutMs - performance.now();
       const problems = await withDeadline(leftMs, signal, (limited) => checkOnce(run, context, limited));
-      if (once && problems > 0) throw new NotChecked(`events with problems: ${problems}`);
-      if (once) return;
+      if (isOnce && problems > 0) throw new NotChecked(`events with problems: ${problems}`);
+      if (isOnce) return;
       run.known = []; // each is the beginning of what is in the state
       failures = 0;
     } catch (error) {
@@ -102,12 +106,27 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
       failures++;
       metrics.checksFailed++;
       const line = printable(`not checked: ${error.message}`);
-      if (once && failures === ATTEMPTS_ONCE) throw new NotChecked(line);
-      if (!once) print(line);
+      if (isOnce && failures === ATTEMPTS_ONCE) throw new NotChecked(line);
+      if (!isOnce) print(line);
     }
-    await sleep(once ? RETRY_INTERVAL_MS : intervalMs, signal);
+    await sleep(isOnce ? RETRY_INTERVAL_MS : intervalMs, signal);
     signal.throwIfAborted();
-    if (!once) startedAt = performance.now();
+    if (!isOnce) startedAt = performance.now();
+  }
+}
+
+/** Does work whose signal aborts with `signal`, or after a time. @throws LogUnavailable then, and what the work throws */
+async function withDeadline<T>(
+  ms: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(new LogUnavailable(TOO_SLOW)), Math.min(ms, MAX_TIMER_MS));
+  try {
+    return await work(AbortSignal.any([signal, deadline.signal]));
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -134,7 +153,12 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
       onProblem: (problem) => {
         if (++problems <= MAX_LISTED_PROBLEMS) print(printable(problem));
       },
-      onEntry: watched && (async (entry) => write(watchedLine(entry, watched) ?? '')),
+      onEntry:
+        watched &&
+        (async (entry) => {
+          const line = watchedLine(entry, watched);
+          if (line !== undefined) await write(line);
+        }),
       onProgress: (events, end) => progress?.show(events, end),
     });
     progress?.close();
@@ -164,14 +188,17 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
 
 /** Writes the evidence, and runs the program of the operator; returns the line of the alarm. */
 async function raise(alarm: Alarm, run: Run, print: (line: string) => void): Promise<string> {
-  const { message, evidence, commands, kind } = alarm;
+  const { message, evidence } = alarm;
+  const commands = evidence.flatMap((file) => file.commands ?? []);
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];
   const first = printable(`${new Date().toISOString()}  ALARM: ${message}`);
   const text = [first, ...verify, ''].join('\n');
   const written = await run.files.writeAlarm(text, evidence).catch((error: Error) => error);
-  run.metrics.alarm = kind;
-  const failure = run.program && (await runOnAlarm(run.program, text).catch((error: Error) => error.message));
-  if (failure) print(printable(`the program of --on-alarm failed: ${failure}`));
+  run.metrics.hasAlarm = true;
+  if (run.program)
+    await runOnAlarm(run.program, text).catch((error) =>
+      print(printable(`the program of --on-alarm failed: ${error.message}`)),
+    );
   if (!(written instanceof Error))
     return printable(`ALARM: ${message}; the evidence is in ${run.files.alarm}; see docs/alarms.md`);
   const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);

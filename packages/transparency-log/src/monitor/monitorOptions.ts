@@ -1,8 +1,9 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { parseHttpUrl, parsePort, URL_RULE } from '../http/address.ts';
 import { parseVerifierKey } from '../notes/signedNote.ts';
+import { openPolicy, type PolicyOptions } from '../witness/policy.ts';
 import { parseDuration } from './durations.ts';
-import { openPolicy, type PolicyOptions } from './policyOptions.ts';
 import { parseWatched } from './watch.ts';
 
 /** The options of the command, as text. */
@@ -42,27 +43,21 @@ export function parseMonitorOptions(options: MonitorOptions, print: (line: strin
     policy: openPolicy(options, print),
     watched: watch ? parseWatched(watch) : undefined,
     program: onAlarm ? parseProgram(onAlarm) : undefined,
-    metricsAddress: metricsPort ? { port: parsePort(metricsPort), host: options.metricsHost } : undefined,
+    metricsAddress: metricsPort
+      ? { port: parsePort(metricsPort, '--metrics-port'), host: options.metricsHost }
+      : undefined,
   };
 }
 
 function parseUrl(text: string): string {
-  const url = URL.parse(text);
-  const more = url && url.username + url.password + url.search + url.hash;
-  if (!url || !/^https?:$/.test(url.protocol) || more !== '')
-    throw new Error('--url must be an http or https URL without user, query and fragment.');
-  return url.href;
+  const url = parseHttpUrl(text);
+  if (url === undefined) throw new Error(`--url must be ${URL_RULE}.`);
+  return url;
 }
 
 function parseInterval(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('--interval must be a number of seconds.');
   return Number(text) * 1_000;
-}
-
-function parsePort(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
-    throw new Error('--metrics-port must be a port from 0 to 65535; 0 selects a free one.');
-  return Number(text);
 }
 
 function parseProgram(path: string): string {

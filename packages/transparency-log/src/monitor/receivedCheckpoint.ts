@@ -1,8 +1,6 @@
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
-import { formatSignature, signaturesOf, splitNote, type VerifierKey } from '../notes/signedNote.ts';
-import type { Cosignature } from '../witness/cosignature.ts';
-import type { Evidence } from './alarm.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
 
 /**
  * A checkpoint that the log has signed. `shownBy`: who showed it, if not the log; `mayBeAhead`: the log may not show it
@@ -23,14 +21,6 @@ export async function openReceived(
   return { ...(await openCheckpoint(note, key)), note, ...received };
 }
 
-/** A verified note with one signature of the log and these cosignatures: others could make it large. */
-export function withSignatures(note: string, key: VerifierKey, cosignatures: readonly Cosignature[]): string {
-  const { text, signatures } = splitNote(note);
-  const own = signaturesOf(signatures, key).slice(0, 1);
-  const lines = own.map(({ signature }) => formatSignature(key, signature));
-  return [text, '\n', ...lines, ...cosignatures.map(({ line }) => line)].join('');
-}
-
 export function largestOf(received: readonly ReceivedCheckpoint[]): ReceivedCheckpoint | undefined {
   return received.toSorted((one, other) => other.size - one.size)[0];
 }
@@ -39,10 +29,3 @@ export const shownBy = (one: ReceivedCheckpoint): string => (one.shownBy ? ` (${
 
 /** SIZE:ROOT of a checkpoint, and who showed it. */
 export const describe = (one: ReceivedCheckpoint): string => `${formatTreeHead(one)}${shownBy(one)}`;
-
-type Signed = Pick<ReceivedCheckpoint, 'note'>;
-
-export function checkpointFiles(received: Signed, earlier?: Signed): Evidence[] {
-  const file = { name: 'received.checkpoint', content: Buffer.from(received.note) };
-  return earlier ? [{ name: 'earlier.checkpoint', content: Buffer.from(earlier.note) }, file] : [file];
-}

@@ -1,12 +1,11 @@
-import { existsSync } from 'node:fs';
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readStateFile, replaceFile, replacePath } from '../files/stateFile.ts';
+import { readIfExists, replaceFile, replacePath } from '../files/stateFile.ts';
 import type { SignedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { ALARM_KINDS, type AlarmKind, type Evidence } from './alarm.ts';
+import type { Evidence } from './alarm.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 export type State = {
@@ -57,10 +56,9 @@ export class StateFiles {
 
   /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
   async readState(key: VerifierKey): Promise<State> {
-    if (!existsSync(this.#state)) return NEW_STATE;
     try {
-      const text = await readStateFile(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
-      return await parseState(text, key, this.#format);
+      const text = await readIfExists(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
+      return text === undefined ? NEW_STATE : await parseState(text, key, this.#format);
     } catch (error) {
       const reason = printable((error as Error).message);
       throw new Error(`the file of --state is not that of this log, and is left as it is: ${reason}`, {
@@ -77,12 +75,6 @@ export class StateFiles {
   /** Writes the last checkpoint whose events were all checked, also for other tools. */
   async writeCheckpoint(note: string): Promise<void> {
     await replaceFile(`${this.#state}.checkpoint`, note);
-  }
-
-  /** The kind of the alarm whose evidence is on disk; undefined if it cannot be read. */
-  async readAlarmKind(): Promise<AlarmKind | undefined> {
-    const text = await readFile(join(this.alarm, 'alarm.txt'), 'utf8').catch(() => '');
-    return ALARM_KINDS.find((kind) => text.includes(`  ALARM: ${kind}: `));
   }
 
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */

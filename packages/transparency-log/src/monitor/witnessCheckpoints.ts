@@ -4,7 +4,7 @@ import { cosignaturesOf } from '../witness/cosignature.ts';
 import type { PolicyWitness } from '../witness/policy.ts';
 import type { FetchOptions } from './fetchCheckpoint.ts';
 import { LogUnavailable } from './logClient.ts';
-import { openReceived, type ReceivedCheckpoint, withSignatures } from './receivedCheckpoint.ts';
+import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 /** The newest checkpoint that each witness shows of the log, if it has a URL: "Monitor Retrieval Mechanism" of tlog-witness. */
 export async function witnessCheckpoints(options: FetchOptions): Promise<ReceivedCheckpoint[]> {
@@ -13,10 +13,13 @@ export async function witnessCheckpoints(options: FetchOptions): Promise<Receive
     if (!url || !witnessCheckpoint) return undefined;
     try {
       const note = decodeUtf8(await witnessCheckpoint(url));
-      const cosignatures = cosignaturesOf(note, [witness]);
-      if (cosignatures.length === 0) throw new NotVerified('its checkpoint does not have its cosignature');
-      const more = { receivedAt: now().toISOString(), shownBy: `shown by ${witness.name}`, mayBeAhead: true };
-      return await openReceived({ note: withSignatures(note, key, cosignatures), ...more }, key);
+      if (cosignaturesOf(note, [witness]).length === 0)
+        throw new NotVerified('its checkpoint does not have its cosignature');
+      const receivedAt = now().toISOString();
+      return await openReceived(
+        { note, receivedAt, shownBy: `shown by ${witness.name}`, mayBeAhead: true },
+        key,
+      );
     } catch (error) {
       if (!(error instanceof LogUnavailable || error instanceof NotVerified)) throw error;
       onNotice(`the witness ${witness.name} is unavailable: ${error.message}`);

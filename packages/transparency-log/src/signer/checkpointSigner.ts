@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../files/fileLock.ts';
-import { readStateFile, replaceFile } from '../files/stateFile.ts';
+import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
@@ -130,15 +130,8 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
 const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
 
-/** The checkpoint in a file; undefined if there is none. */
-async function read(file: string): Promise<string | undefined> {
-  try {
-    return await readStateFile(file, MAX_NOTE_BYTES, 'a checkpoint');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
+const read = (file: string): Promise<string | undefined> =>
+  readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint');
 
 /** What is done with a file. @throws CheckpointFileUnusable if it fails */
 async function orUnusable<T>(file: string, done: Promise<T>): Promise<T> {

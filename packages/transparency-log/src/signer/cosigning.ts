@@ -4,7 +4,7 @@ import { backOff } from '@event-sourced/event-log/time';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
-import { type Policy, quorumTime } from '../witness/policy.ts';
+import { keysOf, type Policy, quorumTime } from '../witness/policy.ts';
 import { type SignedHead, WitnessClient } from '../witness/witnessClient.ts';
 import type { CheckpointSigner, ProveConsistency } from './checkpointSigner.ts';
 
@@ -29,8 +29,11 @@ type Dependencies = {
   intervalMs?: number;
 };
 
+/** A witness. `failures`: in a row. `retryAt`: when it is asked again, by `performance.now`. */
+type Asked = { name: string; client: WitnessClient; isBusy: boolean; failures: number; retryAt: number };
+
 /** A checkpoint that witnesses are asked for, with their cosignatures so far. */
-type Candidate = SignedHead & { cosignatures: Map<WitnessClient, Cosignature> };
+type Candidate = SignedHead & { cosignatures: Cosignature[] };
 
 const ROUND_INTERVAL_MS = 1_000;
 /** A log that does not grow is cosigned again: the time of a cosignature shows that the log is not withheld. */
@@ -45,20 +48,21 @@ const LOGGED_FAILURES = 3;
  */
 export class Cosigning {
   readonly #deps: Dependencies;
-  readonly #clients: readonly WitnessClient[];
-  readonly #busy = new Set<WitnessClient>();
-  /** Of witnesses that fail: how often in a row, and when they are asked again, by `performance.now`. */
-  readonly #failing = new Map<WitnessClient, { failures: number; retryAt: number }>();
+  readonly #witnesses: readonly Asked[];
   readonly #closing = new AbortController();
   readonly #running: Promise<void>;
-  #asked: { size: number; at: number } | undefined;
+  #lastRound = { size: -1, at: 0 };
   #saving: Promise<void> = Promise.resolve();
+  #isSaveFailing = false;
   /** The newest checkpoint that a quorum has signed, with all cosignatures. */
   cosigned: SignedHead | undefined;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
-    this.#clients = deps.policy.witnesses.map((witness) => new WitnessClient(witness));
+    this.#witnesses = deps.policy.witnesses.map((witness) => {
+      const client = new WitnessClient(witness);
+      return { name: witness.key.name, client, isBusy: false, failures: 0, retryAt: 0 };
+    });
     this.#running = this.#run();
   }
 
@@ -72,7 +76,6 @@ export class Cosigning {
     const { signal } = this.#closing;
     const { intervalMs = ROUND_INTERVAL_MS } = this.#deps;
     await this.#restore();
-    if (!this.cosigned) this.#deps.observer?.onQuorum?.(0, 0);
     while (!signal.aborted) {
       const head = this.#deps.head();
       if (head && this.#isDue(head)) await this.#round(head).catch(() => {}); // the signer reports what it refuses
@@ -82,111 +85,90 @@ export class Cosigning {
 
   /** What was cosigned before the start, if it satisfies the policy. */
   async #restore(): Promise<void> {
-    const { signer, policy, logger } = this.#deps;
+    const { signer, policy, logger, observer } = this.#deps;
     try {
       const restored = await signer.cosigned();
-      if (!restored) return;
-      const cosignatures = cosignaturesOf(
-        restored.note,
-        policy.witnesses.map(({ key }) => key),
-      );
-      if (quorumTime(cosignatures, policy) !== undefined) this.#serve(restored, cosignatures);
+      const cosignatures = restored ? cosignaturesOf(restored.note, keysOf(policy)) : [];
+      const time = quorumTime(cosignatures, policy);
+      if (restored && time !== undefined) this.#serve(restored, time);
     } catch (error) {
       logger.warn(
         { reason: (error as Error).message },
         'the cosigned checkpoint cannot be read; waiting for another one',
       );
     }
+    if (!this.cosigned) observer?.onQuorum?.(0, 0);
   }
 
   #isDue({ size }: TreeHead): boolean {
-    const { size: asked, at } = this.#asked ?? { size: -1, at: 0 };
-    const isCosigned = this.cosigned?.size === size;
-    return size !== asked || !isCosigned || performance.now() - at >= REFRESH_INTERVAL_MS;
+    const isNew = size !== this.#lastRound.size || this.cosigned?.size !== size;
+    return isNew || performance.now() - this.#lastRound.at >= REFRESH_INTERVAL_MS;
   }
 
   /** Ends once a quorum has signed, or all that were asked have responded. */
   async #round(head: TreeHead): Promise<void> {
-    const idle = this.#clients.filter((client) => this.#isReady(client));
-    if (idle.length === 0) return;
+    const now = performance.now();
+    const ready = this.#witnesses.filter(({ isBusy, retryAt }) => !isBusy && retryAt <= now);
+    if (ready.length === 0) return;
     const { size, root } = head;
     const note = await this.#deps.sign(head);
-    this.#asked = { size, at: performance.now() };
-    const candidate = { size, root, note, cosignatures: new Map() };
-    await new Promise<void>((resolve) => {
-      const asking = idle.map(async (client) => {
-        if (await this.#ask(client, candidate)) resolve();
-      });
-      Promise.all(asking).then(() => resolve());
-    });
+    this.#lastRound = { size, at: now };
+    const candidate: Candidate = { size, root, note, cosignatures: [] };
+    const hasQuorum = Promise.withResolvers<void>();
+    const asking = ready.map((witness) => this.#ask(witness, candidate, hasQuorum.resolve));
+    await Promise.race([hasQuorum.promise, Promise.all(asking)]);
   }
 
-  #isReady(client: WitnessClient): boolean {
-    return !this.#busy.has(client) && (this.#failing.get(client)?.retryAt ?? 0) <= performance.now();
-  }
-
-  /** Asks a witness, and returns whether the checkpoint has a quorum now. */
-  async #ask(client: WitnessClient, candidate: Candidate): Promise<boolean> {
-    const { prove, observer } = this.#deps;
-    const { name } = client.witness.key;
-    this.#busy.add(client);
+  async #ask(witness: Asked, candidate: Candidate, onQuorum: () => void): Promise<void> {
+    const { prove, policy, logger, observer } = this.#deps;
+    const { name, client } = witness;
+    witness.isBusy = true;
     try {
       const cosignature = await client.cosign(candidate, prove, this.#closing.signal);
       observer?.onCosignature?.(name, candidate.size, cosignature.time);
-      this.#handleSuccess(client);
-      candidate.cosignatures.set(client, cosignature);
-      return await this.#add(candidate);
+      if (witness.failures >= LOGGED_FAILURES) logger.info({ witness: name }, 'witness available again');
+      witness.failures = 0;
+      candidate.cosignatures.push(cosignature);
+      if (quorumTime(candidate.cosignatures, policy) === undefined) return;
+      this.#saving = this.#saving.then(() => this.#save(candidate));
+      await this.#saving;
+      onQuorum();
     } catch (error) {
-      if (!this.#closing.signal.aborted) this.#handleFailure(client, error as Error);
-      return false;
+      if (!this.#closing.signal.aborted) this.#handleFailure(witness, error as Error);
     } finally {
-      this.#busy.delete(client);
+      witness.isBusy = false;
     }
   }
 
-  #handleSuccess(client: WitnessClient): void {
-    const failures = this.#failing.get(client)?.failures ?? 0;
-    this.#failing.delete(client);
-    if (failures >= LOGGED_FAILURES)
-      this.#deps.logger.info({ witness: client.witness.key.name }, 'witness available again');
-  }
-
-  #handleFailure(client: WitnessClient, error: Error): void {
+  #handleFailure(witness: Asked, error: Error): void {
     const { logger, observer } = this.#deps;
-    const { name } = client.witness.key;
-    const failures = (this.#failing.get(client)?.failures ?? 0) + 1;
-    this.#failing.set(client, {
-      failures,
-      retryAt: performance.now() + backOff(failures, MAX_RETRY_DELAY_MS),
-    });
+    const { name } = witness;
+    witness.failures++;
+    witness.retryAt = performance.now() + backOff(witness.failures, MAX_RETRY_DELAY_MS);
     observer?.onWitnessFailure?.(name);
-    if (failures === LOGGED_FAILURES)
+    if (witness.failures === LOGGED_FAILURES)
       logger.warn({ witness: name, reason: printable(error.message) }, 'witness does not cosign; retrying');
   }
 
-  /** Saves and serves a checkpoint that has a quorum, unless a larger one has it. Returns whether it has one. */
-  async #add(candidate: Candidate): Promise<boolean> {
-    const cosignatures = [...candidate.cosignatures.values()];
-    if (quorumTime(cosignatures, this.#deps.policy) === undefined) return false;
-    this.#saving = this.#saving.then(() => this.#save(candidate, cosignatures));
-    await this.#saving;
-    return true;
-  }
-
-  async #save({ size, root, note }: Candidate, cosignatures: readonly Cosignature[]): Promise<void> {
+  /** Saves and serves a checkpoint that has a quorum, unless a larger one has it. */
+  async #save({ size, root, note, cosignatures }: Candidate): Promise<void> {
     if (this.cosigned && this.cosigned.size > size) return;
     const cosigned = { size, root, note: note + cosignatures.map(({ line }) => line).join('') };
+    const time = quorumTime(cosignatures, this.#deps.policy) as number;
     try {
       await this.#deps.signer.saveCosigned(cosigned.note); // first, so that a restart does not show an older one
-      this.#serve(cosigned, cosignatures);
+      this.#isSaveFailing = false;
+      this.#serve(cosigned, time);
     } catch (error) {
-      this.#deps.logger.warn({ reason: (error as Error).message }, 'the cosigned checkpoint cannot be saved');
+      const reason = (error as Error).message;
+      if (!this.#isSaveFailing)
+        this.#deps.logger.warn({ reason }, 'the cosigned checkpoint cannot be saved; retrying');
+      this.#isSaveFailing = true;
     }
   }
 
-  #serve(cosigned: SignedHead, cosignatures: readonly Cosignature[]): void {
-    const { policy, observer } = this.#deps;
+  #serve(cosigned: SignedHead, time: number): void {
     this.cosigned = cosigned;
-    observer?.onQuorum?.(cosigned.size, quorumTime(cosignatures, policy) as number);
+    this.#deps.observer?.onQuorum?.(cosigned.size, time);
   }
 }

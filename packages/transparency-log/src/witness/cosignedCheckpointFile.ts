@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { readStateFile, replaceFile } from '../files/stateFile.ts';
+import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { syncDirectory } from '../files/syncDirectory.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
@@ -19,9 +19,8 @@ export class CosignedCheckpointFile {
   readonly #file: string;
   readonly #origin: string;
   readonly #witness: VerifierKey;
+  /** The latest one that this process has read or recorded. */
   #latest: CosignedCheckpoint | undefined;
-  /** Whether the file has the latest one: not known before it was read, and after a failed write. */
-  #isCurrent = false;
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(file: string, origin: string, witness: VerifierKey) {
@@ -41,9 +40,7 @@ export class CosignedCheckpointFile {
       const latest = await this.#read();
       const replacement = next(latest);
       if (replacement.note === latest?.note) return latest;
-      this.#isCurrent = false;
-      await this.#orUnusable(replaceFile(this.#file, replacement.note));
-      this.#isCurrent = true;
+      await replaceFile(this.#file, replacement.note).catch(this.#fail);
       this.#latest = replacement;
       return replacement;
     });
@@ -56,39 +53,26 @@ export class CosignedCheckpointFile {
     return done;
   }
 
+  /** From the file each time: a write that failed may have replaced it all the same. */
   async #read(): Promise<CosignedCheckpoint | undefined> {
-    if (this.#isCurrent) return this.#latest;
-    const found = await this.#orUnusable(this.#load());
-    if ((found?.size ?? 0) < (this.#latest?.size ?? 0))
-      throw this.#unusable(new Error('it does not have the latest checkpoint any more'));
-    this.#isCurrent = true;
-    this.#latest = found;
-    return found;
+    const note = await readIfExists(this.#file, MAX_NOTE_BYTES, 'a checkpoint').catch(this.#fail);
+    if (note !== this.#latest?.note) this.#latest = await this.#open(note).catch(this.#fail);
+    return this.#latest;
   }
 
-  async #load(): Promise<CosignedCheckpoint | undefined> {
-    const note = await readStateFile(this.#file, MAX_NOTE_BYTES, 'a checkpoint').catch((error) => {
-      if (error.code === 'ENOENT') return undefined;
-      throw error;
-    });
-    if (note === undefined) return undefined;
+  async #open(note: string | undefined): Promise<CosignedCheckpoint> {
+    const gone = 'it does not have the latest checkpoint any more';
+    if (note === undefined) throw new Error(gone);
     const { origin, size, root } = readUnverifiedCheckpoint(note);
     const [cosignature] = cosignaturesOf(note, [this.#witness]);
     if (origin !== this.#origin || !cosignature)
       throw new Error('it is not a checkpoint of this log that this witness has cosigned');
+    if (size < (this.#latest?.size ?? 0)) throw new Error(gone);
     await syncDirectory(dirname(this.#file)); // the process that replaced it may have ended before
     return { size, root, time: cosignature.time, note };
   }
 
-  async #orUnusable<T>(done: Promise<T>): Promise<T> {
-    try {
-      return await done;
-    } catch (error) {
-      throw this.#unusable(error as Error);
-    }
-  }
-
-  #unusable(cause: Error): WitnessStateUnusable {
-    return new WitnessStateUnusable(`${this.#origin}  cannot use ${this.#file}: ${cause.message}`, { cause });
-  }
+  readonly #fail = (cause: Error): never => {
+    throw new WitnessStateUnusable(`${this.#origin}  cannot use ${this.#file}: ${cause.message}`, { cause });
+  };
 }

@@ -1,6 +1,7 @@
+import { parseHttpUrl, URL_RULE } from '../http/address.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import type { Cosignature } from './cosignature.ts';
+import { type Cosignature, canVerify } from './cosignature.ts';
 
 /** A witness: its verifier key, and where it is reached, if that is known. */
 export type PolicyWitness = { key: VerifierKey; url: string | undefined };
@@ -8,14 +9,19 @@ export type PolicyWitness = { key: VerifierKey; url: string | undefined };
 /** Which witnesses are known, and how many of them must have signed a checkpoint. */
 export type Policy = { witnesses: readonly PolicyWitness[]; quorum: number };
 
+/** The options of a policy, as text. */
+export type PolicyOptions = { witness?: readonly string[]; quorum?: string };
+
 /**
  * Parses the witnesses of a policy, each as VKEY or `VKEY URL`, and its quorum, by default more than half of them.
  * @throws NotVerified with a message for the operator
  */
 export function parsePolicy(witnesses: readonly string[], quorum?: string): Policy {
   const parsed = witnesses.map(parseWitness);
-  const keys = parsed.map(({ key }) => key.publicKey.toString('hex'));
-  if (new Set(keys).size < keys.length) throw new NotVerified('two witnesses have the same key');
+  const keys = new Set(parsed.map(({ key }) => key.publicKey.toString('hex')));
+  if (keys.size < parsed.length) throw new NotVerified('two witnesses have the same key');
+  const names = new Set(parsed.map(({ key }) => key.name));
+  if (names.size < parsed.length) throw new NotVerified('two witnesses have the same name');
   const number = Number(quorum ?? Math.floor(parsed.length / 2) + 1);
   if (!(Number.isInteger(number) && number >= 1 && number <= parsed.length))
     throw new NotVerified(`the quorum must be a number from 1 to ${parsed.length}, the number of witnesses`);
@@ -25,18 +31,42 @@ export function parsePolicy(witnesses: readonly string[], quorum?: string): Poli
 function parseWitness(text: string): PolicyWitness {
   const [vkey = '', address, ...rest] = text.trim().split(/\s+/);
   const key = parseVerifierKey(vkey, ['cosignature', 'mlDsa44']);
-  const url = address === undefined ? undefined : URL.parse(address);
-  const isUrl =
-    url && /^https?:$/.test(url.protocol) && url.username + url.password + url.search + url.hash === '';
-  if (rest.length > 0 || (address !== undefined && !isUrl))
-    throw new NotVerified(
-      'a witness must be a verifier key, and an http or https URL without user, query and fragment',
-    );
-  return { key, url: url?.href.replace(/\/+$/, '') };
+  const url = address === undefined ? undefined : parseHttpUrl(address);
+  if (rest.length > 0 || (address !== undefined && url === undefined))
+    throw new NotVerified(`a witness must be a verifier key, and ${URL_RULE}`);
+  return { key, url };
 }
+
+/** The policy of options, with the witnesses whose keys can be verified; `print` gets the other keys. @throws Error */
+export function openPolicy(
+  { witness = [], quorum }: PolicyOptions,
+  print: (line: string) => void,
+  isVerifiable = canVerify,
+): Policy | undefined {
+  if (witness.length === 0 && quorum === undefined) return undefined;
+  if (witness.length === 0) throw new Error('--quorum requires --witness.');
+  const policy = parsePolicy(witness, quorum);
+  const witnesses = policy.witnesses.filter(({ key }) => isVerifiable(key));
+  for (const { key } of policy.witnesses.filter((one) => !witnesses.includes(one)))
+    print(
+      `the witness ${key.name} is not counted: Node ${process.versions.node} cannot verify ML-DSA-44 signatures`,
+    );
+  if (witnesses.length < policy.quorum)
+    throw new Error(
+      `the quorum of ${policy.quorum} cannot be reached with ${witnesses.length} witnesses; ML-DSA-44 requires Node 24.6 or later.`,
+    );
+  return { ...policy, witnesses };
+}
+
+export const keysOf = ({ witnesses }: Policy): VerifierKey[] => witnesses.map(({ key }) => key);
 
 /** Since when a quorum has seen no larger checkpoint, in seconds since 1970; undefined if too few have signed. */
 export function quorumTime(cosignatures: readonly Cosignature[], { quorum }: Policy): number | undefined {
   const times = cosignatures.map(({ time }) => time).toSorted((one, other) => other - one);
   return times[quorum - 1];
+}
+
+/** How many cosignatures there are, for messages. */
+export function missingCosignatures(cosignatures: readonly Cosignature[], { quorum }: Policy): string {
+  return `${cosignatures.length} of the ${quorum} cosignatures that are required`;
 }

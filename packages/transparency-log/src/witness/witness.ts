@@ -51,13 +51,14 @@ export class Witness {
     this.#signer = { name, key };
     this.#now = now;
     for (const logKey of logs) {
-      if (logKey.publicKey.equals(this.verifierKey.publicKey))
-        throw new Error(`the witness must have another key than the log ${logKey.name}`);
-      const id = idOf(logKey.name);
-      const known = this.#logs.get(id);
-      const file =
-        known?.file ?? new CosignedCheckpointFile(join(stateDir, id), logKey.name, this.verifierKey);
-      this.#logs.set(id, { keys: [...(known?.keys ?? []), logKey], file });
+      const { name: origin, publicKey } = logKey;
+      if (publicKey.equals(this.verifierKey.publicKey))
+        throw new Error(`the witness must have another key than the log ${origin}`);
+      const id = idOf(origin);
+      const file = new CosignedCheckpointFile(join(stateDir, id), origin, this.verifierKey);
+      const log = this.#logs.get(id) ?? { keys: [], file };
+      log.keys.push(logKey);
+      this.#logs.set(id, log);
     }
   }
 

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { loadOrCreateKey } from '../files/keyFile.ts';
 import { readStateFile } from '../files/stateFile.ts';
 import { syncDirectory } from '../files/syncDirectory.ts';
+import { parsePort } from '../http/address.ts';
 import { printable } from '../notes/printable.ts';
 import {
   formatVerifierKey,
@@ -30,7 +31,7 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   const { name, state: stateDir, host } = options;
   const { write, print, signal } = context;
   if (!isKeyName(name)) throw new Error(`--name must be a name ${KEY_NAME_RULE}.`);
-  const port = parsePort(options.port);
+  const port = parsePort(options.port, '--port');
   const logs = await readLogs(options.logs);
   await createStateDir(stateDir);
   const { acquireFileLock } = await import('../files/fileLock.ts'); // loads SQLite, of which Node 22 warns
@@ -50,12 +51,6 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   } finally {
     lock[Symbol.dispose]();
   }
-}
-
-function parsePort(text: string): number {
-  const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535;
-  if (!isPort) throw new Error('--port must be a port, or 0 for a free one.');
-  return Number(text);
 }
 
 /** The verifier keys of a file, one a line, without empty lines and comments. @throws Error that names the line */

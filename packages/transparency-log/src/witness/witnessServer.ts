@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type Address, listen } from '../http/address.ts';
 import { printable } from '../notes/printable.ts';
 import { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
 import { CheckpointRejected, type Witness } from './witness.ts';
@@ -21,12 +21,12 @@ type Reply = { status: number; body: string; headers?: Record<string, string> };
 
 const NOT_FOUND: Reply = { status: 404, body: 'Not found.\n' };
 
-type ServerOptions = { host: string; port: number; print: (line: string) => void };
+type ServerOptions = Address & { print: (line: string) => void };
 
 /** Serves a witness over HTTP. `print` gets a line for each rejected or failed request of a known log. @throws Error */
 export async function startWitnessServer(
   witness: Witness,
-  { host, port, print }: ServerOptions,
+  { print, ...address }: ServerOptions,
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const inFlight = new Set<Promise<void>>();
   const server = createServer(TIMEOUTS, (request, response) => {
@@ -60,12 +60,10 @@ export async function startWitnessServer(
     return { status: 200, body: await witness.addCheckpoint(body) };
   }
 
-  server.listen(port, host);
-  await once(server, 'listening');
+  const url = await listen(server, address);
   server.on('error', ({ message }) => print(printable(message))); // such as too many open files
-  const { address, family, port: bound } = server.address() as AddressInfo;
   return {
-    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,
+    url,
     async close() {
       const closed = once(server, 'close');
       server.close();

@@ -55,7 +55,16 @@ test('it loads nothing of the service, of a store or of a database', () => {
   const rooms = [...loaded].map((one) => one.replace(/.*\/src\/(\w+)\/.*/, 'src/$1'));
   expect([...new Set(rooms)].filter((room) => !room.startsWith('node:')).sort()).toEqual([
     ...['canonicalize', 'commander', 'lru-cache'],
-    ...['src/entries', 'src/files', 'src/merkle', 'src/monitor', 'src/notes', 'src/sign', 'src/witness'],
+    ...[
+      'src/entries',
+      'src/files',
+      'src/http',
+      'src/merkle',
+      'src/monitor',
+      'src/notes',
+      'src/sign',
+      'src/witness',
+    ],
   ]);
   expect(loaded).not.toContain('node:sqlite');
 });

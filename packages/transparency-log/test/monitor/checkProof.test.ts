@@ -4,7 +4,8 @@ import { checkProof } from '../../src/monitor/checkProof.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { signNote } from '../../src/sign/signCheckpoint.ts';
+import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { keyNamed } from '../notes/keys.ts';
 import { signed } from './checking.ts';
 import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
 
@@ -24,6 +25,7 @@ async function proven(proof: string, options: { witness?: string[]; quorum?: str
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
+  const otherKey = formatVerifierKey(verifierKeyOf('w1.example', keyNamed('w4'), 'cosignature'));
 
   test('a proof whose checkpoint has a quorum of cosignatures is valid, and they are named', async () => {
     const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
@@ -53,6 +55,7 @@ describe('with a policy', () => {
     [{ witness, quorum: '4' }, /^the quorum must be a number from 1 to 3/],
     [{ witness: ['w1.example'] }, /verifier key/],
     [{ witness: [witness[0], witness[0]] as string[] }, /the same key/],
+    [{ witness: [witness[0], otherKey] as string[] }, /the same name/],
   ])('%j is refused', async (options, message) => {
     await expect(proven(proofOf(signed(head)), options)).rejects.toThrow(message);
   });

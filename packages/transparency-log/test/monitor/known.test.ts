@@ -2,14 +2,15 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { tempDir } from '../../../../test/support/tempDir.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readKnown } from '../../src/monitor/known.ts';
 import { NEW_STATE } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { alarmOf, check, expectFork, forkOf, logOf, showing, signed, stateOf } from './checking.ts';
-import { type FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+import { alarmOf, check, expectFork, forkOf, logOf, received, showing, signed, stateOf } from './checking.ts';
+import { entries, FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
 const file = (text: string | Buffer): string => {
   const path = join(tempDir(), 'bob.tlog-proof');
@@ -47,6 +48,16 @@ describe('what others have of the log', () => {
       expect(fork.message).toContain(`(in ${path})`);
       await expectFork(fork);
     }
+  });
+
+  test('is no alarm, however many checkpoints there are', async () => {
+    const tree = new MerkleTree();
+    const known = entries(1_001).map((entry) => {
+      tree.append(leafHash(entry));
+      return { ...received({ size: tree.size, root: tree.root() }), shownBy: 'in a file' };
+    });
+    const { found, error } = await check(new FakeLog(entries(1_002)), NEW_STATE, { known });
+    expect({ error, state: found?.state }).toMatchObject({ error: undefined, state: { pending: [] } });
   });
 
   test('is an alarm if it is larger than what the log shows, after some retries', async () => {

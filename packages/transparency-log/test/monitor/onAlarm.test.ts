@@ -16,7 +16,7 @@ function program(script: string) {
 test('the program gets the text on its standard input, and not the token', async () => {
   vi.stubEnv('TOKEN', 'secret');
   const { path, file } = program('cat > text; env > environment');
-  expect(await runOnAlarm(path, 'ALARM: fork\n')).toBeUndefined();
+  await runOnAlarm(path, 'ALARM: fork\n');
   vi.unstubAllEnvs();
   expect(file('text')).toBe('ALARM: fork\n');
   expect(file('environment')).toContain('PATH=');
@@ -25,8 +25,8 @@ test('the program gets the text on its standard input, and not the token', async
 
 test('a program that does not read its input, fails, or hangs is reported', async () => {
   const text = 'x'.repeat(1_000_000);
-  expect(await runOnAlarm(program('exit 0').path, text)).toBeUndefined();
-  expect(await runOnAlarm(program('exit 3').path, text)).toBe('exit code 3');
-  expect(await runOnAlarm(program('exec sleep 600').path, text, 100)).toMatch(/^ended by SIGKILL/);
-  expect(await runOnAlarm('/nonexistent', text)).toMatch(/^spawn /);
+  await runOnAlarm(program('exit 0').path, text);
+  await expect(runOnAlarm(program('exit 3').path, text)).rejects.toThrow('exit code 3');
+  await expect(runOnAlarm(program('exec sleep 600').path, text, 100)).rejects.toThrow(/^ended by SIGKILL/);
+  await expect(runOnAlarm('/nonexistent', text)).rejects.toThrow(/^spawn /);
 });

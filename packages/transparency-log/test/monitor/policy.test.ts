@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import { openPolicy } from '../../src/monitor/policyOptions.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
-import type { Policy } from '../../src/witness/policy.ts';
+import { openPolicy, type Policy } from '../../src/witness/policy.ts';
 import { alarmOf, check, expectFork, forkOf, logOf, signed, stateOf, unavailable } from './checking.ts';
 import { cosigned, type FakeLog, NOW, witnessKey } from './fakeLog.ts';
 
@@ -93,14 +92,8 @@ describe('a checkpoint that too few witnesses have signed', () => {
   });
 });
 
-test('the state has the signatures of the log and of the witnesses, the newest of each, and no others', async () => {
-  const log = cosignedBy(logOf(7), NAMES, 60);
-  const others = Array.from({ length: 20 }, (_, i) => `other${i}.example`);
-  const older = `${await log.checkpoint()}`;
-  log.checkpoint = async () => Buffer.from(cosigned(cosigned(older, ['w1.example'], 30), others));
-  const { found } = await check(log, NEW_STATE, { policy: policyOf() });
-  const lines = found?.checkpoint.note.split('\n').slice(4, -1);
-  expect(lines?.map((line) => line.split(' ')[1])).toEqual(['plants.example/log', ...NAMES]);
+test('the state has the newest cosignatures of a checkpoint', async () => {
+  const { found } = await check(cosignedBy(logOf(7), NAMES, 60), NEW_STATE, { policy: policyOf() });
   const again = cosignedBy(logOf(7), NAMES, 10);
   const later = await check(again, found?.state, { policy: policyOf() });
   expect(later.found?.state.checkpoint?.note).toBe(`${await again.checkpoint()}`);

@@ -97,6 +97,18 @@ test('without a quorum the older checkpoint stays, and the next one that has a q
   expect(logger.info).toHaveBeenCalledWith({ witness: NAMES[1] }, 'witness available again');
 });
 
+test('that a checkpoint cannot be saved is logged once, until one can be', async () => {
+  const { served, signer, logger } = await cosigned(await started(2));
+  const saving = vi.spyOn(signer, 'saveCosigned').mockRejectedValue(new Error('ENOSPC'));
+  await expect.poll(() => saving.mock.calls.length).toBeGreaterThan(3);
+  expect(served()).toBeUndefined();
+  expect(logger.warn.mock.calls).toEqual([
+    [{ reason: 'ENOSPC' }, 'the cosigned checkpoint cannot be saved; retrying'],
+  ]);
+  saving.mockRestore();
+  await expect.poll(served).toMatchObject({ size: 1 });
+});
+
 test('a witness that fails is asked less and less often', async () => {
   const witnesses = await started();
   const [first, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];

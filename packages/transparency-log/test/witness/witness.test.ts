@@ -219,15 +219,18 @@ test.each<[string, 'writeFile' | 'sync', number, number]>([
   expect(await add(request('abcd', { from: size }))).toMatchObject({ status: 200 });
 });
 
-test('a log whose file is gone after a failed write is not one without a cosigned checkpoint', async () => {
-  const dir = tempDir();
-  const { add } = await witnessOfAbc(dir);
-  rmSync(dir, { recursive: true });
-  expect(await add(abcd)).toMatchObject({ status: 503 });
-  expect(await add(request('abx'))).toEqual({
-    status: 503,
-    message: expect.stringMatching(/the latest checkpoint any more/),
-  });
+test('a log whose file is gone or older than before is not one without a cosigned checkpoint', async () => {
+  const { add, file } = await witnessOfAbc();
+  const older = readFileSync(file);
+  expect(await add(abcd)).toMatchObject({ status: 200 });
+  for (const damage of [() => writeFileSync(file, older), () => rmSync(file)]) {
+    damage();
+    for (const text of [request('abcx', { from: 3 }), request('abx')])
+      expect(await add(text)).toEqual({
+        status: 503,
+        message: expect.stringMatching(/the latest checkpoint any more/),
+      });
+  }
 });
 
 test('a witness must have another key than its logs', () => {

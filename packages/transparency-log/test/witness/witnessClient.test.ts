@@ -48,9 +48,20 @@ test('a witness that has cosigned another size is asked again, with the proof fr
   expect(fake.submitted.map(({ from }) => from)).toEqual([0, 4]);
 });
 
+test('a witness that has named a larger size is asked again', async () => {
+  const fake = await start();
+  const { respond } = fake;
+  fake.respond = (_, response) => conflict(10, response);
+  const client = new WitnessClient(fake.witness);
+  await expect(client.cosign(await signed(9), prove, signal)).rejects.toThrow('it has cosigned 10 entries');
+  fake.respond = respond;
+  await client.cosign(await signed(9), prove, signal);
+  expect(fake.submitted.map(({ from }) => from)).toEqual([0, 0]);
+});
+
 test.each<[string, FakeWitness['respond'], string]>([
   ['has cosigned more', (_, response) => conflict(10, response), 'it has cosigned 10 entries already'],
-  ['names no size', (_, response) => void response.writeHead(409).end('four'), 'its response has no size'],
+  ['names no size', (_, response) => void response.writeHead(409).end('four'), 'not a number'],
   ['always names another size', ({ from }, response) => conflict(from + 1, response), 'asked by others'],
   [
     'does not know the log',
