@@ -194,7 +194,7 @@ export class Checkpoints {
     this.#consistentTree = tree;
     this.#rebuiltForRoot = undefined;
     // Only signing shows that it works: a file that can be read may be on a full disk.
-    if (this.#refusal !== undefined) await this.of(this.#deps.tree.current).catch(() => {}); // it was handled
+    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.current).catch(() => {}); // it was handled
   }
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
