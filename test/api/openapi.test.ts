@@ -10,14 +10,18 @@ import { openInclusionProof } from '../../packages/transparency-log/src/notes/pr
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { serviceOfFile } from '../support/service.ts';
 
-const { url, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
+const { url, as, bearer } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const source = await (await fetch(`${url}/openapi.json`)).text();
 
 type Media = { schema: unknown; example?: unknown };
-type Described = { headers?: Record<string, unknown>; content?: Record<string, Media> };
+type Described = {
+  headers?: Record<string, { schema: { examples?: string[] } }>;
+  content?: Record<string, Media>;
+};
 type Operation = {
   operationId: string;
   summary: string;
+  description: string;
   responses: Record<string, Described>;
   parameters?: { required: boolean; example?: unknown }[];
 };
@@ -42,6 +46,7 @@ describe('the document', () => {
       title: 'OpenAPI Plant Store',
       version: '1.0.0',
       license: { name: 'MIT' },
+      contact: { name: expect.any(String) },
     });
     expect(document.servers).toEqual([{ url: '/' }]);
   });
@@ -53,11 +58,16 @@ describe('the document', () => {
       '/events': { get: operation('replayEvents') },
       '/log-key': { get: operation('getLogKey') },
       '/checkpoint': { get: operation('getCheckpoint') },
-      '/tile/{tile}': { get: operation('getTile') },
-      '/tile/entries/{tile}': { get: operation('getEntries') },
+      '/tile/{level}/{index}': { get: operation('getTile') },
+      '/tile/{level}/{index}.p/{width}': { get: operation('getPartialTile') },
+      '/tile/entries/{index}': { get: operation('getEntries') },
+      '/tile/entries/{index}.p/{width}': { get: operation('getPartialEntries') },
       '/proofs/plants': { get: operation('provePlant') },
     });
-    for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
+    for (const { summary, description } of operations) {
+      expect(summary).toMatch(/\w+ \w+/);
+      expect(description).toMatch(/^\p{L}.*\.$/u);
+    }
   });
 
   test('requires a bearer token for every operation, and the scope audit for those of auditors', () => {
@@ -66,7 +76,7 @@ describe('the document', () => {
     for (const { security } of [get, post]) expect(security).toEqual([{ [String(name)]: [] }]);
     for (const path of ['/log-key', '/proofs/plants'])
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: [] }]);
-    for (const path of ['/events', '/checkpoint', '/tile/{tile}', '/tile/entries/{tile}'])
+    for (const path of ['/events', '/checkpoint', '/tile/{level}/{index}', '/tile/entries/{index}.p/{width}'])
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
@@ -144,9 +154,20 @@ describe('the document', () => {
       const bodies = Object.values(responses[200]?.content ?? {}).map(({ example }) => example);
       const required = parameters.filter((parameter) => parameter.required);
       expect(required.filter(({ example }) => example === undefined)).toEqual([]);
-      if (!/^get(Tile|Entries)$/.test(operationId)) expect(bodies).not.toContain(undefined); // they are binary
+      if (!/^get(Partial)?(Tile|Entries)$/.test(operationId)) expect(bodies).not.toContain(undefined); // they are binary
     }
+    const headers = operations.flatMap(({ responses }) => Object.values(responses).map((one) => one.headers));
+    for (const { schema } of headers.flatMap((one = {}) => Object.values(one)))
+      expect(schema.examples).toEqual([expect.any(String)]);
     expect(document.components.schemas.NewPlant.examples).toEqual([{ id: 1, name: 'Fern', tag: 'indoor' }]);
+  });
+
+  test('has an example with a bigint that JavaScript clients send without rounding', async () => {
+    const { description } = document.components.schemas.NewPlant.properties.id;
+    const [, code] = /`(JSON\.stringify\(.*\))`/.exec(description) ?? [];
+    const body = new Function(`return ${code}`)();
+    expect(body).toBe('{"id":9223372036854775807,"name":"Fern"}');
+    expect((await as('frank').post(body)).status).toBe(200);
   });
 
   test('has the receipt of its example event, verified with its example key', async () => {
@@ -177,7 +198,13 @@ describe('the document', () => {
 // test/e2e/validatingProxy.test.ts compares responses with the document.
 
 type Call = (...given: unknown[]) => Promise<{ status: number; data: unknown }>;
-type OperationId = 'createPlant' | 'listPlants' | 'replayEvents' | 'getTile' | 'provePlant';
+type OperationId =
+  | 'createPlant'
+  | 'listPlants'
+  | 'replayEvents'
+  | 'getTile'
+  | 'getPartialTile'
+  | 'provePlant';
 
 /** The client that oazapfts generates from the document. */
 async function generatedClient(): Promise<Record<OperationId, Call>> {
@@ -192,7 +219,8 @@ async function generatedClient(): Promise<Record<OperationId, Call>> {
 }
 
 test('a client generated from the document creates, lists and proves plants, and replays the log', async () => {
-  const { createPlant, listPlants, replayEvents, getTile, provePlant } = await generatedClient();
+  const client = await generatedClient();
+  const { createPlant, listPlants, replayEvents, getTile, getPartialTile, provePlant } = client;
   const options = async (user: string, scope?: string) => ({
     baseUrl: url,
     headers: { authorization: await bearer(user, scope) },
@@ -214,6 +242,6 @@ test('a client generated from the document creates, lists and proves plants, and
   expect(await replayEvents({ user: 'carol', limit: 1 }, ndjson)).toMatchObject({ status: 200, data: event });
   const receipt = { status: 200, data: expect.stringMatching(/^c2sp\.org\/tlog-proof@v1\n/) };
   expect(await provePlant('1', {}, carol)).toMatchObject(receipt);
-  expect((await getTile('0/000.p/1', auditor)).status).toBe(200);
-  expect((await getTile('1/000', auditor)).status).toBe(404);
+  expect((await getPartialTile('0', '000', '1', auditor)).status).toBe(200);
+  for (const index of ['000', 'x001/000']) expect((await getTile('0', index, auditor)).status).toBe(404);
 });
