@@ -93,7 +93,7 @@ export async function buildApp(deps: Dependencies) {
   });
   await serveOpenapi(app, API);
   if (deps.pages) {
-    await apiReference(app, { title: 'Plant store' });
+    await apiReference(app, API.info);
     await servePage(app, { path: '/audit', readFiles: () => auditPageFiles(domain, DOMAIN_MODULE) });
   }
   await app.register(async (secured) => {

@@ -5,7 +5,6 @@ import {
   type ErrorEntry,
   TooManyInFlight,
 } from '@event-sourced/http';
-import { Type } from 'typebox';
 import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
 import { type Kind, MAX_IN_FLIGHT } from './inFlight.ts';
 import { NewPlant, Plant } from './plants/routes.ts';
@@ -25,7 +24,9 @@ export const API: ApiDescription = {
   info: {
     title: 'OpenAPI Plant Store',
     version: '1.0.0',
-    description: 'Create plants, and list your own.',
+    description:
+      'Create plants, and list your own. The operations of `audit` replay and check the log of all users. Every request can be repeated safely.',
+    contact: { name: 'The maintainers of the plant store' },
     license: { name: 'MIT', identifier: 'MIT' },
   },
   tags: [
@@ -33,11 +34,4 @@ export const API: ApiDescription = {
     { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
   ],
   schemas: [Plant, NewPlant, CloudEvent],
-  restOfPath: (url) => ({
-    name: 'tile',
-    schema: Type.String({
-      description: 'As in the path of C2SP tlog-tiles, such as 0/x001/x234/067.p/5.',
-      examples: [url.includes('entries') ? '000.p/1' : '0/000.p/1'],
-    }),
-  }),
 };

@@ -47,6 +47,8 @@ const schemas = transparencySchemas({
     operationId: 'provePlant',
     tags: ['plants'],
     summary: 'A receipt: the proof that the log has a plant',
+    description:
+      'It holds for ever, and is checked without this service, by `npm run -s check-proof`, the page `/audit`, or other tools.',
     querystring: PlantQuery,
   },
 });

@@ -19,7 +19,8 @@ const FERN = { name: 'Fern', tag: 'indoor' };
 const Int64 = Type.Refine(
   Type.Unsafe<number | bigint>({
     format: 'int64',
-    description: 'Chosen by the client; unique among the user’s plants.',
+    description:
+      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` of more than 2^53: send a bigint, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`.',
   }),
   (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
   () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',
@@ -43,11 +44,14 @@ const LogPosition = Type.String({
   description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
 });
 /** The headers of every response to an authenticated caller. */
-const PLANT_HEADERS = { 'Log-Position': LogPosition };
+const PLANT_HEADERS = { 'Log-Position': { ...LogPosition, examples: ['s3f9a2c1b7d4e.1'] } };
 const Traceparent = Type.String({
   description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
 });
-const Link = Type.String({ description: 'If there are more plants: the next page, rel="next" (RFC 8288).' });
+const Link = Type.String({
+  description: 'If there are more plants: the next page, rel="next" (RFC 8288).',
+  examples: ['</plants?limit=100&after=s3f9a2c1b7d4e.100>; rel="next"'],
+});
 
 const json = (description: string, media: object, headers: object): object => ({
   description,
@@ -112,6 +116,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         operationId: 'createPlant',
         tags: ['plants'],
         summary: 'Create a plant; idempotent',
+        description:
+          'The response is sent when the event is on disk. The same plant again is 200 without a new event; another one with the same ID is 400.',
         headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
         body: NewPlant,
         response: {
@@ -141,6 +147,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         operationId: 'listPlants',
         tags: ['plants'],
         summary: 'List your plants, oldest first',
+        description:
+          'The list has every plant that you have created on this instance, and up to `Log-Position` on others. Without `limit` it is streamed.',
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
         response: {

@@ -15,7 +15,7 @@ test('a browser is redirected from / to the API reference, which needs no token'
   const response = await fetch(url, { headers: { accept: BROWSER } });
   expect([response.status, response.url]).toEqual([200, `${url}/docs`]);
   expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
-  expect(await response.text()).toContain('<title>Plant store: API reference</title>');
+  expect(await response.text()).toContain('<title>OpenAPI Plant Store</title>');
 });
 
 test.each(['TEXT/HTML', 'text/*', 'application/json;q=0.5, text/html'])(
@@ -44,9 +44,8 @@ test('every file that the page names is served, with its type', async () => {
   );
   expect(types).toEqual([
     ['docs/static/favicon-32x32.png', 'image/png'],
-    ['docs/static/favicon-16x16.png', 'image/png'],
     ['docs/static/swagger-ui.css', 'text/css; charset=utf-8'],
-    ['docs/static/index.css', 'text/css; charset=utf-8'],
+    ['docs/static/style.css', 'text/css; charset=utf-8'],
     ['docs/static/swagger-ui-bundle.js', 'text/javascript; charset=utf-8'],
     ['docs/static/start.js', 'text/javascript; charset=utf-8'],
   ]);

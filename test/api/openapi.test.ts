@@ -4,14 +4,18 @@ import { openInclusionProof } from '../../packages/transparency-log/src/notes/pr
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { serviceOfFile } from '../support/service.ts';
 
-const { url } = await serviceOfFile({ MERKLE_TREE: 'on' });
+const { url, as } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const source = await (await fetch(`${url}/openapi.json`)).text();
 
 type Media = { schema: unknown; example?: unknown };
-type Described = { headers?: Record<string, unknown>; content?: Record<string, Media> };
+type Described = {
+  headers?: Record<string, { schema: { examples?: string[] } }>;
+  content?: Record<string, Media>;
+};
 type Operation = {
   operationId: string;
   summary: string;
+  description: string;
   responses: Record<string, Described>;
   parameters?: { required: boolean; example?: unknown }[];
 };
@@ -36,6 +40,7 @@ describe('the document', () => {
       title: 'OpenAPI Plant Store',
       version: '1.0.0',
       license: { name: 'MIT' },
+      contact: { name: expect.any(String) },
     });
     expect(document.servers).toEqual([{ url: '/' }]);
   });
@@ -47,11 +52,16 @@ describe('the document', () => {
       '/events': { get: operation('replayEvents') },
       '/log-key': { get: operation('getLogKey') },
       '/checkpoint': { get: operation('getCheckpoint') },
-      '/tile/{tile}': { get: operation('getTile') },
-      '/tile/entries/{tile}': { get: operation('getEntries') },
+      '/tile/{level}/{index}': { get: operation('getTile') },
+      '/tile/{level}/{index}.p/{width}': { get: operation('getPartialTile') },
+      '/tile/entries/{index}': { get: operation('getEntries') },
+      '/tile/entries/{index}.p/{width}': { get: operation('getPartialEntries') },
       '/proofs/plants': { get: operation('provePlant') },
     });
-    for (const { summary } of operations) expect(summary).toMatch(/\w+ \w+/);
+    for (const { summary, description } of operations) {
+      expect(summary).toMatch(/\w+ \w+/);
+      expect(description).toMatch(/^\p{L}.*\.$/u);
+    }
   });
 
   test('requires a bearer token for every operation, and the scope audit for those of auditors', () => {
@@ -60,7 +70,7 @@ describe('the document', () => {
     for (const { security } of [get, post]) expect(security).toEqual([{ [String(name)]: [] }]);
     for (const path of ['/log-key', '/proofs/plants'])
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: [] }]);
-    for (const path of ['/events', '/checkpoint', '/tile/{tile}', '/tile/entries/{tile}'])
+    for (const path of ['/events', '/checkpoint', '/tile/{level}/{index}', '/tile/entries/{index}.p/{width}'])
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
@@ -138,9 +148,20 @@ describe('the document', () => {
       const bodies = Object.values(responses[200]?.content ?? {}).map(({ example }) => example);
       const required = parameters.filter((parameter) => parameter.required);
       expect(required.filter(({ example }) => example === undefined)).toEqual([]);
-      if (!/^get(Tile|Entries)$/.test(operationId)) expect(bodies).not.toContain(undefined); // they are binary
+      if (!/^get(Partial)?(Tile|Entries)$/.test(operationId)) expect(bodies).not.toContain(undefined); // they are binary
     }
+    const headers = operations.flatMap(({ responses }) => Object.values(responses).map((one) => one.headers));
+    for (const { schema } of headers.flatMap((one = {}) => Object.values(one)))
+      expect(schema.examples).toEqual([expect.any(String)]);
     expect(document.components.schemas.NewPlant.examples).toEqual([{ id: 1, name: 'Fern', tag: 'indoor' }]);
+  });
+
+  test('has an example with a bigint that JavaScript clients send without rounding', async () => {
+    const { description } = document.components.schemas.NewPlant.properties.id;
+    const [, code] = /`(JSON\.stringify\(.*\))`/.exec(description) ?? [];
+    const body = new Function(`return ${code}`)();
+    expect(body).toBe('{"id":9223372036854775807,"name":"Fern"}');
+    expect((await as('frank').post(body)).status).toBe(200);
   });
 
   test('has the receipt of its example event, verified with its example key', async () => {

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ElementHandle, Page } from 'puppeteer-core';
+import type { Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
@@ -48,6 +48,9 @@ const texts = (page: Page, selector: string): Promise<string[]> =>
 /** Waits until these are the texts of the elements. */
 const becomes = (page: Page, selector: string, expected: unknown): Promise<void> =>
   expect.poll(() => texts(page, selector)).toEqual(expected);
+
+const allowClipboard = (page: Page, url: string): Promise<void> =>
+  page.browserContext().overridePermissions(url, ['clipboard-read', 'clipboard-sanitized-write']);
 
 /** Keeps files that the page saves; returns a function that waits for the next one. */
 async function catchFiles(page: Page) {
@@ -98,7 +101,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   });
 
   test('shows, filters and saves the newest events first, and those that arrive', async () => {
-    const { url, dir, as } = await startService();
+    const { url, dir, as } = await startServiceWithTree();
     const [alice, bob] = [as('alice'), as('bob')];
     await alice.create(1, { name: 'Fern', tag: 'indoor' });
     await bob.create(1, { name: 'Oak' });
@@ -117,9 +120,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await filter({ id: '2' });
     await becomes(page, NAMES, ['Ivy']);
     await filter({ id: 'two' });
-    await becomes(page, '#timeline .problem', ['id must be a 64-bit integer in decimal digits.']);
+    await becomes(page, '#timeline .problem', ['Id must be a 64-bit integer in decimal digits.']);
     await filter({ user: '', id: '', until: '2020-01-01' });
-    await becomes(page, '#timeline .count', ['No events']);
+    await becomes(page, '#timeline .empty:not([hidden])', ['No matching events. Clear the filters']);
+    await becomes(page, '#timeline .count', ['Matching events: 0 of 5, newest first']);
+    await click(page, '#timeline .clear');
+    await becomes(page, NAMES, ['Moss', 'Elm', 'Ivy', 'Oak', 'Fern']);
     await filter({ until: 'yesterday' });
     await becomes(page, '#timeline .problem', ['Until must be a time such as 2026-03-01 12:00.']);
     await click(page, '#timeline form [type="reset"]');
@@ -184,18 +190,130 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await showsEvents(250, 51);
     await click(page, '.newest');
     await showsEvents(451, 252);
+
+    await submit(page, '#timeline', { since: 'yesterday' });
+    await becomes(page, 'label:has([name="since"][aria-invalid="true"]) .problem', [
+      'Since must be a time such as 2026-03-01 12:00.',
+    ]);
+    await becomes(page, '#timeline :is(.live, .count, .event)', ['Not live', '']);
+    expect(await page.$('.older:enabled')).toBe(null);
+  });
+
+  test('shows how many events match, of how many that the log has', async () => {
+    const dir = tempDir();
+    const log = await openIn(dir);
+    await appendMany(log, 250);
+    await log.close();
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const { page } = await auditPage(service);
+    const count = (text: string) => becomes(page, '.count', [`Matching events${text}`]);
+    await count(' so far: 200 of 250, newest first');
+    await service.as('alice').create(1, { name: 'Fern' });
+    await count(' so far: 201 of 251, newest first');
+    await click(page, '.older');
+    await count(': 251 of 251, page 2');
+    // The newest checkpoint is unavailable, but not the one of the witnesses.
+    await page.setRequestInterception(true);
+    page.on('request', (request) => {
+      if (request.url().endsWith('/checkpoint?latest')) void request.respond({ status: 503, body: '{}' });
+      else if (request.url().endsWith('/checkpoint'))
+        void request.respond({ body: `log\n240\n${'A'.repeat(43)}=\n\n— log AAAAAAA=\n` });
+      else void request.continue();
+    });
+    await submit(page, '#timeline', { user: 'alice' });
+    await count(': 1 of 240, newest first');
+  });
+
+  test('keeps its filters in the URL, so that Back works and a view can be sent, but never the token', async () => {
+    const service = await startServiceWithTree();
+    await service.as('alice').create(1, { name: 'Fern' });
+    await service.as('bob').create(1, { name: 'Oak' });
+    const { page } = await auditPage(service);
+    await becomes(page, NAMES, ['Oak', 'Fern']);
+    await submit(page, '#timeline', { user: 'alice', since: '2020-02-29' });
+    await becomes(page, NAMES, ['Fern']);
+    const { hash } = new URL(page.url());
+    expect(hash).toBe('#timeline?user=alice&since=2020-02-29T00%3A00%3A00.000Z');
+    await click(page, 'nav [href="#check"]');
+    await click(page, 'nav [href^="#timeline"]');
+    await becomes(page, NAMES, ['Fern']);
+    expect(new URL(page.url()).hash).toBe(hash);
+    await submit(page, '#timeline', { user: 'bob' });
+    await becomes(page, NAMES, ['Oak']);
+    await page.goBack();
+    await becomes(page, NAMES, ['Fern']);
+
+    const { page: other, problems, requests } = await openPage(`${service.url}/audit${hash}`);
+    const token = await auditorToken(service.dir);
+    await submit(other, '#sign-in', { token });
+    await becomes(other, NAMES, ['Fern']);
+    expect(await other.evaluate('document.querySelector("[name=since]").value')).toBe(
+      '2020-02-29 00:00:00.000',
+    );
+    const open = (fragment: string) => other.evaluate(`location.hash = ${JSON.stringify(fragment)}`);
+    for (const [fragment, problem] of [
+      ['#timeline?since=2020-02-30', 'Since must be a time such as 2026-03-01 12:00.'],
+      ['#timeline?until=%3Cimg%20src=x%3E', 'Until must be a time such as 2026-03-01 12:00.'],
+      ['#timeline?id=1%26user=bob', 'Id must be a 64-bit integer in decimal digits.'],
+      ['#timeline?user=%00%ff%3Cb%3E', expect.stringMatching(/^(User|The log has no event of the user)/)],
+      ['#point-in-time?user=alice&at=now', 'At must be a time such as 2026-03-01 12:00.'],
+    ] as const) {
+      await open(fragment);
+      await becomes(other, 'section:not([hidden]) .problem', [problem]);
+    }
+    await open('#timeline?%&user=alice&user=bob&limit=0&order=ascending&token=x');
+    await becomes(other, NAMES, ['Fern']);
+    expect(problems.filter((problem) => !problem.includes('400 (Bad Request)'))).toEqual([]);
+    expect([...requests, other.url()].filter((url) => url.includes(token))).toEqual([]);
+  });
+
+  test('shows and takes times in UTC or local time, typed or chosen', async () => {
+    const dir = tempDir();
+    const log = await openIn(dir);
+    const occurredAt = '2026-03-01T12:00:00.000Z';
+    const metadata = { $correlationId: 'r', schemaVersion: 1, occurredAt };
+    const data = { id: '1', user: 'alice', name: 'Fern' };
+    const id = '00000000-0000-7000-8000-000000000001';
+    await log.append('plant-alice/1', { id, type: 'PlantCreated', data, metadata }, NO_STREAM);
+    await log.close();
+    const { page } = await auditPage(await startService({ DATA_DIR: dir }));
+    await page.emulateTimezone('Asia/Kolkata');
+    await becomes(page, '.toggle', ['2026-03-01 12:00:00.000']);
+    await page.select('#zone', 'local');
+    await becomes(page, '.toggle', ['2026-03-01 17:30:00.000']);
+    await becomes(page, '#timeline th .zone', ['local time']);
+    await click(page, '[name="since"] ~ .pick');
+    await page.evaluate(`{
+      const picker = document.querySelector('[name="since"] ~ .picker');
+      picker.value = '2026-03-01T17:30';
+      picker.dispatchEvent(new Event('change'));
+    }`);
+    await page.keyboard.press('Escape');
+    await submit(page, '#timeline', { until: '2026-03-01 17:30' });
+    await page.waitForFunction('location.hash.includes("until")');
+    const since = encodeURIComponent(occurredAt);
+    expect(new URL(page.url()).hash).toBe(`#timeline?since=${since}&until=${since}`);
+    await becomes(page, NAMES, ['Fern']);
+    await submit(page, '#timeline', { until: '2026-03-01 12:00' });
+    await becomes(page, '#timeline .problem', ['Since must not be later than until.']);
+    await page.select('#zone', 'utc');
+    await submit(page, '#timeline', { until: '2026-03-01 12:00' });
+    await becomes(page, '.toggle', ['2026-03-01 12:00:00.000']);
   });
 
   test('shows the plants of a user at a point in time, as the command plants does', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await service.as('bob').create(1, { name: 'Oak' });
     for (const [id, name] of ['Fern', 'Ivy', 'Moss'].entries())
       await service.as('alice').create(id, { name });
     const { page, problems } = await auditPage(service);
     const plants = '#point-in-time tbody .name';
     await click(page, 'nav [href="#point-in-time"]');
-    await submit(page, '#point-in-time', { user: 'alice' });
+    await becomes(page, '.users a', ['alice', 'bob']);
+    await click(page, '.users a');
     await becomes(page, plants, ['Fern', 'Ivy', 'Moss']);
+    const ends = await texts(page, '#point-in-time .axis span');
+    expect(new Set(ends).size).toBe(2);
     await page.locator('[type="range"]').fill('2');
     await becomes(page, plants, ['Fern', 'Ivy']);
     const [when = ''] = await texts(page, '.when');
@@ -204,6 +322,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(JSON.parse(succeeded(command))).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
     await page.locator('[type="range"]').fill('0');
     await becomes(page, '.when', ['Before the first plant: 0 plants']);
+    await submit(page, '#point-in-time', { at: at.replace('T', ' ') });
+    await becomes(page, '.when', [when]);
+    await submit(page, '#point-in-time', { at: '2020-01-01' });
+    await becomes(page, '.when', ['Before the first plant: 0 plants']);
+    await page.goBack();
+    await becomes(page, '.when', [when]);
 
     await click(page, 'nav [href="#timeline"]');
     await click(page, '#timeline tbody tr:nth-child(2) .toggle');
@@ -223,9 +347,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await click(page, '.detail ::-p-text(Copy JSON)');
     await becomes(page, '.detail .status', ['The browser does not allow it; select the text.']);
     await page.evaluate('delete navigator.clipboard.writeText');
-    await page
-      .browserContext()
-      .overridePermissions(service.url, ['clipboard-read', 'clipboard-sanitized-write']);
+    await allowClipboard(page, service.url);
     await click(page, '.detail ::-p-text(Copy JSON)');
     await becomes(page, '.detail .status', ['Copied.']);
     expect([await page.evaluate('navigator.clipboard.readText()')]).toEqual(await texts(page, '.detail pre'));
@@ -254,7 +376,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await log.append(`plant-${user}/${i}`, { id, type: `Type${hostile}`, data, metadata }, NO_STREAM);
     }
     await log.close();
-    const { page, problems } = await auditPage(await startService({ DATA_DIR: dir }));
+    const { page, problems } = await auditPage(await startServiceWithTree({ DATA_DIR: dir }));
     const longName = `${'m'.repeat(120)}…`;
     await becomes(page, NAMES, ['', longName, '[U+202E]gnp.nref[U+2066][U+0000][U+001B][31m', hostile]);
     const tags = await texts(page, '#timeline tbody .tag');
@@ -293,12 +415,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       becomes(page, `#${card} .result > p:first-child`, [text]);
 
     await submit(page, '#check', { key: 'nonsense' });
-    await result('key', '✗ the key must be a verifier key: NAME+ID+KEY');
+    await result('key', '✗ The key must be a verifier key: NAME+ID+KEY.');
     const { name } = parseVerifierKey(own);
     const other = verifierKey(name, Buffer.alloc(32, 7));
     await submit(page, '#check', { key: formatVerifierKey(other) });
     await result('key', '✗ The service states another key. One of them is not that of this log.');
-    await result('checkpoint', `✗ no signature is by ${name}+${other.id}`);
+    await result('checkpoint', `✗ No signature is by ${name}+${other.id}.`);
     expect(await page.$('.read:enabled')).toBe(null);
     await submit(page, '#check', { key: own });
     await result('key', '✓ The service states the same key.');
@@ -308,7 +430,16 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await result('whole', '✓ The 300 events of the log have the root that it signs.');
 
     const earlier = await get('/checkpoint');
-    await click(page, '.keep');
+    await allowClipboard(page, service.url);
+    for (const [button, text] of [
+      ['Copy root', (await texts(page, '#check dd'))[2]],
+      ['Copy checkpoint', earlier],
+    ]) {
+      await click(page, `#checkpoint ::-p-text(${button})`);
+      await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).toBe(text);
+    }
+    await becomes(page, '#checkpoint .status', ['Copied.']);
+    await click(page, '#checkpoint ::-p-text(Save checkpoint)');
     expect(await nextFile()).toEqual(['checkpoint-300', earlier]);
     await alice.create(300, { name: 'Ivy' });
     await expect.poll(async () => (await get('/checkpoint')).split('\n')[1]).toBe('301');
@@ -323,16 +454,16 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
         /^✓ The checkpoint of 300 events holds: .* the log of 301 events still begins with it/,
       ],
       ['receipt', receipt, /^✓ The receipt of event \d+ holds: it is signed/],
-      ['invalid', receipt.replace(/^index .*$/m, 'index 3000'), /^✗ invalid: the proof is invalid/],
+      ['invalid', receipt.replace(/^index .*$/m, 'index 3000'), /^✗ File invalid: The proof is invalid/],
       ['forked', signed(200), /^✗ .* but the log does not begin with it any more/],
       ['longer', signed(302), /^✗ .* it has signed 302 events, and now signs 301/],
-      ['forged', signed(200).replace('\n200\n', '\n201\n'), /^✗ forged: the signature of .* is invalid/],
-      ['other', '\xff', /^✗ other: the text is not a signed note/],
-      ['binary', Buffer.of(0xff), /^✗ binary: the text is not UTF-8/],
+      ['forged', signed(200).replace('\n200\n', '\n201\n'), /^✗ File forged: The signature of .* is invalid/],
+      ['other', '\xff', /^✗ File other: The text is not a signed note/],
+      ['binary', Buffer.of(0xff), /^✗ File binary: The text is not UTF-8/],
     ] as const) {
       writeFileSync(join(dir, file), text);
-      const input = await page.waitForSelector('[type="file"]');
-      await (input as ElementHandle<never>).uploadFile(join(dir, file));
+      const [chooser] = await Promise.all([page.waitForFileChooser(), click(page, '.choose')]);
+      await chooser.accept([join(dir, file)]);
       await result('evidence', expect.stringMatching(shown));
       if (file === 'receipt')
         expect(await texts(page, '#evidence pre')).toEqual([expect.stringContaining('"name":"Fern 7"')]);
@@ -342,14 +473,15 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       dataTransfer.items.add(new File(['dropped'], 'dropped'));
       document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }));
     }`);
-    await result('evidence', '✗ dropped: the text is not a signed note');
+    await result('evidence', '✗ File dropped: The text is not a signed note.');
     expect(problems).toEqual([]);
   });
 
-  test('says so when a signature cannot be verified, reading is stopped, or entries do not have the signed root', async () => {
+  test('says so when a signature cannot be verified or reading is stopped, and which tile or entry differs', async () => {
     const service = await startServiceWithTree();
-    await service.as('alice').create(1, { name: 'Fern' });
-    const key = await (await service.as('carol', 'audit').request('/log-key')).text();
+    for (const [id, name] of ['Fern', 'Ivy'].entries()) await service.as('alice').create(id, { name });
+    const carol = service.as('carol', 'audit');
+    const key = await (await carol.request('/log-key')).text();
     const { page } = await auditPage(service);
     await click(page, 'nav [href="#check"]');
     await page.evaluate(`crypto.subtle.importKey = async () => {
@@ -361,19 +493,28 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#check', { key });
     await page.waitForSelector('.read:enabled');
     await page.setRequestInterception(true);
-    let isHeld = true;
+    let altered = '/tile/entries/';
+    let body: Buffer | undefined;
     page.on('request', (request) => {
-      if (!request.url().includes('/tile/entries/')) return void request.continue();
-      if (isHeld) return;
-      const contentType = 'application/octet-stream';
-      void request.respond({ status: 200, contentType, body: Buffer.from('\0\x04Fern') });
+      if (!request.url().includes(altered)) return void request.continue();
+      if (body) void request.respond({ contentType: 'application/octet-stream', body });
     });
     await click(page, '.read');
     await click(page, '.stop');
     await becomes(page, '#whole .bad', [expect.stringContaining('Stopped: the log is not checked.')]);
-    isHeld = false;
+    const bytes = async (path: string) => Buffer.from(await (await carol.request(path)).bytes());
+    body = await bytes('/tile/entries/000.p/2');
+    body[body.length - 1] = 0;
     await click(page, '.read');
-    await becomes(page, '#whole .bad', [expect.stringContaining('do not have the root that it signs')]);
+    const shows = async (text: string, paths: string): Promise<void> => {
+      await becomes(page, '#whole .bad', [expect.stringContaining(text)]);
+      await becomes(page, '#whole .hash', [paths]);
+    };
+    await shows('The entry of event 2 does not have its hash', 'tile/entries/000.p/2, tile/0/000.p/2');
+    altered = '/tile/0/';
+    body = Buffer.alloc(64);
+    await click(page, '.read');
+    await shows('The tiles of 2 events have the root', 'tile/0/000.p/2');
   });
 
   test('is usable by keyboard', async () => {
@@ -385,7 +526,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     };
     await page.focus('#token');
     await page.keyboard.sendCharacter(await auditorToken(dir));
-    await press('Tab', 'Enter');
+    await press('Enter');
     await becomes(page, NAMES, ['Ivy', 'Fern']);
     await page.focus('.download');
     await press('Tab', 'ArrowDown', 'Enter');

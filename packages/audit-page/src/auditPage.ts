@@ -16,6 +16,7 @@ export async function auditPageFiles(domain: Domain, domainModule: string): Prom
   const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
   const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
     'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),
+    'lru-cache': join(PAGE, `node/lruCache${EXTENSION}`),
     'audit-page:domain': domainModule,
   });
   return [

@@ -9,6 +9,7 @@ import type { Entity } from '../src/domain.ts';
 import { barsOf } from '../src/page/bars.ts';
 import { type Change, statesAt } from '../src/page/states.ts';
 import { indentedJson, visible } from '../src/page/text.ts';
+import { Zone } from '../src/page/zone.ts';
 
 test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
   const { url } = await appOver({}, { pages: true });
@@ -129,4 +130,25 @@ test('bars have every event once, in ranges of one length without gaps', () => {
     for (const [i, { from }] of bars.entries()) if (i > 0) expect(from).toBe((bars[i - 1]?.to ?? 0) + 1);
   }
   expect(barsOf([])).toEqual([]);
+});
+
+const at = (text: string): number => Date.parse(`2026-03-01T${text}Z`);
+
+test.each([
+  ['06:00:00.000', '07:59:59.999', '2026-03-01 06:00', '2026-03-01 07:59'],
+  ['06:00:01.000', '06:00:30.999', '2026-03-01 06:00:01', '2026-03-01 06:00:30'],
+  ['06:00:01.001', '06:00:01.030', '2026-03-01 06:00:01.001', '2026-03-01 06:00:01.030'],
+])('the ends of an axis from %s to %s differ', (from, to, ...ends) => {
+  expect(new Zone().formatEnds(at(from), at(to))).toEqual(ends);
+});
+
+test.each([
+  ['2026-03-01', '2026-03-01T23:59:59.999Z'],
+  ['2026-03-01T12:00:30.5+05:30', '2026-03-01T06:30:30.500Z'],
+  ['2024-02-29', '2024-02-29T23:59:59.999Z'],
+  ['2026-02-29', undefined],
+  ['2026-03-01 25:00', undefined],
+  ['yesterday', undefined],
+])('the time %j is %s', (text, time) => {
+  expect(new Zone().parse(text, '23:59:59.999')).toBe(time);
 });

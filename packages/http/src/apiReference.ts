@@ -33,10 +33,9 @@ function filesOf(title: string): PageFile[] {
   return [
     { path: '', type: 'text/html; charset=utf-8', body: html },
     inStatic(HERE, 'start.js', 'text/javascript; charset=utf-8'),
+    inStatic(HERE, 'style.css', 'text/css; charset=utf-8'),
     inStatic(SWAGGER_UI, 'swagger-ui-bundle.js', 'text/javascript; charset=utf-8'),
     inStatic(SWAGGER_UI, 'swagger-ui.css', 'text/css; charset=utf-8'),
-    inStatic(SWAGGER_UI, 'index.css', 'text/css; charset=utf-8'),
-    inStatic(SWAGGER_UI, 'favicon-16x16.png', 'image/png'),
     inStatic(SWAGGER_UI, 'favicon-32x32.png', 'image/png'),
   ];
 }

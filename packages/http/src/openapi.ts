@@ -7,13 +7,15 @@ import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 type Headers = Record<string, TSchema>;
 
+const UUID = '0bf9000a-e593-43dc-9474-7457baaea011';
+
 const COMMON_HEADERS: Headers = {
-  'Request-Id': Type.String({ format: 'uuid', description: 'Identifies this request in the logs.' }),
-  'Cache-Control': Type.String({ description: 'Always no-store.' }),
+  'Request-Id': Type.String({ format: 'uuid', description: 'Is in the logs, too.', examples: [UUID] }),
+  'Cache-Control': Type.String({ description: 'Always no-store.', examples: ['no-store'] }),
 };
 const ERROR_HEADERS: Headers = {
-  'Retry-After': Type.String({ description: 'Seconds to wait.' }),
-  'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).' }),
+  'Retry-After': Type.String({ description: 'Seconds to wait.', examples: ['1'] }),
+  'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).', examples: ['Bearer'] }),
 };
 
 type Media = { schema: TSchema; example?: unknown };
@@ -57,8 +59,6 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 /** What the document has besides the routes. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
-  /** The rest of a path that ends in *, as a parameter: OpenAPI has none with slashes. */
-  restOfPath: (url: string) => { name: string; schema: TSchema };
 };
 
 /** Serves /openapi.json, generated from the schemas that validate. */
@@ -72,12 +72,7 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
       components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
     },
     refResolver: { buildLocalReference: ({ $id }) => String($id) },
-    transform: ({ schema, url }) => {
-      if (!url.endsWith('*')) return { schema: describeRoute(schema), url };
-      const { name, schema: rest } = api.restOfPath(url);
-      const params = Type.Object({ [name]: rest });
-      return { schema: describeRoute({ params, ...schema }), url: url.replace('*', `:${name}`) };
-    },
+    transform: ({ schema, url }) => ({ schema: describeRoute(schema), url }),
   });
   for (const schema of [...api.schemas, ErrorBody]) app.addSchema(publish(schema));
   let document: Buffer | undefined; // shared by all responses

@@ -7,10 +7,14 @@ export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
   TILE_WIDTH,
+  TileMismatch,
+  type TileOrEntries,
   tilePath,
   tileWidth,
 } from './merkle/tiles.ts';
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
+export { VerifiedTiles } from './merkle/verifiedTiles.ts';
+export { readEntriesAfter } from './monitor/entries.ts';
 export { readAhead } from './monitor/readAhead.ts';
 export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
 export { decodeUtf8, encodeHash } from './notes/encoding.ts';

@@ -1,3 +1,5 @@
+import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
+
 /** The service refused a request; the message is its own. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -47,11 +49,20 @@ export class Api {
   }
 }
 
+/** How many events the log has, by its newest checkpoint, else by one of its witnesses; undefined if it has none. */
+export async function readLogSize(api: Api, signal: AbortSignal): Promise<number | undefined> {
+  const read = async (path: string): Promise<number> =>
+    readUnverifiedCheckpoint(await (await api.get(path, { signal })).text()).size;
+  return read('checkpoint?latest')
+    .catch(({ status }) => (status === 503 ? read('checkpoint') : undefined))
+    .catch(() => undefined);
+}
+
+/** A sentence. */
 export function messageOf(error: unknown): string {
-  if (error instanceof ApiError) return error.message;
-  return error instanceof TypeError
-    ? 'The service cannot be reached.'
-    : String((error as Error).message ?? error);
+  const isUnreachable = error instanceof TypeError;
+  const text = isUnreachable ? 'the service cannot be reached' : String((error as Error).message ?? error);
+  return text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase()).replace(/(?<![.!?])$/, '.');
 }
 
 export function pause(ms: number, signal?: AbortSignal): Promise<unknown> {

@@ -14,7 +14,7 @@ const BAR_LENGTHS_MS = [
 const MAX_BARS = 60;
 const MIN_BARS = 30;
 
-export type TimeRange = { from: number; to: number };
+type TimeRange = { from: number; to: number };
 
 /** The bars of times: how many are in each of the ranges of one length; none without times. */
 export function barsOf(times: readonly number[]): (TimeRange & { count: number })[] {

@@ -7,17 +7,20 @@ import {
   openInclusionProof,
   parseConsistencyProof,
   parseVerifierKey,
+  readEntriesAfter,
   type SignedCheckpoint,
+  TileMismatch,
+  type TileOrEntries,
   type TreeHead,
   tilePath,
+  VerifiedTiles,
   type VerifierKey,
   verifyConsistency,
 } from '@event-sourced/transparency-log';
-import { type Api, ApiError, messageOf } from './api.ts';
-import { longText, make, saveFile } from './dom.ts';
-import { rootOfEntries } from './rootOfEntries.ts';
+import { ApiError, messageOf } from './api.ts';
+import { button, copyButton, longText, make, saveFile } from './dom.ts';
 import { count, counted, visible } from './text.ts';
-import { View } from './view.ts';
+import { type Context, View } from './view.ts';
 
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
@@ -29,10 +32,9 @@ type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 export class Check extends View {
   #verified: Verified | undefined;
 
-  constructor(section: HTMLElement, api: Api) {
-    super(section, api);
+  constructor(section: HTMLElement, context: Context) {
+    super(section, context);
     this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
-    this.find('.keep').onclick = () => this.#keep();
     this.find('.read').onclick = () => this.#readWholeLog();
     this.find('.stop').onclick = () => this.loading.abort();
     const input = this.find<HTMLInputElement>('[type="file"]');
@@ -40,6 +42,7 @@ export class Check extends View {
       void this.#checkFile(input.files?.[0]);
       input.value = '';
     };
+    this.find('.choose').onclick = () => input.click();
     const drop = this.find('.drop');
     drop.ondragover = (event) => event.preventDefault();
     drop.ondrop = (event) => {
@@ -48,7 +51,7 @@ export class Check extends View {
     };
   }
 
-  async show(): Promise<void> {
+  protected async show(): Promise<void> {
     const hasTree = (await this.#ownKey()) !== undefined;
     this.find('.no-tree').hidden = hasTree;
     this.find('.steps').hidden = !hasTree;
@@ -88,10 +91,19 @@ export class Check extends View {
     const checkpoint = await openCheckpoint(note, key);
     this.#verified = { key, note, checkpoint };
     const { origin, size, root } = checkpoint;
+    const status = make('output', 'status');
+    const actions = make(
+      'p',
+      'actions',
+      copyButton('Copy root', root, status),
+      copyButton('Copy checkpoint', note, status),
+      button('Save checkpoint', () => saveFile(`checkpoint-${size}`, new Blob([note]))),
+      status,
+    );
     const facts = make('dl');
     for (const [name, value] of Object.entries({ Log: origin, Events: count(size), Root: root }))
       facts.append(make('dt', '', name), make('dd', '', make('bdi', '', visible(value))));
-    this.#show('checkpoint', true, 'The signature is valid.', facts);
+    this.#show('checkpoint', true, 'The signature is valid.', facts, actions);
     this.#enable(true);
     return checkpoint;
   }
@@ -117,15 +129,20 @@ export class Check extends View {
       pace.textContent = `${count(entries)} of ${counted(size, 'event')}, ${counted(left, 'second')} left`;
     };
     try {
-      const computed = await rootOfEntries(this.api, size, { signal, onProgress });
-      const isSame = computed === root;
-      const text = isSame
-        ? `The ${counted(size, 'event')} of the log have the root that it signs.`
-        : 'The events of the log do not have the root that it signs: the log or its tree was altered. Keep the checkpoint.';
-      this.#show('whole', isSame, text, make('p', 'hash', computed));
+      const read = (tile: TileOrEntries): Promise<Buffer> => this.api.getBytes(tilePath(tile), { signal });
+      const tiles = await VerifiedTiles.open({ size, root }, read);
+      const entries = (index: number, width: number) => read({ level: 'entries', index, width });
+      for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries }))
+        onProgress(first - 1 + bundle.length);
+      signal.throwIfAborted();
+      this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
-      if (this.#verified)
-        this.#show('whole', false, signal.aborted ? 'Stopped: the log is not checked.' : messageOf(error));
+      if (!this.#verified) return;
+      const text = signal.aborted ? 'Stopped: the log is not checked.' : messageOf(error);
+      const isMismatch = error instanceof TileMismatch;
+      const advice = isMismatch ? ' The log or its tree was altered. Keep the checkpoint.' : '';
+      const paths = isMismatch ? [make('p', 'hash', [...error.received.keys()].join(', '))] : [];
+      this.#show('whole', false, text + advice, ...paths);
     } finally {
       showReading(false);
     }
@@ -147,7 +164,7 @@ export class Check extends View {
         await this.#compare(key, earlier, `The checkpoint of ${counted(earlier.size, 'event')}`);
       }
     } catch (error) {
-      this.#show('evidence', false, `${visible(file.name)}: ${messageOf(error)}`);
+      this.#show('evidence', false, `File ${file.name}: ${messageOf(error)}`);
     }
   }
 
@@ -171,12 +188,6 @@ export class Check extends View {
     return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
   }
 
-  #keep(): void {
-    if (!this.#verified) return;
-    const { note, checkpoint } = this.#verified;
-    saveFile(`checkpoint-${checkpoint.size}`, new Blob([note], { type: 'text/plain' }));
-  }
-
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
     const line = make('p', isGood ? 'good' : 'bad', isGood ? '✓ ' : '✗ ', visible(text));
     this.find(`#${card} .result`).replaceChildren(line, ...more);
@@ -190,8 +201,6 @@ export class Check extends View {
   }
 
   #enable(isEnabled: boolean): void {
-    this.find('.keep').hidden = !isEnabled;
-    this.find<HTMLButtonElement>('.read').disabled = !isEnabled;
-    this.find<HTMLInputElement>('[type="file"]').disabled = !isEnabled;
+    for (const name of ['.read', '.choose']) this.find<HTMLButtonElement>(name).disabled = !isEnabled;
   }
 }

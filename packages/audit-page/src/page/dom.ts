@@ -29,6 +29,34 @@ export function button(label: Node | string, onClick: () => void): HTMLButtonEle
   return element;
 }
 
+/** A button that copies a text, and reports it. */
+export function copyButton(label: string, text: string, status: HTMLElement): HTMLButtonElement {
+  return button(label, async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      status.textContent = 'Copied.';
+    } catch {
+      status.textContent = 'The browser does not allow it; select the text.';
+    }
+  });
+}
+
+/** Adds a button that opens the browser's calendar to a field of a time. */
+export function addPicker(field: HTMLInputElement): void {
+  const picker = make('input', 'picker');
+  picker.type = 'datetime-local';
+  picker.tabIndex = -1;
+  picker.ariaHidden = 'true';
+  picker.onchange = () => (field.value = picker.value.replace('T', ' '));
+  const open = button('▾', () => {
+    open.after(picker);
+    picker.showPicker();
+  });
+  open.className = 'pick';
+  open.ariaLabel = `Choose a time: ${field.name}`;
+  field.after(open);
+}
+
 export function saveFile(name: string, content: Blob): void {
   const link = make('a');
   link.href = URL.createObjectURL(content);

@@ -1,24 +1,23 @@
-import type { Domain } from '../domain.ts';
-import { type Api, ApiError, messageOf } from './api.ts';
-import { button, cellText, chip, longText, make, saveFile } from './dom.ts';
+import { ApiError, messageOf } from './api.ts';
+import { button, cellText, chip, copyButton, longText, make, saveFile } from './dom.ts';
 import type { ShownEvent } from './events.ts';
 import { indentedJson, utc } from './text.ts';
+import type { Context } from './view.ts';
 
 /** The error code of a path that the service does not have. */
 const NOT_FOUND = 40401;
 
-export type Actions = {
-  api: Api;
-  domain: Domain;
+export type Actions = Context & {
   onUser: (user: string) => void;
-  onPointInTime: (user: string, time: number) => void;
+  /** Shows the state of a user at a time in RFC 3339; empty if it is unknown. */
+  onPointInTime: (user: string, at: string) => void;
 };
 
 /** The row of an event; it opens to show the event's JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
   const entity = actions.domain.parseStream(subject);
-  const toggle = button(utc(time) || 'no time', () => {
+  const toggle = button(actions.zone.format(time) || 'no time', () => {
     const isOpen = toggle.getAttribute('aria-expanded') === 'true';
     toggle.setAttribute('aria-expanded', String(!isOpen));
     if (isOpen) row.nextElementSibling?.remove();
@@ -48,17 +47,8 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
 function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { api, domain, onUser, onPointInTime } = actions;
   const text = indentedJson(json);
-  const status = make('span', 'status');
-  status.setAttribute('role', 'status');
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      status.textContent = 'Copied.';
-    } catch {
-      status.textContent = 'The browser does not allow it; select the text.';
-    }
-  };
-  const buttons = [button('Copy JSON', copy)];
+  const status = make('output', 'status');
+  const buttons = [copyButton('Copy JSON', text, status)];
   const entity = domain.parseStream(subject);
   if (entity) {
     const saveReceipt = async (): Promise<void> => {
@@ -75,7 +65,7 @@ function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLT
     };
     buttons.push(
       button('Only this user', () => onUser(entity.user)),
-      button('Point in time', () => onPointInTime(entity.user, time)),
+      button('Point in time', () => onPointInTime(entity.user, utc(time) && new Date(time).toISOString())),
       button('Receipt', saveReceipt),
     );
   }

@@ -1,19 +1,22 @@
-import { barsOf, type TimeRange } from './bars.ts';
+import { barsOf } from './bars.ts';
 import { button, find, make } from './dom.ts';
-import { counted, utc } from './text.ts';
+import { counted } from './text.ts';
+import type { Zone } from './zone.ts';
 
 export function showHistogram(
   figure: HTMLElement,
   times: readonly number[],
-  onSelect: (range: TimeRange) => void,
+  zone: Zone,
+  onSelect: (range: { since: string; until: string }) => void,
 ): void {
   const bars = barsOf(times);
   const most = Math.max(...bars.map(({ count }) => count));
   const barOf = ({ from, to, count }: (typeof bars)[number]): HTMLElement => {
     if (count === 0) return make('span');
-    const bar = button(make('i'), () => onSelect({ from, to }));
+    const [since = '', until = ''] = [from, to].map((time) => new Date(time).toISOString());
+    const bar = button(make('i'), () => onSelect({ since, until }));
     bar.tabIndex = -1;
-    bar.title = bar.ariaLabel = `${counted(count, 'event')} from ${utc(from)} to ${utc(to)}`;
+    bar.title = bar.ariaLabel = `${counted(count, 'event')} from ${zone.format(from)} to ${zone.format(to)}`;
     find(bar, 'i').style.height = `${Math.max(4, (100 * count) / most)}%`;
     return bar;
   };
@@ -23,7 +26,7 @@ export function showHistogram(
   const last = [...container.querySelectorAll('button')].at(-1);
   if (last) last.tabIndex = 0;
   (container.children[focused] as HTMLElement | undefined)?.focus();
-  const ends = [bars[0]?.from, bars.at(-1)?.to].map((time) => utc(time ?? Number.NaN).slice(0, 19));
+  const ends = zone.formatEnds(bars[0]?.from ?? Number.NaN, bars.at(-1)?.to ?? Number.NaN);
   find(figure, '.axis').replaceChildren(...ends.map((end) => make('span', '', end)));
   figure.hidden = bars.length === 0;
 }

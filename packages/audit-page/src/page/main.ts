@@ -5,6 +5,8 @@ import { Check } from './check.ts';
 import { find } from './dom.ts';
 import { PointInTime } from './pointInTime.ts';
 import { Timeline } from './timeline.ts';
+import type { View } from './view.ts';
+import { Zone } from './zone.ts';
 
 /** What the oldest supported browsers have; docs/auditing.md lists them. */
 const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
@@ -12,24 +14,35 @@ const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
 /** The page without a token and without anything of the log. */
 const signedOut = find(document, 'main').cloneNode(true);
 
-let views: { timeline: Timeline; pointInTime: PointInTime; check: Check } | undefined;
+const zone = new Zone();
+let views: ReadonlyMap<string, View> | undefined;
 
 const section = (id: string): HTMLElement => find(document, `#${id}`);
+const viewOf = (hash: string): string => hash.replace(/\?.*/s, '');
 
 /** Shows the view of the fragment, by default the first one. */
 function show(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>('nav a')];
-  const link = links.find(({ hash }) => hash === location.hash) ?? links[0];
+  const named = links.find(({ hash }) => viewOf(hash) === viewOf(location.hash));
+  named?.setAttribute('href', location.hash); // it leads back to the same filters
+  const link = named ?? (links[0] as HTMLAnchorElement);
   for (const one of links) one.ariaCurrent = one === link ? 'page' : null;
-  const current = views ? link?.hash : '#sign-in';
+  const current = views ? viewOf(link.hash) : '#sign-in';
   for (const one of document.querySelectorAll<HTMLElement>('main > section'))
     one.hidden = `#${one.id}` !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !views;
-  if (current === '#check') void views?.check.show();
+  views?.get(current)?.open(link.hash);
+}
+
+function showZone(): void {
+  zone.isLocal = find<HTMLSelectElement>(document, '#zone').value === 'local';
+  for (const element of document.querySelectorAll('.zone')) element.textContent = zone.name;
+  for (const view of views?.values() ?? []) view.expire();
+  show();
 }
 
 async function signIn(): Promise<void> {
-  const token = find<HTMLTextAreaElement>(document, '#token');
+  const token = find<HTMLInputElement>(document, '#token');
   const api = new Api(token.value.trim(), signOut);
   showProblem('');
   try {
@@ -39,22 +52,19 @@ async function signIn(): Promise<void> {
     return;
   }
   token.value = '';
-  const pointInTime = new PointInTime(section('point-in-time'), api, domain);
-  const onPointInTime = (user: string, time: number): void => {
-    location.hash = '#point-in-time';
-    void pointInTime.showUser(user, time);
-  };
-  views = {
-    timeline: new Timeline(section('timeline'), { api, domain, onPointInTime }),
-    pointInTime,
-    check: new Check(section('check'), api),
-  };
-  show();
-  void views.timeline.load();
+  const context = { api, domain, zone };
+  const pointInTime = new PointInTime(section('point-in-time'), context);
+  const onPointInTime = (user: string, at: string): void => pointInTime.go({ user, at });
+  views = new Map<string, View>([
+    ['#timeline', new Timeline(section('timeline'), { ...context, onPointInTime })],
+    ['#point-in-time', pointInTime],
+    ['#check', new Check(section('check'), context)],
+  ]);
+  showZone();
 }
 
 function signOut(message = ''): void {
-  for (const view of Object.values(views ?? {})) view.close();
+  for (const view of views?.values() ?? []) view.close();
   views = undefined;
   find(document, 'main').replaceWith(signedOut.cloneNode(true));
   showProblem(message);
@@ -71,6 +81,7 @@ addEventListener('submit', (event) => {
   if (section('sign-in').contains(event.target as Node)) void signIn();
 });
 section('sign-out').onclick = () => signOut();
+section('zone').onchange = showZone;
 addEventListener('hashchange', show);
 if (isSupported) show();
 find(document, 'main').hidden = !isSupported;

@@ -34,9 +34,10 @@ export function beginning(text: string, length: number): string {
   return text.length > length && !cut.isWellFormed() ? cut.slice(0, -1) : cut;
 }
 
-/** A time in UTC, such as 2026-03-01 12:00:00.000. */
+/** A time in UTC, such as 2026-03-01 12:00:00.000; empty if there is none. */
 export function utc(time: number): string {
-  return Number.isFinite(time) ? new Date(time).toISOString().replace('T', ' ').slice(0, -1) : '';
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? '' : date.toISOString().replace('T', ' ').slice(0, -1);
 }
 
 export const count = (number: number): string => number.toLocaleString('en');

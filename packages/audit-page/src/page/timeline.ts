@@ -1,10 +1,10 @@
-import { messageOf } from './api.ts';
+import { readLogSize } from './api.ts';
 import { moveByArrows, saveFile } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
 import { readPage, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
-import { count, counted, utc } from './text.ts';
+import { count } from './text.ts';
 import { View } from './view.ts';
 
 /** Events of a page, which are in the document; while they arrive, up to twice as many. */
@@ -13,6 +13,8 @@ const PAGE_SIZE = 200;
 const MAX_TIMES = 100_000;
 const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
+/** The service has a checkpoint of all events after a second. */
+const SIZE_DELAY_MS = 1_500;
 
 /** The events of the log, newest first: a page of them, and those that arrive. */
 export class Timeline extends View {
@@ -25,34 +27,39 @@ export class Timeline extends View {
   /** The position of the last event of the log when the filters were set; later ones arrive. */
   #end = -1n;
   #oldest: bigint | undefined;
+  /** Events that match the filters, of those that were searched; all were searched if it is complete. */
+  #matching = 0;
+  #isComplete = false;
+  #logSize: number | undefined;
   #times: number[] = [];
   /** Events that are shown together, with those that arrive until then. */
   #arrived: ShownEvent[] = [];
   /** Events that arrived while an older page is shown. */
   #unseen = 0;
+  #sizeTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(section: HTMLElement, actions: Omit<Actions, 'onUser'>) {
-    super(section, actions.api);
-    const onUser = (user: string): void => this.#filter({ user, id: '', type: '', since: '', until: '' });
-    this.#actions = { ...actions, onUser };
+    super(section, actions);
+    this.#actions = { ...actions, onUser: (user) => this.go({ user }) };
     moveByArrows(this.find('.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
-    this.find('form').onsubmit = () => this.load();
-    this.find('form').onreset = () => setTimeout(() => this.load());
-    this.find('.newest').onclick = () => this.load();
-    this.find('.newer').onclick = () => (this.#index === 1 ? this.load() : this.#show(this.#index - 1));
-    this.find('.older').onclick = () => this.#show(this.#index + 1);
+    this.find('form').onreset = () => this.go({});
+    this.find('.clear').onclick = () => this.go({});
+    this.find('.newest').onclick = () => this.show();
+    this.find('.newer').onclick = () => (this.#index === 1 ? this.show() : this.#showPage(this.#index - 1));
+    this.find('.older').onclick = () => this.#showPage(this.#index + 1);
     this.find('.download').onclick = () => this.#download();
   }
 
   /** Shows the newest events that match the filters, and follows the log. */
-  async load(): Promise<void> {
+  protected async show(): Promise<void> {
     const { api } = this;
     const signal = this.restart();
     this.#clear();
     this.#showState('Connecting');
+    void this.#showLogSize();
     try {
-      const query = this.#filters();
+      const query = this.query();
       // The filters may leave out the last event of the log.
       const last = await readPage(api, 'order=descending&limit=1', signal);
       const end = last.events[0]?.position;
@@ -60,7 +67,7 @@ export class Timeline extends View {
       this.#pages = [
         `${new URLSearchParams([...query, ['order', 'descending'], ['limit', `${PAGE_SIZE}`]])}`,
       ];
-      void this.#show(0);
+      void this.#showPage(0);
       await followEvents(api, {
         query,
         after: end?.toString(),
@@ -69,29 +76,15 @@ export class Timeline extends View {
         onState: (state, problem) => this.#showState(state, problem),
       });
     } catch (error) {
-      if (!signal.aborted) this.showProblem(messageOf(error));
+      if (signal.aborted) return;
+      this.showError(error);
+      this.#showState('Not live');
+      this.#showCount();
     }
   }
 
-  #filter(values: Record<string, string>): void {
-    for (const [name, value] of Object.entries(values)) this.field(name).value = value;
-    void this.load();
-  }
-
-  #filters(): URLSearchParams {
-    const text = (name: string): string => this.field(name).value.trim();
-    const query = {
-      user: text('user'),
-      id: text('id'),
-      type: text('type'),
-      since: parseTime(text('since'), 'Since', '00:00'),
-      until: parseTime(text('until'), 'Until', '23:59:59.999'),
-    };
-    return new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ''));
-  }
-
   /** Shows a page, which may take several responses: where few events match, each has few or none. */
-  async #show(index: number): Promise<void> {
+  async #showPage(index: number): Promise<void> {
     const { signal } = this.loading;
     for (const name of ['newest', 'newer', 'older']) this.#enable(name, false);
     if (index > 0) this.#rows.replaceChildren();
@@ -106,11 +99,12 @@ export class Timeline extends View {
         this.#oldest = events.at(-1)?.position ?? this.#oldest;
         found += events.length;
         next = page.next;
-        this.#showCount(next === undefined ? '' : ', searching further');
+        this.#showCount();
       }
-      if (next !== undefined) this.#pages[index + 1] = next;
+      if (next === undefined) this.#isComplete = true;
+      else this.#pages[index + 1] = next;
     } catch (error) {
-      if (!signal.aborted) this.showProblem(messageOf(error));
+      if (!signal.aborted) this.showError(error);
     } finally {
       if (!signal.aborted) this.#showPaging();
     }
@@ -133,6 +127,16 @@ export class Timeline extends View {
       this.#unseen += arrived.length;
     }
     this.#showPaging();
+    this.#sizeTimer ??= setTimeout(() => this.#showLogSize(), SIZE_DELAY_MS);
+  }
+
+  async #showLogSize(): Promise<void> {
+    this.#sizeTimer = undefined;
+    const { signal } = this.loading;
+    const size = await readLogSize(this.api, signal);
+    if (signal.aborted) return;
+    this.#logSize = size;
+    this.#showCount();
   }
 
   /** Removes the oldest rows if there are too many; the next page begins after those that stay. */
@@ -147,12 +151,12 @@ export class Timeline extends View {
   }
 
   #chart(events: readonly ShownEvent[]): void {
+    this.#matching += events.length;
     this.#times.push(...events.map(({ time }) => time).filter(Number.isFinite));
     this.#times.splice(0, this.#times.length - MAX_TIMES);
-    showHistogram(this.find('.chart'), this.#times, ({ from, to }) =>
-      this.#filter({ since: utc(from), until: utc(to) }),
+    showHistogram(this.find('.chart'), this.#times, this.zone, (range) =>
+      this.go({ ...this.given, ...range }),
     );
-    this.find('figcaption').textContent = `${counted(this.#times.length, 'event')} loaded, over time`;
     const known = new Set([...this.#types.options].map(({ value }) => value));
     const added = [...new Set(events.map(({ type }) => type)).difference(known)];
     this.#types.append(...added.slice(0, MAX_TYPES - known.size).map((type) => new Option('', type)));
@@ -166,11 +170,16 @@ export class Timeline extends View {
     this.#enable('older', this.#pages[this.#index + 1] !== undefined);
   }
 
-  #showCount(more = ''): void {
-    const shown = this.#rows.querySelectorAll('.event').length;
+  #showCount(): void {
     const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
-    this.find('.count').textContent =
-      shown === 0 && more === '' ? 'No events' : `${counted(shown, 'event')}, ${page}${more}`;
+    const soFar = this.#isComplete ? '' : ' so far';
+    const size = this.#logSize === undefined ? '' : ` of ${count(Math.max(this.#logSize, this.#matching))}`;
+    const isRefused = this.find('.problem').textContent !== '';
+    const text = `Matching events${soFar}: ${count(this.#matching)}${size}, ${page}`;
+    this.find('.count').textContent = isRefused ? '' : text;
+    this.find('.matches').hidden = this.#matching === 0;
+    this.find('.empty').hidden = this.#matching > 0 || !this.#isComplete;
+    this.find('.clear').hidden = Object.values(this.given).join('') === '';
   }
 
   #showState(state: LiveState | 'Connecting', problem = ''): void {
@@ -185,18 +194,22 @@ export class Timeline extends View {
     this.#times = [];
     this.#unseen = 0;
     this.#index = 0;
+    this.#pages = [];
+    this.#matching = 0;
+    this.#isComplete = false;
     this.#oldest = undefined;
     this.#rows.replaceChildren();
     this.#chart([]);
-    this.showProblem('');
+    this.showError();
+    this.#showPaging();
   }
 
   async #download(): Promise<void> {
     this.#enable('download', false);
     try {
-      saveFile('events.ndjson', await (await this.api.get(`events?${this.#filters()}`)).blob());
+      saveFile('events.ndjson', await (await this.api.get(`events?${this.query()}`)).blob());
     } catch (error) {
-      this.showProblem(messageOf(error));
+      this.showError(error);
     } finally {
       this.#enable('download', true);
     }
@@ -205,14 +218,4 @@ export class Timeline extends View {
   #enable(button: string, isEnabled: boolean): void {
     this.find<HTMLButtonElement>(`.${button}`).disabled = !isEnabled;
   }
-}
-
-/** A time in RFC 3339, of a date, with a time or else this one, in UTC or else with an offset. @throws RangeError */
-function parseTime(text: string, name: string, timeOfDay: string): string {
-  if (text === '') return '';
-  const [, date, time = timeOfDay, offset = 'Z'] =
-    /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
-  const at = new Date(`${date}T${time}${offset}`);
-  if (Number.isNaN(at.getTime())) throw new RangeError(`${name} must be a time such as 2026-03-01 12:00.`);
-  return at.toISOString();
 }

@@ -1,16 +1,96 @@
-import type { Api } from './api.ts';
-import { find } from './dom.ts';
+import type { Domain } from '../domain.ts';
+import { type Api, messageOf } from './api.ts';
+import { addPicker, find } from './dom.ts';
+import type { Zone } from './zone.ts';
 
-/** A section of the page, for an auditor who is signed in. */
-export class View {
+export type Context = { api: Api; domain: Domain; zone: Zone };
+
+/** A message that is about a field begins with its name. */
+const FIELD = /^(?:The log has no event of the )?(user|id|type|since|until|at)\b/i;
+
+/**
+ * A section of the page, for an auditor who is signed in. The fields of its filters are in the fragment of the URL, such
+ * as #timeline?user=alice, so that Back works, and a view can be sent. They are as untrusted as what is typed.
+ */
+export abstract class View {
   protected readonly section: HTMLElement;
   protected readonly api: Api;
+  protected readonly zone: Zone;
   /** Aborts what is being loaded. */
   protected loading = new AbortController();
+  /** The fields as they are in the URL. */
+  protected given: Record<string, string> = {};
+  readonly #fields: readonly HTMLInputElement[];
+  /** The fragment that is shown. */
+  #shown: string | undefined;
 
-  constructor(section: HTMLElement, api: Api) {
+  constructor(section: HTMLElement, { api, zone }: Context) {
     this.section = section;
     this.api = api;
+    this.zone = zone;
+    this.#fields = [...section.querySelectorAll<HTMLInputElement>('.filters [name]')];
+    for (const field of this.#fields) if (field.dataset.time) addPicker(field);
+    this.find('form').onsubmit = () => this.go(this.#typed());
+  }
+
+  /** Shows the given fields. */
+  protected abstract show(): Promise<void>;
+
+  /** Shows the fields of a fragment, unless they are shown. */
+  open(fragment: string): void {
+    if (fragment === this.#shown) return;
+    this.#shown = fragment;
+    const given = new URLSearchParams(fragment.split(/\?(.*)/s)[1]);
+    for (const field of this.#fields) {
+      const text = given.get(field.name) ?? '';
+      this.given[field.name] = text;
+      field.value = field.dataset.time ? this.zone.show(text) : text;
+    }
+    void this.show();
+  }
+
+  /** What is shown is no longer up to date. */
+  expire(): void {
+    this.#shown = undefined;
+  }
+
+  /** Shows these fields, and adds them to the history. */
+  go(fields: Record<string, string>): void {
+    const fragment = this.fragment(fields);
+    this.expire();
+    if (fragment === location.hash) this.open(fragment);
+    else location.hash = fragment;
+  }
+
+  /** Replaces the URL by that of fields that are shown. */
+  protected replaceUrl(fields: Record<string, string>): void {
+    this.#shown = this.fragment(fields);
+    location.replace(this.#shown);
+  }
+
+  protected fragment(fields: Record<string, string>): string {
+    const given = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== ''));
+    return `#${this.section.id}${given.size > 0 ? '?' : ''}${given}`;
+  }
+
+  #typed(): Record<string, string> {
+    const typed = this.#fields.map(({ name, value, dataset: { time } }) => {
+      const text = value.trim();
+      return [name, (time && this.zone.parse(text, time)) || text];
+    });
+    return Object.fromEntries(typed);
+  }
+
+  /** The fields that are given, with times in RFC 3339. @throws RangeError */
+  protected query(): URLSearchParams {
+    const query = new URLSearchParams();
+    for (const { name, dataset } of this.#fields) {
+      const text = this.given[name] ?? '';
+      const value = text && dataset.time ? this.zone.parse(text, dataset.time) : text;
+      if (value === undefined) throw new RangeError(`${name} must be a time such as 2026-03-01 12:00`);
+      if (value !== '') query.set(name, value);
+    }
+    return query;
   }
 
   close(): void {
@@ -31,7 +111,17 @@ export class View {
     return this.find<HTMLInputElement>(`[name="${name}"]`);
   }
 
-  protected showProblem(text: string): void {
-    this.find('.problem').textContent = text;
+  /** Shows why something was refused, at the field that was, or that nothing was. */
+  protected showError(error?: unknown): void {
+    const problem = this.find('.problem');
+    const message = error === undefined ? '' : messageOf(error);
+    const [, name] = FIELD.exec(message) ?? [];
+    for (const field of this.#fields) {
+      const isRefused = field.name === name?.toLowerCase();
+      field.ariaInvalid = isRefused ? 'true' : null;
+      if (isRefused) field.after(problem);
+    }
+    if (name === undefined) this.find('form').after(problem);
+    problem.textContent = message;
   }
 }

@@ -176,7 +176,7 @@ function timeout(ms: number): { elapsed: Promise<undefined>; clear(): void } {
   return { elapsed: promise, clear: () => clearTimeout(timer) };
 }
 
-const text = (description: string) => Type.String({ description });
+const text = (description: string, ...examples: [] | [string]) => Type.String({ description, examples });
 
 /** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
 const Lines = Type.String({
@@ -202,14 +202,19 @@ function routeSchema(
         description:
           'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
         headers: {
-          'Log-Position': text('For NDJSON: the position of the last event of the log when it was read.'),
+          'Log-Position': text(
+            'For NDJSON: the position of the last event of the log when it was read.',
+            's3f9a2c1b7d4e.1',
+          ),
           Checkpoint: text(
             'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
+            '1 WqWXVcnlPkcCO6/Rdh4jzr1gLxVZTpWCut6TpCogsdg=',
           ),
           Link: text(
             'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
+            '</events?order=descending&limit=100&before=101>; rel="next"',
           ),
-          'X-Accel-Buffering': text('For event streams: no, so that proxies do not buffer them.'),
+          'X-Accel-Buffering': text('For event streams: no, so that proxies do not buffer them.', 'no'),
         },
         content: {
           [NDJSON]: { schema: Lines, example: `${data}\n` },

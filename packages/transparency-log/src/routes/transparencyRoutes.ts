@@ -12,7 +12,7 @@ import type {
 import Negotiator from 'negotiator';
 import { readEntries, type TreeAndLog } from '../entries/readEntries.ts';
 import { receiptOf } from '../entries/receipt.ts';
-import { parseTilePath, type TileOrEntries } from '../merkle/tiles.ts';
+import { parseTilePath, type Tile, type TileOrEntries } from '../merkle/tiles.ts';
 import { formatVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
@@ -42,7 +42,10 @@ export type TransparencyOptions = {
   /** Resolves in the user's turn of the event loop. */
   turn: (user: string) => Promise<void>;
   limits: Record<'tiles' | 'entries' | 'receipts', Limit>;
-  schemas: Record<'logKey' | 'checkpoint' | 'tile' | 'entries' | 'receipt', FastifySchema>;
+  schemas: Record<
+    'logKey' | 'checkpoint' | 'tile' | 'partialTile' | 'entries' | 'partialEntries' | 'receipt',
+    FastifySchema
+  >;
   receipts: {
     path: string;
     onRequest: onRequestAsyncHookHandler;
@@ -70,34 +73,47 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
   );
   app.addHook('onClose', () => checkpoints.close());
 
-  app.get('/tile/*', { onRequest: requireAuditor, schema: schemas.tile }, async (request, reply) => {
-    const { level, index, width } = parseTile(`tile/${restOfPath(request)}`);
-    if (level === 'entries') throw notATile();
-    if (!limits.tiles.add(userOf(request), reply.raw)) return reply.send();
-    await assertHas({ level, index, width });
-    const hashes = await tree.readTile({ level, index, width });
-    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
-  });
+  // OpenAPI has no parameter with slashes, as the index of a tile after the first 1,000 has: the last route is for those.
+  const tileRoutes: [path: string, schema: FastifySchema][] = [
+    ['/tile/:level/:index', schemas.tile],
+    ['/tile/:level/:index.p/:width', schemas.partialTile],
+    ['/tile/entries/:index', schemas.entries],
+    ['/tile/entries/:index.p/:width', schemas.partialEntries],
+    ['/tile/*', { hide: true }],
+  ];
+  for (const [path, schema] of tileRoutes)
+    app.get(path, { onRequest: requireAuditor, schema }, async (request, reply) => {
+      const { level, index, width } = parseTile(request);
+      return level === 'entries'
+        ? sendEntries(request, reply, { index, width })
+        : sendTile(request, reply, { level, index, width });
+    });
 
-  app.get(
-    '/tile/entries/*',
-    { onRequest: requireAuditor, schema: schemas.entries },
-    async (request, reply) => {
-      const { index, width } = parseTile(`tile/entries/${restOfPath(request)}`);
-      const user = userOf(request);
-      if (!limits.entries.add(user, reply.raw)) return reply.send();
-      await assertHas({ level: 0, index, width });
-      const pages = readEntries({ tree, log }, { index, width, turn: () => turn(user) });
-      const first = await pages.next(); // before the response starts, there may be an error
-      const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
-      reply.type(BYTES).header('cache-control', IMMUTABLE);
-      addVary(reply, 'Accept-Encoding');
-      if (isGzip) reply.header('content-encoding', 'gzip');
-      if (request.method === 'HEAD') return reply.send(Readable.from([]));
-      const body = Readable.from(startingWith(first, pages), { highWaterMark: 1 });
-      return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
-    },
-  );
+  async function sendTile(request: FastifyRequest, reply: FastifyReply, tile: Tile): Promise<FastifyReply> {
+    if (!limits.tiles.add(userOf(request), reply.raw)) return reply.send();
+    await assertHas(tile);
+    const hashes = await tree.readTile(tile);
+    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
+  }
+
+  async function sendEntries(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { index, width }: Omit<Tile, 'level'>,
+  ): Promise<FastifyReply> {
+    const user = userOf(request);
+    if (!limits.entries.add(user, reply.raw)) return reply.send();
+    await assertHas({ level: 0, index, width });
+    const pages = readEntries({ tree, log }, { index, width, turn: () => turn(user) });
+    const first = await pages.next(); // before the response starts, there may be an error
+    const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
+    reply.type(BYTES).header('cache-control', IMMUTABLE);
+    addVary(reply, 'Accept-Encoding');
+    if (isGzip) reply.header('content-encoding', 'gzip');
+    if (request.method === 'HEAD') return reply.send(Readable.from([]));
+    const body = Readable.from(startingWith(first, pages), { highWaterMark: 1 });
+    return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
+  }
 
   app.get(
     receipts.path,
@@ -115,25 +131,22 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
   );
 
   /** A checkpoint of another instance may have a tile that this one does not have yet. @throws NoSuchTile */
-  async function assertHas(tile: Parameters<typeof tree.has>[0]): Promise<void> {
+  async function assertHas(tile: Tile): Promise<void> {
     if (tree.has(tile)) return;
     await checkpoints.treeCatchUp.reached();
     if (!tree.has(tile)) throw new NoSuchTile(`The tree of ${tree.current.size} events does not have it.`);
   }
 };
 
-/** What follows the fixed part of a path, decoded: generated clients escape its slashes. */
-function restOfPath({ params }: FastifyRequest): string {
-  return (params as { '*': string })['*'];
-}
-
-function parseTile(path: string): TileOrEntries {
-  const tile = parseTilePath(path);
-  if (!tile) throw notATile();
+/** The tile of a path; generated clients escape its slashes. @throws NoSuchTile */
+function parseTile({ params }: FastifyRequest): TileOrEntries {
+  const { level = 'entries', index, width, '*': rest } = params as Record<string, string | undefined>;
+  const tile = parseTilePath(
+    `tile/${rest ?? `${level}/${index}${width === undefined ? '' : `.p/${width}`}`}`,
+  );
+  if (!tile) throw new NoSuchTile('Not the path of a tile (https://c2sp.org/tlog-tiles).');
   return tile;
 }
-
-const notATile = () => new NoSuchTile('Not the path of a tile (https://c2sp.org/tlog-tiles).');
 
 /** CORS may vary by Origin already. */
 function addVary(reply: FastifyReply, field: string): void {
