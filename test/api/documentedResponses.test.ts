@@ -16,7 +16,11 @@ const document = (await (await fetch(`${url}/openapi.json`)).json()) as Document
 
 /** Expects that the document lists the headers of a response. */
 function expectListed(response: Response, path: string, { method = 'GET' }: RequestInit): void {
-  const template = path.replace(/\?.*/, '').replace(/(?<=^\/tile\/(entries\/)?)\d.*/, '{tile}');
+  const template = path
+    .replace(/\?.*/, '')
+    .replace(/^\/tile\/\d/, '/tile/{level}')
+    .replace(/\d{3}/, '{index}')
+    .replace(/\.p\/\d+/, '.p/{width}');
   const { responses } = document.paths[template]?.[method.toLowerCase()] ?? {};
   const listed = Object.keys(responses?.[response.status]?.headers ?? {}).map((name) => name.toLowerCase());
   const transport = /^(connection|content-length|content-type|date|keep-alive|transfer-encoding)$/;
