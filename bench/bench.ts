@@ -117,11 +117,17 @@ function row({ part, name, samples }: Subject) {
     part,
     measured: name,
     'per second': Math.round(middle('perSecond')),
-    'p99 ms': middle('p99'),
+    'p50 ms': rounded(middle('p50')),
+    'p99 ms': rounded(middle('p99')),
     'CPU µs each': Math.round(middle('cpu')),
+    MiB: Math.round(middle('memory')),
     'per second: this checkout / it': ratio('perSecond'),
     'CPU: this checkout / it': ratio('cpu'),
   };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
 }
 
 function median(values: readonly number[]): number {
