@@ -4,6 +4,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
+import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
 // Measures this checkout, another one and a reference without storage side by side. A ratio is of two samples of
@@ -15,9 +16,11 @@ const PARTS = {
   get: 'GET /plants?limit=100 on a full log; a Fastify that lists from memory',
   replay: 'replay of a full log; a loop that reads and parses all events',
   verify: 'verify of a full log with its views; the same loop',
+  peers: 'POST and GET at 1, 64 and 256 connections; other databases and libraries (only if named)',
 };
 type Part = keyof typeof PARTS;
-type Subject = { part: Part; name: string; measure: () => Promise<Sample>; samples: Sample[] };
+type ReferencedPart = Exclude<Part, 'peers'>;
+const DEFAULT_PARTS: Part[] = ['post', 'get', 'replay', 'verify'];
 type Checkout = { name: string; root: string };
 type Options = {
   only: Part[];
@@ -33,6 +36,7 @@ const ROOT = join(import.meta.dirname, '..');
 const mainOf = (root: string): string =>
   ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
 const REFERENCE = 'reference';
+const OWN = 'this checkout';
 
 const options = readOptions();
 if (!existsSync(join(import.meta.dirname, 'node_modules'))) {
@@ -44,13 +48,17 @@ const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 resources.defer(() => rmSync(dir, { recursive: true }));
 const env = { KEY_FILE: join(dir, 'key.json') };
 const tokenFile = await writeTokens(dir, env.KEY_FILE);
-const own: Checkout = { name: 'this checkout', root: ROOT };
+const own: Checkout = { name: OWN, root: ROOT };
 const other = options.against && { name: commitOf(options.against), root: options.against };
 const checkouts = other ? [own, other] : [own];
 const fullLogs = new Map<string, string>();
 
 const subjects: Subject[] = [];
 for (const part of options.only) {
+  if (part === 'peers') {
+    subjects.push(...(await peers()));
+    continue;
+  }
   subjects.push({ part, name: REFERENCE, measure: await reference(part), samples: [] });
   for (const checkout of checkouts)
     subjects.push({ part, name: checkout.name, measure: await measurementOf(part, checkout), samples: [] });
@@ -66,14 +74,22 @@ console.log(
   `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model}), ${options.events} events`,
 );
 console.table(subjects.map(row));
+if (options.only.includes('peers')) console.log(peerTable(subjects, median));
 
-async function reference(part: Part): Promise<Subject['measure']> {
+async function peers(): Promise<Subject[]> {
+  const users = await writeTokens(dir, env.KEY_FILE, PEER_USERS);
+  const { seconds } = options;
+  const own = { name: OWN, args: [mainOf(ROOT)] };
+  return peerSubjects({ own, root: ROOT, dir, env, tokenFile: users, seconds, resources });
+}
+
+async function reference(part: ReferencedPart): Promise<Subject['measure']> {
   if (part === 'post' || part === 'get') return loadOn(part, { root: ROOT, args: ['bench/bareServer.ts'] });
   const args = ['bench/bareLoop.ts', join(await fullLog(own), 'log.db')];
   return () => measureCommand({ root: ROOT, args }, options.events);
 }
 
-async function measurementOf(part: Part, checkout: Checkout): Promise<Subject['measure']> {
+async function measurementOf(part: ReferencedPart, checkout: Checkout): Promise<Subject['measure']> {
   const { root } = checkout;
   const main = mainOf(root);
   const data = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout);
@@ -117,11 +133,17 @@ function row({ part, name, samples }: Subject) {
     part,
     measured: name,
     'per second': Math.round(middle('perSecond')),
-    'p99 ms': middle('p99'),
+    'p50 ms': rounded(middle('p50')),
+    'p99 ms': rounded(middle('p99')),
     'CPU µs each': Math.round(middle('cpu')),
+    MiB: Math.round(middle('memory')),
     'per second: this checkout / it': ratio('perSecond'),
     'CPU: this checkout / it': ratio('cpu'),
   };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
 }
 
 function median(values: readonly number[]): number {
@@ -136,7 +158,7 @@ function readOptions(): Options {
   const parts = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(8)}${what}`);
   return new Command('npm run bench --')
     .description('Measures the service beside references and another checkout, interleaved, in rounds.')
-    .option('--only <parts>', 'what to measure, comma-separated', toParts, Object.keys(PARTS) as Part[])
+    .option('--only <parts>', 'what to measure, comma-separated', toParts, DEFAULT_PARTS)
     .option('--events <n>', 'events of the full log', toNumber, 300_000)
     .option('--rounds <n>', 'rounds; medians and the spread of ratios are printed', toNumber, 5)
     .option('--seconds <n>', 'duration of one load', toNumber, 4)

@@ -3,11 +3,17 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+import type { Latencies } from './latency.ts';
 import type { RequestContext } from './request.ts';
 
-/** Latency in milliseconds; `cpu`: microseconds of all threads for a request or an event. */
-export type Sample = { perSecond: number; p99: number; cpu: number };
+/**
+ * Latencies in milliseconds; `cpu`: microseconds of all threads for a request or an event; `memory`: MiB after it
+ * (proportional set size). CPU and memory are of the server, its backends and their child processes.
+ */
+export type Sample = { perSecond: number; p50: number; p99: number; cpu: number; memory: number };
 type Load = {
   method: 'GET' | 'POST';
   query?: string;
@@ -15,7 +21,8 @@ type Load = {
   seconds: number;
   tokenFile: string;
 };
-type Server = { url: string; pid: number };
+/** `backends`: the processes of its database. */
+export type Server = { url: string; pid: number; backends?: number[] };
 /** What Node runs in a checkout, without its log lines. */
 export type Process = { root: string; args: string[]; env?: Record<string, string> };
 
@@ -50,48 +57,85 @@ export async function startServer({ env, ...options }: Process) {
 }
 
 /** Creates plants with new IDs, or lists plants, each request as another user. @throws Error if a request failed */
-export async function measureLoad({ url, pid }: Server, load: Load): Promise<Sample> {
+export async function measureLoad({ url, pid, backends = [] }: Server, load: Load): Promise<Sample> {
   const { method, query = '', connections, seconds, tokenFile } = load;
   const workers = Math.min(2, connections); // autocannon takes more CPU than the server
   // Later loads have larger IDs: none creates 100 plants a millisecond.
   const initialContext: RequestContext = { tokenFile, workers, firstId: Date.now() * 100 };
   const { default: autocannon } = await import('autocannon');
-  const before = cpuMicroseconds(pid);
-  const { errors, non2xx, duration, latency, ...result } = await autocannon({
+  const latencies = createHistogram();
+  const histograms: RecordableHistogram[] = [];
+  const listen = (worker: Worker) =>
+    worker.on('message', (message: Partial<Latencies>) => {
+      if (message.latencies) histograms.push(message.latencies);
+    });
+  process.on('worker', listen);
+  const before = cpuMicroseconds([pid, ...backends]);
+  const { errors, non2xx, duration, ...result } = await autocannon({
     url: `${url}/plants${query}`,
     connections,
     duration: seconds,
     workers,
     initialContext,
+    setupClient: join(import.meta.dirname, 'latency.ts') as never, // a path, for workers
     requests: [{ method, setupRequest: join(import.meta.dirname, 'request.ts') }],
   });
+  process.off('worker', listen);
   const requests = result['2xx'];
   if (requests === 0 || errors + non2xx > 0)
     throw new Error(`${method} ${url}: ${requests} succeeded, ${errors} errors, ${non2xx} error responses`);
   await pause(SAVE_TIMEOUT_MS);
-  const cpu = (cpuMicroseconds(pid) - before) / requests;
-  return { perSecond: requests / duration, p99: latency.p99, cpu };
+  for (const histogram of histograms) latencies.add(histogram);
+  return {
+    perSecond: requests / duration,
+    p50: latencies.percentile(50) / 1_000,
+    p99: latencies.percentile(99) / 1_000,
+    cpu: (cpuMicroseconds([pid, ...backends]) - before) / requests,
+    memory: memoryMiB([pid, ...backends]),
+  };
 }
 
 /** Runs a command to its end over a log of this number of events. @throws Error if it failed */
 export async function measureCommand(command: Process, events: number): Promise<Sample> {
-  const before = cpuMicroseconds('self');
+  const before = cpuOfChildren();
   const startedAt = performance.now();
   const [code] = await once(launch(command), 'exit');
   if (code !== 0) throw new Error(`${command.args.join(' ')} ended with ${code}`);
   const perSecond = (1_000 * events) / (performance.now() - startedAt);
-  return { perSecond, p99: Number.NaN, cpu: (cpuMicroseconds('self') - before) / events };
+  const cpu = (cpuOfChildren() - before) / events;
+  return { perSecond, p50: Number.NaN, p99: Number.NaN, cpu, memory: Number.NaN };
 }
 
-/** The CPU time of a process, or of the ended children of this one; NaN where there is no /proc. */
-function cpuMicroseconds(pid: number | 'self'): number {
-  const file = `/proc/${pid}/stat`;
-  const fields = existsSync(file) ? readFileSync(file, 'utf8').split(') ').at(-1)?.split(' ') : undefined;
-  const [user, system] = pid === 'self' ? [13, 14] : [11, 12];
-  return ((Number(fields?.[user]) + Number(fields?.[system])) * 1e6) / USER_HZ;
+/** The CPU time of processes, with their children that run and that have ended; NaN where there is no /proc. */
+const cpuMicroseconds = (pids: number[]): number =>
+  sum(pids.flatMap(processTree), (pid) => sum([11, 12, 13, 14], (field) => cpuTime(pid, field)));
+
+/** The CPU time of the ended children of this process. */
+const cpuOfChildren = (): number => sum([13, 14], (field) => cpuTime('self', field));
+
+/** Shared memory is divided among the processes that share it; NaN without permission to read it. */
+const memoryMiB = (pids: number[]): number =>
+  sum(pids.flatMap(processTree), (pid) =>
+    Number(/^Pss: +(\d+)/m.exec(readIfExists(`/proc/${pid}/smaps_rollup`))?.[1]),
+  ) / 1_024;
+
+/** A process, and the processes that its main thread has started. */
+function processTree(pid: number): number[] {
+  const children = readIfExists(`/proc/${pid}/task/${pid}/children`).match(/\d+/g) ?? [];
+  return [pid, ...children.flatMap((child) => processTree(Number(child)))];
 }
 
-async function freePort(): Promise<number> {
+function cpuTime(pid: number | 'self', field: number): number {
+  const fields = readIfExists(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ');
+  return (Number(fields?.[field]) * 1e6) / USER_HZ;
+}
+
+const sum = <T>(values: readonly T[], of: (value: T) => number): number =>
+  values.reduce((total, value) => total + of(value), 0);
+
+const readIfExists = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+
+export async function freePort(): Promise<number> {
   await using server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   return (server.address() as { port: number }).port;

@@ -8,11 +8,11 @@ import { loadOrCreateKey } from '../packages/transparency-log/src/files/keyFile.
 const USERS = 1_000;
 
 /** Writes a file with a token of each user, one a line. */
-export async function writeTokens(dir: string, keyFile: string): Promise<string> {
+export async function writeTokens(dir: string, keyFile: string, users = USERS): Promise<string> {
   const { privateKey } = loadOrCreateKey(keyFile);
   const issue = (_: unknown, i: number) => issueToken(privateKey, { subject: `user-${i}`, lifetime: '1d' });
-  const file = join(dir, 'tokens');
-  writeFileSync(file, (await Promise.all(Array.from({ length: USERS }, issue))).join('\n'));
+  const file = join(dir, `tokens-${users}`);
+  writeFileSync(file, (await Promise.all(Array.from({ length: users }, issue))).join('\n'));
   return file;
 }
 
