@@ -74,7 +74,7 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
   app.addHook('onClose', () => checkpoints.close());
 
   // OpenAPI has no parameter with slashes, as the index of a tile after the first 1,000 has: the last route is for those.
-  const tileRoutes: [path: string, schema: FastifySchema][] = [
+  const tileRoutes: [path: string, schema: FastifySchema & { hide?: boolean }][] = [
     ['/tile/:level/:index', schemas.tile],
     ['/tile/:level/:index.p/:width', schemas.partialTile],
     ['/tile/entries/:index', schemas.entries],
