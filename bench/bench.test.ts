@@ -31,6 +31,14 @@ describe('npm run bench', () => {
   });
 });
 
+test('npm run bench:scale measures a log that grows', async () => {
+  const args = ['--events', '1000', '--users', '10', '--seconds', '1'];
+  const { code, stdout } = await run({ command: ['npm', 'run', '-s', 'bench:scale', '--', ...args] });
+  expect(code).toBe(0);
+  expect(stdout).toContain('| events | 100 | 200 | 500 | 1000 |');
+  expect(stdout).not.toMatch(/NaN|undefined|Infinity/);
+});
+
 test('npm run bench reports what installs the packages that it needs', async () => {
   const dir = tempDir();
   for (const name of ['node_modules', 'packages', 'projections', 'src', 'package.json'])

@@ -4,6 +4,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
+import { toNumber } from './options.ts';
 import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
@@ -77,7 +78,7 @@ console.table(subjects.map(row));
 if (options.only.includes('peers')) console.log(peerTable(subjects, median));
 
 async function peers(): Promise<Subject[]> {
-  const users = await writeTokens(dir, env.KEY_FILE, PEER_USERS);
+  const users = await writeTokens(dir, env.KEY_FILE, { users: PEER_USERS });
   const { seconds } = options;
   const own = { name: OWN, args: [mainOf(ROOT)] };
   return peerSubjects({ own, root: ROOT, dir, env, tokenFile: users, seconds, resources });
@@ -174,11 +175,6 @@ function toParts(text: string): Part[] {
   for (const name of names)
     if (!Object.hasOwn(PARTS, name)) throw new InvalidArgumentError(`There is no part ${name}.`);
   return names as Part[];
-}
-
-function toNumber(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
-  return Number(text);
 }
 
 function toCheckout(path: string): string {

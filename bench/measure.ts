@@ -114,7 +114,7 @@ const cpuMicroseconds = (pids: number[]): number =>
 const cpuOfChildren = (): number => sum([13, 14], (field) => cpuTime('self', field));
 
 /** Shared memory is divided among the processes that share it; NaN without permission to read it. */
-const memoryMiB = (pids: number[]): number =>
+export const memoryMiB = (pids: number[]): number =>
   sum(pids.flatMap(processTree), (pid) =>
     Number(/^Pss: +(\d+)/m.exec(readIfExists(`/proc/${pid}/smaps_rollup`))?.[1]),
   ) / 1_024;

@@ -12,7 +12,10 @@ describe('a peer', () => {
     await using resources = new AsyncDisposableStack();
     const dir = tempDir();
     const env = { KEY_FILE: join(dir, 'key.json') };
-    const [alice = '', bob = ''] = readFileSync(await writeTokens(dir, env.KEY_FILE, 2), 'utf8').split('\n');
+    const [alice = '', bob = ''] = readFileSync(
+      await writeTokens(dir, env.KEY_FILE, { users: 2 }),
+      'utf8',
+    ).split('\n');
     const server = await startPeer(peer, { root: ROOT, dir, env, resources });
     if (typeof server === 'string') return skip(server);
     const post = async (token: string, plant: object): Promise<number> =>
