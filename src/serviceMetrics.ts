@@ -1,6 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { stat, statfs } from 'node:fs/promises';
-import { basename } from 'node:path';
 import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { unlessAborted } from '@event-sourced/event-log/time';
@@ -9,7 +7,6 @@ import { Metrics } from '@event-sourced/http/metrics';
 import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
 import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
 import type { TreeThread } from '@event-sourced/transparency-log/view';
-import type { Gauge } from 'prom-client';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 import type { Config } from './config.ts';
 import type { InFlight } from './inFlight.ts';
@@ -117,9 +114,6 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
     'lists_in_flight',
     'Lists of plants that wait for the view, or are being sent.',
   );
-  readonly #fileBytes = this.gauge('file_size_bytes', 'Files of the log and of the views.', ['file']);
-  readonly #fileSystemSize = this.gauge('filesystem_size_bytes', 'The file system of the data directory.');
-  readonly #fileSystemFree = this.gauge('filesystem_avail_bytes', 'What is free in this file system.');
 
   constructor() {
     super('plant_store_');
@@ -167,6 +161,9 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
     this.#buildInfo.set({ version, node: process.version, log }, 1);
+    const fileOf = [logFile, ...Object.values(VIEWS).map(({ file }) => file), merkleTreeFile];
+    const files = fileOf.map((file) => file(dataDir));
+    this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
     const views = [
       ...followers.map((follower) => ({ name: follower.view.name, follower })),
       ...(tree ? [{ name: 'merkleTree', follower: tree }] : []),
@@ -181,11 +178,9 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
           readTo === undefined ? undefined : respondsIn(signal, lag.at(readTo, searching)),
         ),
       );
-      const files = await fileSizes(dataDir);
-      const fileSystem = await statfs(dataDir).catch(() => undefined);
 
       this.#available.set(Number(canRead && store.appendsRefused === undefined));
-      for (const metric of [this.#lagEvents, this.#lagSeconds, this.#fileBytes]) metric.reset();
+      for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
       for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
       views.forEach(({ name: view, follower }, i) => {
         const lag = lags[i];
@@ -196,39 +191,17 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
       });
       for (const { view, saveFailures } of followers)
         this.#saveFailures.inc({ view: view.name }, saveFailures);
-      if (tree) this.#treeFailures.inc(tree.failures);
-      else this.#treeFailures.remove();
-      setOrRemove(this.#treeSize, tree && (tree.saved?.size ?? 0));
+      this.#treeFailures.inc(tree?.failures ?? 0);
+      this.#treeSize.set(tree?.saved?.size ?? 0);
+      if (!tree) for (const metric of [this.#treeFailures, this.#treeSize]) metric.remove();
       this.#eventStreams.set(eventStreams.total);
       this.#listsInFlight.set(listsInFlight.total);
-      for (const [file, bytes] of files) this.#fileBytes.set({ file }, bytes);
-      setOrRemove(this.#fileSystemSize, fileSystem && fileSystem.blocks * fileSystem.bsize);
-      setOrRemove(this.#fileSystemFree, fileSystem && fileSystem.bavail * fileSystem.bsize);
       return this.read();
     };
   }
 }
 
-function setOrRemove(gauge: Gauge, value: number | undefined): void {
-  if (value === undefined) gauge.remove();
-  else gauge.set(value);
-}
-
 /** What a promise resolves to before the signal aborts; undefined also if it rejects. */
 function respondsIn<T>(signal: AbortSignal, promise: Promise<T>): Promise<T | undefined> {
   return unlessAborted(promise, signal).catch(() => undefined);
-}
-
-/** The bytes of the database files in a data directory, and of their write-ahead logs, by name. */
-async function fileSizes(dataDir: string): Promise<[string, number][]> {
-  const views = Object.values(VIEWS).map(({ file }) => file(dataDir));
-  const files = [logFile(dataDir), ...views, merkleTreeFile(dataDir)].flatMap((file) => [
-    file,
-    `${file}-wal`,
-  ]);
-  const sizes = files.map(async (file): Promise<[string, number][]> => {
-    const found = await stat(file).catch(() => undefined);
-    return found ? [[basename(file), found.size]] : [];
-  });
-  return (await Promise.all(sizes)).flat();
 }

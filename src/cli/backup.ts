@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, existsSync, linkSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
-import { fsyncPath, logFile } from '@event-sourced/event-log/disk';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { copyDatabase, openLogReader } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead } from '@event-sourced/transparency-log';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
@@ -32,28 +32,4 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   moveToNew(draft, file);
   print(`backed up ${size} events to ${file}`);
   await write(output, `${formatTreeHead({ size, root })}\n`);
-}
-
-/** Moves a file to a path that does not exist, durably. @throws Error; then nothing was created there */
-function moveToNew(draft: string, file: string): void {
-  const isLinked = tryLink(draft, file);
-  if (!isLinked) closeSync(openSync(file, 'wx')); // renaming alone could replace another file
-  try {
-    if (!isLinked) renameSync(draft, file);
-    fsyncPath(dirname(file));
-  } catch (error) {
-    rmSync(file, { force: true });
-    throw error;
-  }
-}
-
-/** Whether a file could be linked: not every file system has hard links. @throws Error if the path exists */
-function tryLink(draft: string, file: string): boolean {
-  try {
-    linkSync(draft, file);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw error;
-    return false;
-  }
 }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import {
   openCheckpoint,
   parseTreeHead,
+  printable,
   readUnverifiedCheckpoint,
   type TreeHead,
 } from '@event-sourced/transparency-log';
@@ -29,7 +30,7 @@ export async function parseExpectedRoot(
     return checkpoint;
   };
   if (checkpoint.origin !== config.logOrigin)
-    return unchecked(`it is of ${checkpoint.origin}, and LOG_ORIGIN is ${config.logOrigin}`);
+    return unchecked(`it is of ${printable(checkpoint.origin)}, and LOG_ORIGIN is ${config.logOrigin}`);
   if (!existsSync(config.logKeyFile)) return unchecked(`there is no ${config.logKeyFile}`);
   return openCheckpoint(note, loadExistingLogKey(config).verifierKey);
 }

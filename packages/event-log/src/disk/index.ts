@@ -1,4 +1,5 @@
 export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
+export { moveToNew } from './moveToNew.ts';
 export { fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';

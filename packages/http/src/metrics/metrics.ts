@@ -1,3 +1,6 @@
+import type { StatsFs } from 'node:fs';
+import { stat, statfs } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
 import type { ClosedRequest, ServerObserver } from '../observer.ts';
@@ -36,13 +39,40 @@ export class Metrics implements ServerObserver {
     return new Counter({ name: this.#prefix + name, help, labelNames, registers: [this.#registry] });
   }
 
-  gauge<L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> {
-    return new Gauge({ name: this.#prefix + name, help, labelNames, registers: [this.#registry] });
+  /** `collect` sets the value at each read. */
+  gauge<L extends string = never>(
+    name: string,
+    help: string,
+    labelNames: L[] = [],
+    collect?: () => Promise<void>,
+  ) {
+    const options = { name: this.#prefix + name, help, labelNames, registers: [this.#registry] };
+    return new Gauge<L>({ ...options, ...(collect && { collect }) });
   }
 
   histogram<L extends string = never>(name: string, help: string, buckets: number[], labelNames: L[] = []) {
     const options = { name: this.#prefix + name, help, buckets, labelNames, registers: [this.#registry] };
     return new Histogram<L>(options);
+  }
+
+  /** Adds the sizes of files, by name, and of a directory's file system, measured at each read. What is missing has no value. */
+  measureFiles(files: readonly string[], directory: string): void {
+    const size = this.gauge('file_size_bytes', 'Files of the data directory.', ['file'], async () => {
+      size.reset();
+      for (const file of files) {
+        const found = await stat(file).catch(() => undefined);
+        if (found) size.set({ file: basename(file) }, found.size);
+      }
+    });
+    const measure = (name: string, help: string, bytesOf: (found: StatsFs) => number): void => {
+      const gauge = this.gauge(name, help, [], async () => {
+        gauge.remove();
+        const found = await statfs(directory).catch(() => undefined);
+        if (found) gauge.set(bytesOf(found));
+      });
+    };
+    measure('filesystem_size_bytes', 'Their file system.', ({ blocks, bsize }) => blocks * bsize);
+    measure('filesystem_avail_bytes', 'What is free in it.', ({ bavail, bsize }) => bavail * bsize);
   }
 
   async read(): Promise<{ text: string; contentType: string }> {
