@@ -1,11 +1,13 @@
 import { renameSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
+import { setImmediate } from 'node:timers/promises';
 import { type Position, type RecordedEvent, START } from '@event-sourced/event-log';
 import { fsyncPath } from '@event-sourced/event-log/disk';
 import type { ComparedFormat, SavedRow, ViewCheckpoint } from '@event-sourced/event-log/views';
 import { isDamage, openForReading, readCheckpoint, type ViewFormat } from '@event-sourced/event-log/views';
 import { HASH_BYTES, TILE_WIDTH, type Tile, TileMismatch } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
@@ -60,8 +62,8 @@ export const rowOf = ({ level, index, hashes, startsAfter }: StoredTile): SavedR
 ];
 
 /**
- * Reads a tree from its file in one snapshot; each hash of a tile must be the root of the full tile below it.
- * @throws TileMismatch, or SQLite's error if the file is damaged
+ * Reads a tree from its file in one snapshot. Each hash from which its roots are computed, those of the last tile of each
+ * level, must be the root of the full tile below it. @throws TileMismatch, or SQLite's error if the file is damaged
  */
 export async function loadTree(file: string): Promise<{ tree: TileWriter; checkpoint: ViewCheckpoint }> {
   const { db, statements } = openTree(file);
@@ -74,9 +76,9 @@ export async function loadTree(file: string): Promise<{ tree: TileWriter; checkp
       readTile(statements, tile),
     );
     for (const { level, index, width } of last.slice(1))
-      for (let i = 0; i < index * TILE_WIDTH + width; i++)
+      for (let i = index * TILE_WIDTH; i < index * TILE_WIDTH + width; i++)
         await tiles.read({ level: level - 1, index: i, width: TILE_WIDTH });
-    checkPositions(statements, Math.ceil(tree.size / TILE_WIDTH));
+    checkPositions(statements, (last[1]?.index ?? 0) * TILE_WIDTH, Math.ceil(tree.size / TILE_WIDTH));
     const start = last[0]?.startsAfter ?? null;
     assertFits(
       (start === null) === (checkpoint.position === START),
@@ -84,6 +86,25 @@ export async function loadTree(file: string): Promise<{ tree: TileWriter; checkp
     );
     assertFits(start === null || start < checkpoint.position, 'the checkpoint is before the last tile');
     return { tree, checkpoint };
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Checks all tiles of a tree with this size and root, in steps between which it may grow, as long as `isNeeded`.
+ * @throws TileMismatch, or SQLite's error
+ */
+export async function checkTiles(file: string, head: TreeHead, isNeeded: () => boolean): Promise<void> {
+  const { db, statements } = openTree(file);
+  try {
+    const tiles = await VerifiedTiles.open(head, async (tile) => readTile(statements, tile));
+    const end = Math.ceil(head.size / TILE_WIDTH);
+    for (let index = 0; (index + 1) * TILE_WIDTH <= head.size && isNeeded(); index++) {
+      await tiles.read({ level: 0, index, width: TILE_WIDTH });
+      checkPositions(statements, index, Math.min(index + 2, end));
+      await setImmediate();
+    }
   } finally {
     db.close();
   }
@@ -123,12 +144,12 @@ function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
   return last;
 }
 
-/** The positions of the tiles of level 0 start at the beginning of the log, and increase. */
-function checkPositions(statements: TreeStatements, tiles: number): void {
-  let previous: Position | undefined;
-  for (let index = 0; index < tiles; index++) {
+/** The positions of these tiles of level 0 increase; that of the first tile is the beginning of the log. */
+function checkPositions(statements: TreeStatements, from: number, end: number): void {
+  let previous = START - 1n;
+  for (let index = from; index < end; index++) {
     const start = startOfTile(statements, index);
-    assertFits(previous === undefined ? start === START : start > previous, 'the positions do not increase');
+    assertFits(index === 0 ? start === START : start > previous, 'the positions do not increase');
     previous = start;
   }
 }

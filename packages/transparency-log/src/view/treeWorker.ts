@@ -1,6 +1,7 @@
 import type { EventLog, Logger, Position } from '@event-sourced/event-log';
 import { serve, threadData } from '@event-sourced/event-log/threads';
 import { Follower, type Progress } from '@event-sourced/event-log/views';
+import { checkTiles, damageOf } from './treeFile.ts';
 import { MerkleTreeView, type SavedTree } from './treeView.ts';
 
 // The Merkle tree has its own thread, which reads the log itself, so requests lose only processor time.
@@ -52,6 +53,7 @@ const logger = {
 };
 
 const { file, log: source } = threadData<TreeWorkerData>();
+let isClosing = false;
 const opening = open();
 const post = serve<TreeOperations, void, TreeEvent>(
   {
@@ -60,8 +62,10 @@ const post = serve<TreeOperations, void, TreeEvent>(
       if (resets === state.resets) view.discard(reason);
     },
     close: async () => {
-      const { follower, view, log } = await opening;
+      isClosing = true;
+      const { follower, view, log, checking } = await opening;
       await follower.stop();
+      await checking;
       await view.close();
       await log.close();
     },
@@ -89,5 +93,17 @@ async function open() {
     onProgress: (progress) => post({ progress }),
     onReadTo: ({ position: to }) => report({ read: { to, last: view.applied.position } }),
   });
-  return { log, view, state, follower };
+  return { log, view, state, follower, checking: check(view, state) };
+}
+
+/** Checks the file as it was opened, beside what is done with it. */
+async function check(view: MerkleTreeView, state: TreeState): Promise<void> {
+  try {
+    await checkTiles(file, view.saved, () => !isClosing && state.resets === 0);
+  } catch (error) {
+    const damage = damageOf(error);
+    if (state.resets > 0) return; // it is another file by now
+    if (damage === undefined) throw error;
+    view.discard(damage);
+  }
 }

@@ -1,3 +1,4 @@
+import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runCli, succeeded } from '../../../../test/support/cli.ts';
@@ -7,7 +8,7 @@ import { treeSaved } from '../../../../test/support/merkleTreeFile.ts';
 import { startServiceWithTree } from '../../../../test/support/service.ts';
 import { startFakeServer } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
-import { logIn, ready, rootOf, saved, startTree } from '../../../../test/support/treeThread.ts';
+import { logIn, ready, rootOf, saved, startTree, treeIn } from '../../../../test/support/treeThread.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
 import { rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
 
@@ -69,6 +70,21 @@ describe('the Merkle tree of a log', () => {
     expect(tree.current.size).toBe(300);
     tree.rebuild('third');
     await expect.poll(() => tree.rebuilds).toBe(2);
+  });
+
+  test('is rebuilt if a tile that no root is computed from is altered, once it has started', async () => {
+    const dir = logWith({ events: 257 * 256 });
+    const first = startTree(dir);
+    await ready(first.tree);
+    await first.close();
+    using db = new DatabaseSync(treeIn(dir));
+    db.exec('UPDATE tiles SET hashes = CAST(zeroblob(8192) AS BLOB) WHERE level = 0 AND number = 200');
+    const { tree, logged } = startTree(dir);
+    await ready(tree);
+    await expect.poll(() => tree.rebuilds).toBe(1);
+    await ready(tree);
+    expect(logged()).toContain('its tiles contradict each other');
+    expect(await tree.readTile({ level: 0, index: 200, width: 256 })).not.toEqual(Buffer.alloc(8_192));
   });
 
   test('is built by a thread with little space for new objects', async () => {
