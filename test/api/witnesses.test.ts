@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
@@ -6,15 +8,16 @@ import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosi
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const fail: FakeWitness['respond'] = (_, response) => void response.destroy();
 
 /** A service with two witnesses, both of which must sign. */
-async function witnessed(respond?: FakeWitness['respond']) {
+async function witnessed(respond?: FakeWitness['respond'], env = {}) {
   const witnesses = await Promise.all(['w1', 'w2'].map((name) => new FakeWitness(name).start()));
   for (const witness of respond ? witnesses : []) witness.respond = respond as FakeWitness['respond'];
   const WITNESSES = witnesses.map(({ setting }) => setting).join(',');
-  const service = await startServiceWithTree({ WITNESSES, QUORUM: '2', METRICS_PORT: '0' });
+  const service = await startServiceWithTree({ WITNESSES, QUORUM: '2', METRICS_PORT: '0', ...env });
   const [alice, carol] = [service.as('alice'), service.as('carol', 'audit')];
   const text = async (path: string) => (await carol.request(path)).text();
   const namesIn = (checkpoint: string) =>
@@ -70,6 +73,19 @@ test('before the first quorum /checkpoint is 50305, and plants and receipts are 
   expect(namesIn(receipt.slice(receipt.indexOf('\n\n') + 2))).toEqual([]);
   const key = parseVerifierKey((await text('/log-key')).trim());
   expect((await openInclusionProof(receipt, key)).checkpoint.size).toBe(1);
+});
+
+test('a log that contradicts what it has signed gives no receipt, nor what was cosigned before', async () => {
+  const dir = tempDir();
+  const first = await witnessed(undefined, { DATA_DIR: dir });
+  for (const id of [1, 2, 3]) await first.alice.create(id, { name: 'Fern' });
+  await expect.poll(() => first.checkpoint().catch(() => undefined)).toMatchObject({ size: 3 });
+  await first.close();
+  using db = new DatabaseSync(join(dir, 'log.db'));
+  db.exec(`DROP TRIGGER events_are_never_updated; UPDATE events SET id = id || 'x' WHERE position = 2`);
+  const { alice, carol } = await witnessed(fail, { DATA_DIR: dir });
+  for (const request of [() => alice.request('/proofs/plants?id=1'), () => carol.request('/checkpoint')])
+    await expect.poll(async () => (await request()).text()).toContain('50304');
 });
 
 test('a receipt has the cosignatures of a checkpoint that includes its plant', async () => {

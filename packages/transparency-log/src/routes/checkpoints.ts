@@ -11,6 +11,7 @@ import {
 import { Cosigning, type WitnessObserver } from '../signer/cosigning.ts';
 import type { TreeThread } from '../view/treeThread.ts';
 import type { Policy } from '../witness/policy.ts';
+import type { SignedHead } from '../witness/witnessClient.ts';
 
 const CACHE_MS = 1_000;
 const CHECK_RETRY_INTERVAL_MS = 1_000;
@@ -91,9 +92,9 @@ export class Checkpoints {
   }
 
   /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
-  headWith(index: number): TreeHead {
+  headWith(index: number): TreeHead & { note?: string } {
     const { current } = this.#deps.tree;
-    const cosigned = this.#cosigning?.cosigned;
+    const cosigned = this.#cosigned;
     return cosigned && cosigned.size > index && cosigned.size <= current.size ? cosigned : current;
   }
 
@@ -117,12 +118,17 @@ export class Checkpoints {
    * The checkpoint of a tree, with the cosignatures that it has.
    * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
    */
-  async of(head: TreeHead): Promise<string> {
-    return this.#cosignedNote(head) ?? this.#sign(head);
+  async of(head: TreeHead & { note?: string }): Promise<string> {
+    return head.note ?? this.#cosignedNote(head) ?? this.#sign(head);
+  }
+
+  /** Not while the log contradicts what it has signed. */
+  get #cosigned(): SignedHead | undefined {
+    return this.#contradiction ? undefined : this.#cosigning?.cosigned;
   }
 
   #cosignedNote({ size, root }: TreeHead): string | undefined {
-    const cosigned = this.#cosigning?.cosigned;
+    const cosigned = this.#cosigned;
     return cosigned?.size === size && cosigned.root === root ? cosigned.note : undefined;
   }
 

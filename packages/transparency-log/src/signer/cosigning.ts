@@ -32,8 +32,8 @@ type Dependencies = {
 /** A witness. `failures`: in a row. `retryAt`: when it is asked again, by `performance.now`. */
 type Asked = { name: string; client: WitnessClient; isBusy: boolean; failures: number; retryAt: number };
 
-/** A checkpoint that witnesses are asked for, with their cosignatures so far. */
-type Candidate = SignedHead & { cosignatures: Cosignature[] };
+/** A checkpoint that witnesses are asked for since a time of `performance.now`, with their cosignatures so far. */
+type Candidate = SignedHead & { startedAt: number; cosignatures: Cosignature[] };
 
 const ROUND_INTERVAL_MS = 1_000;
 /** A log that does not grow is cosigned again: the time of a cosignature shows that the log is not withheld. */
@@ -43,7 +43,7 @@ const MAX_RETRY_DELAY_MS = 60_000;
 const LOGGED_FAILURES = 3;
 
 /**
- * Has checkpoints cosigned by witnesses, in the background: in rounds, each of a new size, at most one a second. A
+ * Has checkpoints cosigned by witnesses, in the background: in rounds, at most one a second, each for the newest size. A
  * witness that is slow or fails misses rounds.
  */
 export class Cosigning {
@@ -51,7 +51,7 @@ export class Cosigning {
   readonly #witnesses: readonly Asked[];
   readonly #closing = new AbortController();
   readonly #running: Promise<void>;
-  #lastRound = { size: -1, at: 0 };
+  #candidate: Candidate | undefined;
   #saving: Promise<void> = Promise.resolve();
   #isSaveFailing = false;
   /** The newest checkpoint that a quorum has signed, with all cosignatures. */
@@ -78,7 +78,7 @@ export class Cosigning {
     await this.#restore();
     while (!signal.aborted) {
       const head = this.#deps.head();
-      if (head && this.#isDue(head)) await this.#round(head).catch(() => {}); // the signer reports what it refuses
+      if (head) await this.#round(head).catch(() => {}); // the signer reports what it refuses
       await setTimeout(intervalMs, undefined, { signal }).catch(() => {});
     }
   }
@@ -100,20 +100,27 @@ export class Cosigning {
     if (!this.cosigned) observer?.onQuorum?.(0, 0);
   }
 
-  #isDue({ size }: TreeHead): boolean {
-    const isNew = size !== this.#lastRound.size || this.cosigned?.size !== size;
-    return isNew || performance.now() - this.#lastRound.at >= REFRESH_INTERVAL_MS;
+  /** The candidate, unless the log has grown, or its cosignatures are to be renewed. */
+  #current({ size, root }: TreeHead): Candidate | undefined {
+    const candidate = this.#candidate;
+    const isSame = candidate?.size === size && candidate.root === root;
+    return isSame && performance.now() - candidate.startedAt < REFRESH_INTERVAL_MS ? candidate : undefined;
   }
 
-  /** Ends once a quorum has signed, or all that were asked have responded. */
+  /** Asks the witnesses that have not signed. Ends once a quorum has, or all that were asked have responded. */
   async #round(head: TreeHead): Promise<void> {
-    const now = performance.now();
-    const ready = this.#witnesses.filter(({ isBusy, retryAt }) => !isBusy && retryAt <= now);
+    const current = this.#current(head);
+    if (current && this.cosigned?.size === current.size) return;
+    const startedAt = performance.now();
+    const ready = this.#witnesses.filter(
+      ({ name, isBusy, retryAt }) =>
+        !isBusy && retryAt <= startedAt && !current?.cosignatures.some(({ key }) => key.name === name),
+    );
     if (ready.length === 0) return;
     const { size, root } = head;
-    const note = await this.#deps.sign(head);
-    this.#lastRound = { size, at: now };
-    const candidate: Candidate = { size, root, note, cosignatures: [] };
+    const note = current?.note ?? (await this.#deps.sign(head));
+    const candidate = current ?? { size, root, note, startedAt, cosignatures: [] };
+    this.#candidate = candidate;
     const hasQuorum = Promise.withResolvers<void>();
     const asking = ready.map((witness) => this.#ask(witness, candidate, hasQuorum.resolve));
     await Promise.race([hasQuorum.promise, Promise.all(asking)]);
@@ -164,6 +171,7 @@ export class Cosigning {
       if (!this.#isSaveFailing)
         this.#deps.logger.warn({ reason }, 'the cosigned checkpoint cannot be saved; retrying');
       this.#isSaveFailing = true;
+      this.#candidate = undefined; // to be asked for again
     }
   }
 

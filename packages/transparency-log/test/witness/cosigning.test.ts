@@ -97,6 +97,20 @@ test('without a quorum the older checkpoint stays, and the next one that has a q
   expect(logger.info).toHaveBeenCalledWith({ witness: NAMES[1] }, 'witness available again');
 });
 
+test('a witness that has signed is not asked again while a quorum is missing', async () => {
+  const witnesses = await started(2);
+  const [first, second] = witnesses as [FakeWitness, FakeWitness];
+  const { respond } = second;
+  let failures = 0;
+  second.respond = (_, response) => {
+    if (++failures === 3) second.respond = respond;
+    response.destroy();
+  };
+  const { served } = await cosigned(witnesses);
+  await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2'] });
+  expect([failures, first.submitted.length]).toEqual([3, 1]);
+});
+
 test('that a checkpoint cannot be saved is logged once, until one can be', async () => {
   const { served, signer, logger } = await cosigned(await started(2));
   const saving = vi.spyOn(signer, 'saveCosigned').mockRejectedValue(new Error('ENOSPC'));
