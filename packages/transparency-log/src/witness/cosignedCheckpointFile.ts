@@ -14,6 +14,8 @@ export class WitnessStateUnusable extends Error {
   override readonly name = 'WitnessStateUnusable';
 }
 
+const GONE = 'it does not have the latest checkpoint any more';
+
 /** The latest checkpoint of a log that a witness has cosigned. It is durable before anyone gets it. */
 export class CosignedCheckpointFile {
   readonly #file: string;
@@ -21,6 +23,8 @@ export class CosignedCheckpointFile {
   readonly #witness: VerifierKey;
   /** The latest one that this process has read or recorded. */
   #latest: CosignedCheckpoint | undefined;
+  /** Whether there was a file, also one that could not be read. */
+  #wasThere = false;
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(file: string, origin: string, witness: VerifierKey) {
@@ -42,6 +46,7 @@ export class CosignedCheckpointFile {
       if (replacement.note === latest?.note) return latest;
       await replaceFile(this.#file, replacement.note).catch(this.#fail);
       this.#latest = replacement;
+      this.#wasThere = true;
       return replacement;
     });
   }
@@ -55,19 +60,24 @@ export class CosignedCheckpointFile {
 
   /** From the file each time: a write that failed may have replaced it all the same. */
   async #read(): Promise<CosignedCheckpoint | undefined> {
-    const note = await readIfExists(this.#file, MAX_NOTE_BYTES, 'a checkpoint').catch(this.#fail);
-    if (note !== this.#latest?.note) this.#latest = await this.#open(note).catch(this.#fail);
+    try {
+      const note = await readIfExists(this.#file, MAX_NOTE_BYTES, 'a checkpoint');
+      if (note === undefined && this.#wasThere) throw new Error(GONE);
+      if (note !== undefined && note !== this.#latest?.note) this.#latest = await this.#open(note);
+      this.#wasThere ||= note !== undefined;
+    } catch (error) {
+      this.#wasThere = true;
+      this.#fail(error as Error);
+    }
     return this.#latest;
   }
 
-  async #open(note: string | undefined): Promise<CosignedCheckpoint> {
-    const gone = 'it does not have the latest checkpoint any more';
-    if (note === undefined) throw new Error(gone);
+  async #open(note: string): Promise<CosignedCheckpoint> {
     const { origin, size, root } = readUnverifiedCheckpoint(note);
     const [cosignature] = cosignaturesOf(note, [this.#witness]);
     if (origin !== this.#origin || !cosignature)
       throw new Error('it is not a checkpoint of this log that this witness has cosigned');
-    if (size < (this.#latest?.size ?? 0)) throw new Error(gone);
+    if (size < (this.#latest?.size ?? 0)) throw new Error(GONE);
     await syncDirectory(dirname(this.#file)); // the process that replaced it may have ended before
     return { size, root, time: cosignature.time, note };
   }

@@ -114,17 +114,17 @@ function parseRequest(body: Uint8Array) {
 /** The note with the signatures by these keys alone, which are valid. @throws CheckpointRejected */
 async function withSignaturesOf(keys: readonly VerifierKey[], note: string): Promise<string> {
   const { text, signatures } = splitNote(note);
-  const lines = new Set<string>();
+  const lines: string[] = [];
   for (const key of keys) {
-    const own = signaturesOf(signatures, key);
-    if (own.length > 0)
-      await openNote(note, key).catch(({ message }) => {
-        throw new CheckpointRejected(403, message);
-      });
-    for (const { signature } of own) lines.add(formatSignature(key, signature));
+    const [own] = signaturesOf(signatures, key); // of many, one: the note is to be read again
+    if (!own) continue;
+    await openNote(note, key).catch(({ message }) => {
+      throw new CheckpointRejected(403, message);
+    });
+    lines.push(formatSignature(key, own.signature));
   }
-  if (lines.size === 0) throw new CheckpointRejected(403, 'no signature is by a known key of the log');
-  return `${text}\n${[...lines].join('')}`;
+  if (lines.length === 0) throw new CheckpointRejected(403, 'no signature is by a known key of the log');
+  return `${text}\n${lines.join('')}`;
 }
 
 const NONE: CosignedCheckpoint = { ...EMPTY_TREE, note: '', time: 0 };

@@ -190,6 +190,8 @@ test.each<[string, (note: string) => string | Buffer]>([
   for (const text of [abcd, request('abx'), abcd]) expect(await add(text)).toMatchObject({ status: 503 });
   await expect(latest()).rejects.toThrow(`${ORIGIN}  cannot use ${file}: `);
   expect(readFileSync(file)).toEqual(damaged);
+  rmSync(file);
+  expect(await add(request('abx'))).toMatchObject({ status: 503 }); // it is not a new log then
   expect(await add(request('abc', OTHER))).toMatchObject({ status: 200 });
 });
 
@@ -231,6 +233,15 @@ test('a log whose file is gone or older than before is not one without a cosigne
         message: expect.stringMatching(/the latest checkpoint any more/),
       });
   }
+});
+
+test('of many signatures by one key, one is kept, so that the checkpoint can be read again', async () => {
+  const dir = tempDir();
+  const text = request('abc');
+  const line = text.slice(text.lastIndexOf('—'));
+  const { add } = witnessIn(dir);
+  expect(await add(text + line.repeat(99))).toMatchObject({ status: 200 });
+  expect(await witnessIn(dir).latest()).toMatchObject({ size: 3 });
 });
 
 test('a witness must have another key than its logs', () => {
