@@ -43,7 +43,7 @@ export async function runCommand(
       process.exit(1);
     },
   };
-  process.stdout.on('error', () => {}); // the write that failed rejects
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {}); // the write that failed rejects
   try {
     await command(context);
   } catch (error) {

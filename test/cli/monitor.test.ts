@@ -309,9 +309,11 @@ describe('npm run monitor', () => {
     [['--witness', 'hunter2'], /^(?!.*hunter2).*verifier key/],
     [['--stale-after', '1 hour'], /--stale-after must be a number and a unit/],
     [['--timeout', '0s'], /--timeout must be a number and a unit/],
+    [['--stale-after', ''], /--stale-after must be a number and a unit/],
     [['--expect-growth'], /--expect-growth requires --stale-after/],
     [['--watch', 'alice'], /--watch must be MEMBER=VALUE/],
     [['--on-alarm', tmpdir()], /--on-alarm must be the path of a program/],
+    [['--on-alarm', ''], /--on-alarm must be the path of a program/],
     [['--metrics-port', '9100'], /--metrics-port cannot be used with --once/],
     [['--known', tmpdir()], /^cannot use .* of --known: it is not a checkpoint or a proof/],
   ])('refuses %j', async (options, line) => {

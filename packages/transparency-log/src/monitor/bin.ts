@@ -22,6 +22,9 @@ const write = (text: string): Promise<void> =>
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
   });
 
+// A reader that has gone, as in `… | head`: the write that failed rejects, and a witness goes on.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
 const print = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const program = new Command('transparency-log')

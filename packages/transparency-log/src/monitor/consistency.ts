@@ -76,6 +76,10 @@ export async function searchFork(
   return isFirst;
 }
 
+/** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
+export const isShown = (checkpoint: ReceivedCheckpoint, client: Client): Promise<boolean> =>
+  isAvailable(async () => void (await VerifiedTiles.open(checkpoint, (tile) => client.tile(tile))));
+
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
 async function compareFullTiles(smaller: Tree, larger: Tree): Promise<void> {
   for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {

@@ -4,10 +4,10 @@ import type { VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
 import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
-import { compareHeads, searchFork } from './consistency.ts';
+import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { formatTime } from './durations.ts';
-import type { LogClient } from './logClient.ts';
-import { largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
+import { type LogClient, LogUnavailable } from './logClient.ts';
+import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 import { witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -49,6 +49,7 @@ const MAX_PENDING = 1_000;
 /** As JSON, they fit into the state. */
 const MAX_PENDING_BYTES = 24 * 1024 * 1024;
 const TOO_OLD = 'longer ago than --stale-after allows';
+const TOO_FAR_AHEAD = 'further in the future than --stale-after allows';
 
 /** Fetches the checkpoint of now. The state has it, as every other one that was received. @throws Alarm, LogUnavailable */
 export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
@@ -67,7 +68,13 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
       const { cosignedAt, problem } = checkPolicy(checkpoint, options);
       const isFirst = isLast && Boolean(larger ?? problem) && (await searchFork(checkpoint, state, client));
       // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-      if (isLast && larger && !(isFirst && larger.shownBy)) throw rollback(checkpoint, larger, isFirst);
+      if (isLast && larger && !(isFirst && larger.shownBy)) {
+        if (isFirst && options.policy && (await isShown(larger, client)))
+          throw new LogUnavailable(
+            `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
+          );
+        throw rollback(checkpoint, larger, isFirst);
+      }
       if (isLast && problem) throw problem;
       if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
     }
@@ -150,6 +157,9 @@ function checkPolicy(
       return alarm('not cosigned', `${events} has ${missingCosignatures(cosignatures, policy)}`);
     const signedAt = `was last signed by a quorum of witnesses at ${formatTime(time)}`;
     if (isOld(time * 1_000)) return alarm('stale', `${events} ${signedAt}, ${TOO_OLD}`);
+    // Until then, nobody would notice that nothing is signed.
+    if (time * 1_000 - now().getTime() > staleAfterMs)
+      return alarm('stale', `${events} ${signedAt}, ${TOO_FAR_AHEAD}`);
     cosignedAt = Math.max(...cosignatures.map((one) => one.time));
   }
   if ((!policy || expectGrowth) && isOld(Date.parse(receivedAt)))

@@ -5,7 +5,8 @@ const PREFIX = 'transparency_log_monitor_';
 
 /** What Prometheus collects of a monitor. Times are in seconds since 1970. */
 export class Metrics {
-  checkedAt: number | undefined;
+  /** 0 until the first check, so that an alert on its age also sees a monitor that never succeeds. */
+  checkedAt = 0;
   size: number | undefined;
   cosignedAt: number | undefined;
   checksFailed = 0;

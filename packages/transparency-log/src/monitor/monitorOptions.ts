@@ -29,8 +29,8 @@ export type MonitorSettings = ReturnType<typeof parseMonitorOptions>;
 /** Parses the options; `print` gets the witnesses that are not counted. @throws Error for the operator */
 export function parseMonitorOptions(options: MonitorOptions, print: (line: string) => void) {
   const { once, expectGrowth, staleAfter, watch, onAlarm, metricsPort } = options;
-  if (expectGrowth && !staleAfter) throw new Error('--expect-growth requires --stale-after.');
-  if (once && metricsPort) throw new Error('--metrics-port cannot be used with --once.');
+  if (expectGrowth && staleAfter === undefined) throw new Error('--expect-growth requires --stale-after.');
+  if (once && metricsPort !== undefined) throw new Error('--metrics-port cannot be used with --once.');
   return {
     key: parseVerifierKey(options.key),
     url: parseUrl(options.url),
@@ -39,13 +39,14 @@ export function parseMonitorOptions(options: MonitorOptions, print: (line: strin
     expectGrowth,
     intervalMs: parseInterval(options.interval),
     timeoutMs: parseDuration(options.timeout, '--timeout'),
-    staleAfterMs: staleAfter ? parseDuration(staleAfter, '--stale-after') : undefined,
+    staleAfterMs: staleAfter === undefined ? undefined : parseDuration(staleAfter, '--stale-after'),
     policy: openPolicy(options, print),
-    watched: watch ? parseWatched(watch) : undefined,
-    program: onAlarm ? parseProgram(onAlarm) : undefined,
-    metricsAddress: metricsPort
-      ? { port: parsePort(metricsPort, '--metrics-port'), host: options.metricsHost }
-      : undefined,
+    watched: watch === undefined ? undefined : parseWatched(watch),
+    program: onAlarm === undefined ? undefined : parseProgram(onAlarm),
+    metricsAddress:
+      metricsPort === undefined
+        ? undefined
+        : { port: parsePort(metricsPort, '--metrics-port'), host: options.metricsHost },
   };
 }
 

@@ -7,7 +7,7 @@ test('metrics are served as text, and a value that is not known is absent', asyn
   onTestFinished(close);
   const text = async () => (await fetch(url)).text();
   expect(await text()).toMatch(
-    /^# HELP transparency_log_monitor_checks_failed_total .+\n# TYPE \S+ counter\n\S+_total 0\n# HELP/,
+    /^# HELP transparency_log_monitor_last_success_timestamp_seconds .+\n# TYPE \S+ gauge\n\S+_seconds 0\n# HELP \S+_failed_total/,
   );
   Object.assign(metrics, { checkedAt: 12.5, size: 7, cosignedAt: 100, checksFailed: 2, hasAlarm: true });
   expect(metrics.text(160).match(/^[^#].*$/gm)).toEqual([

@@ -3,7 +3,18 @@ import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openPolicy, type Policy } from '../../src/witness/policy.ts';
-import { alarmOf, check, expectFork, forkOf, logOf, signed, stateOf, unavailable } from './checking.ts';
+import {
+  alarmOf,
+  check,
+  checked,
+  expectFork,
+  forkOf,
+  logOf,
+  showing,
+  signed,
+  stateOf,
+  unavailable,
+} from './checking.ts';
 import { cosigned, type FakeLog, NOW, witnessKey } from './fakeLog.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
@@ -100,6 +111,17 @@ test('the state has the newest cosignatures of a checkpoint', async () => {
   expect(again.read).toEqual([]);
 });
 
+test('an instance of the log whose checkpoint has its cosignatures later is no rollback, if its tiles are shown', async () => {
+  const options = { policy: policyOf(NAMES, '1') };
+  const behind = (shown: FakeLog) => showing([cosignedBy(logOf(7), NAMES)], shown);
+  const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
+  expect(error).toBeInstanceOf(LogUnavailable);
+  expect((error as Error).message).toMatch(/^the log shows 7:\w+ with its cosignatures, and the tiles of 9:/);
+  const kept = (await checked(logOf(9))).state;
+  const rollback = await alarmOf(behind(logOf(7)), kept, options); // the tiles that were kept do not count
+  expect(rollback.message).toMatch(/^rollback: .* which are the first of them$/);
+});
+
 describe('a log is stale', () => {
   const alarm = (log: FakeLog, options: object, state?: State) =>
     alarmOf(log, state, { staleAfterMs: HOUR_MS, ...options });
@@ -111,9 +133,13 @@ describe('a log is stale', () => {
     expect((await alarm(log, { policy: policyOf() })).message).toBe(
       'stale: the checkpoint of 7 events was last signed by a quorum of witnesses at 2026-05-31T22:59:59.000Z, longer ago than --stale-after allows',
     );
-    const fresh = cosignedBy(logOf(7), ['w1.example', 'w2.example'], 3_600);
     const options = { staleAfterMs: HOUR_MS, policy: policyOf() };
-    expect((await check(fresh, stateOf(logOf(7).head()), options)).error).toBeUndefined();
+    for (const secondsAgo of [3_600, -3_600]) {
+      const fresh = cosignedBy(logOf(7), ['w1.example', 'w2.example'], secondsAgo);
+      expect((await check(fresh, stateOf(logOf(7).head()), options)).error).toBeUndefined();
+    }
+    const ahead = cosignedBy(logOf(7), ['w1.example', 'w2.example'], -3_601);
+    expect((await alarm(ahead, { policy: policyOf() })).message).toMatch(/future than --stale-after allows$/);
   });
 
   test('if it has not grown, without witnesses or if growth is expected', async () => {
