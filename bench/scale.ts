@@ -64,7 +64,8 @@ async function service(): Promise<Figures> {
   const { url, pid, stop } = server;
   const ms = async (path: string, token: string): Promise<string> => {
     const sentAt = performance.now();
-    const response = await request(url, path, token);
+    let response = await request(url, path, token);
+    while (response.status === 503) response = await request(url, path, token);
     await response.text();
     if (!response.ok) throw new Error(`${path}: ${response.status}`);
     return (performance.now() - sentAt).toFixed(0);

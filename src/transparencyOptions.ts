@@ -48,7 +48,7 @@ const schemas = transparencySchemas({
     tags: ['plants'],
     summary: 'A receipt: the proof that the log has a plant',
     description:
-      'It holds for ever, and is checked without this service, by `npm run -s check-proof`, the page `/audit`, or other tools.',
+      'It holds for ever, and is checked without this service, by `npx plant-store check-proof`, the page `/audit`, or other tools.',
     querystring: PlantQuery,
   },
 });

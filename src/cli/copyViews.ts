@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath } from '@event-sourced/event-log/disk';
@@ -15,7 +16,7 @@ export async function copyViewsCommand(path: string, { config, print, signal }: 
   if (existsSync(dir)) throw new Error(`${dir} already exists.`);
   const views = Object.values(VIEWS).map(({ file }) => file(dataDir));
   const files = merkleTree ? [...views, merkleTreeFile(dataDir)] : views;
-  const draft = `${dir}.partial`;
+  const draft = `${dir}.${randomUUID()}.partial`;
   mkdirSync(draft, { mode: 0o700 });
   try {
     for (const file of files) {
