@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Computes SIZE:ROOT, the Merkle root, of the events on standard input.
 
-The input has one event per line, as `npm run replay` and `GET /events` print them.
-It computes the root of events that this service has written; docs/specification.md has the rules for others.
+The input has one event per line, as `npx plant-store replay` and `GET /events` print them.
+It computes the root of events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
 """
 import argparse
 import hashlib
