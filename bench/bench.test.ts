@@ -35,7 +35,7 @@ test('npm run bench:scale measures a log that grows', async () => {
   const args = ['--events', '1000', '--users', '10', '--seconds', '1'];
   const { code, stdout } = await run({ command: ['npm', 'run', '-s', 'bench:scale', '--', ...args] });
   expect(code).toBe(0);
-  expect(stdout).toContain('| events | 100 | 200 | 500 | 1000 |');
+  expect(stdout).toContain('| events | 100 | 500 | 1000 |');
   expect(stdout).not.toMatch(/NaN|undefined|Infinity/);
 });
 

@@ -235,15 +235,6 @@ test('a log whose file is gone or older than before is not one without a cosigne
   }
 });
 
-test('of many signatures by one key, one is kept, so that the checkpoint can be read again', async () => {
-  const dir = tempDir();
-  const text = request('abc');
-  const line = text.slice(text.lastIndexOf('—'));
-  const { add } = witnessIn(dir);
-  expect(await add(text + line.repeat(99))).toMatchObject({ status: 200 });
-  expect(await witnessIn(dir).latest()).toMatchObject({ size: 3 });
-});
-
 test('a witness must have another key than its logs', () => {
   const same = verifierKeyOf('same.example', WITNESS.key);
   expect(() => witnessIn(tempDir(), [LOG_KEY, same])).toThrow('another key than the log same.example');
