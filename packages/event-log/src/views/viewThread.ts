@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
 import type { ReadTo } from '../eventStore.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import type { Table } from './table.ts';
@@ -23,6 +23,9 @@ export type ViewOperations = {
 /** What the file had when it was opened. */
 export type OpenedView = Pick<ViewWriter, 'checkpoint' | 'readTo' | 'replaced'>;
 
+/** After each step of the check, which takes about as long: requests need the processor, too. */
+const CHECK_PAUSE_MS = 10;
+
 const { file, table } = threadData<ViewThreadData>();
 const writer = new ViewWriter(file, tableFormat(table));
 const { checkpoint, readTo, replaced } = writer;
@@ -38,7 +41,7 @@ const report = serve<ViewOperations, OpenedView, string>(
   { checkpoint, readTo, replaced },
 );
 try {
-  for (const _ of writer.check()) await nextTurn();
+  for (const _ of writer.check()) await setTimeout(CHECK_PAUSE_MS);
 } catch (error) {
   // What cannot be read now is verified when it is.
   if (isDamage(error)) report((error as Error).message);
