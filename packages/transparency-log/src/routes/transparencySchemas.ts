@@ -13,13 +13,16 @@ type Options = {
   receipt: object;
 };
 
-const part = (description: string, example: string) => Type.String({ description, examples: [example] });
+const described = (description: string, example: string) => Type.String({ description, examples: [example] });
 const PATHS = 'Paths are those of [C2SP tlog-tiles](https://c2sp.org/tlog-tiles).';
-const LEVEL = { level: part('From 0, the level of the leaves.', '0') };
+const LEVEL = { level: described('From 0, the level of the leaves.', '0') };
 const INDEX = {
-  index: part('From 000. After 999, groups of three digits, all but the last with an x: x001/234.', '000'),
+  index: described(
+    'From 000. After 999, groups of three digits, all but the last with an x: x001/234.',
+    '000',
+  ),
 };
-const WIDTH = { width: part('How many, from 1 to 255, of the last tile of a level.', '1') };
+const WIDTH = { width: described('How many, from 1 to 255, of the last tile of a level.', '1') };
 
 const text = (description: string, example: string, headers: Headers = {}) => ({
   description,
@@ -27,11 +30,9 @@ const text = (description: string, example: string, headers: Headers = {}) => ({
   content: { 'text/plain': { schema: Type.String(), example } },
 });
 
-const header = (description: string, example: string) => Type.String({ description, examples: [example] });
-
 const bytes = (description: string, headers: Headers = {}) => ({
   description,
-  headers: { 'Cache-Control': header(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
+  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
   content: { 'application/octet-stream': { schema: Type.String({ format: 'binary' }) } },
 });
 
@@ -55,8 +56,8 @@ export function transparencySchemas({ errors, examples, security, receipt }: Opt
     route(
       'entries',
       bytes('Entries, up to 256, each after its length in two bytes.', {
-        'Content-Encoding': header('gzip, if the client accepts it.', 'gzip'),
-        Vary: header('Accept-Encoding.', 'Accept-Encoding'),
+        'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
+        Vary: described('Accept-Encoding.', 'Accept-Encoding'),
       }),
       {
         operationId,
@@ -91,7 +92,7 @@ export function transparencySchemas({ errors, examples, security, receipt }: Opt
     receipt: route(
       'receipt',
       text('An inclusion proof (C2SP tlog-proof), with the entry as extra data.', examples.receipt, {
-        'Content-Disposition': header('A file name.', 'attachment; filename="receipt.tlog-proof"'),
+        'Content-Disposition': described('A file name.', 'attachment; filename="receipt.tlog-proof"'),
       }),
       receipt,
     ),
