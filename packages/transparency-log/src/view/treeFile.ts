@@ -81,7 +81,9 @@ export async function loadTree(file: string): Promise<{ tree: TileWriter; checkp
     for (const { level, index, width } of last.slice(1))
       for (let i = index * TILE_WIDTH; i < index * TILE_WIDTH + width; i++)
         await tiles.read({ level: level - 1, index: i, width: TILE_WIDTH });
-    checkPositions(statements, (last[1]?.index ?? 0) * TILE_WIDTH, Math.ceil(tree.size / TILE_WIDTH));
+    let previous = BEFORE_START;
+    for (let i = (last[1]?.index ?? 0) * TILE_WIDTH; i * TILE_WIDTH < tree.size; i++)
+      previous = checkedStart(statements, i, previous);
     const start = last[0]?.startsAfter ?? null;
     assertFits(
       (start === null) === (checkpoint.position === START),
@@ -102,10 +104,10 @@ export async function checkTiles(file: string, head: TreeHead, isNeeded: () => b
   const { db, statements } = openTree(file);
   try {
     const tiles = await VerifiedTiles.open(head, async (tile) => readTile(statements, tile));
-    const end = Math.ceil(head.size / TILE_WIDTH);
+    let start = BEFORE_START;
     for (let index = 0; (index + 1) * TILE_WIDTH <= head.size && isNeeded(); index++) {
       await tiles.read({ level: 0, index, width: TILE_WIDTH });
-      checkPositions(statements, index, Math.min(index + 2, end));
+      start = checkedStart(statements, index, start);
       await setTimeout(CHECK_PAUSE_MS);
     }
   } finally {
@@ -147,14 +149,13 @@ function lastTiles({ lastOfLevel, levels }: TreeStatements): StoredTile[] {
   return last;
 }
 
-/** The positions of these tiles of level 0 increase; that of the first tile is the beginning of the log. */
-function checkPositions(statements: TreeStatements, from: number, end: number): void {
-  let previous = START - 1n;
-  for (let index = from; index < end; index++) {
-    const start = startOfTile(statements, index);
-    assertFits(index === 0 ? start === START : start > previous, 'the positions do not increase');
-    previous = start;
-  }
+const BEFORE_START: Position = START - 1n;
+
+/** `startOfTile`, which must increase from tile to tile, from the beginning of the log on. @throws TileMismatch */
+function checkedStart(statements: TreeStatements, index: number, previous: Position): Position {
+  const start = startOfTile(statements, index);
+  assertFits(index === 0 ? start === START : start > previous, 'the positions do not increase');
+  return start;
 }
 
 /**
