@@ -1,6 +1,5 @@
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
-import type { VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
 import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
@@ -9,28 +8,20 @@ import { formatTime } from './durations.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
-import { witnessCheckpoints } from './witnessCheckpoints.ts';
+import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
-export type FetchOptions = {
+export type FetchOptions = WitnessOptions & {
   client: Pick<LogClient, 'checkpoint' | 'tile'>;
-  key: VerifierKey;
   state: State;
-  /** Whose cosignatures a checkpoint must have. */
-  policy?: Policy | undefined;
-  /** Fetches the checkpoint of this log that a witness shows. @throws LogUnavailable */
-  witnessCheckpoint?: (url: string) => Promise<Buffer>;
   /** Checkpoints of others, with which this log must be consistent. */
   known?: readonly ReceivedCheckpoint[];
   /** How old the cosignatures of a quorum, or the last growth, may be. */
   staleAfterMs?: number | undefined;
   /** Whether the log must grow, also with a policy. */
   expectGrowth?: boolean | undefined;
-  now: () => Date;
   sleep: (ms: number) => Promise<void>;
   /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
   onReceived: (state: State) => Promise<void>;
-  /** Gets what is neither an alarm nor a problem of an event, such as an unavailable witness. */
-  onNotice: (line: string) => void;
 };
 
 /** The checkpoint that the log shows, and the state that has it. */

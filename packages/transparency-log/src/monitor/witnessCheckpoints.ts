@@ -1,13 +1,24 @@
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
 import { cosignaturesOf } from '../witness/cosignature.ts';
-import type { PolicyWitness } from '../witness/policy.ts';
-import type { FetchOptions } from './fetchCheckpoint.ts';
+import type { Policy, PolicyWitness } from '../witness/policy.ts';
 import { LogUnavailable } from './logClient.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
+export type WitnessOptions = {
+  key: VerifierKey;
+  /** Whose cosignatures a checkpoint must have. */
+  policy?: Policy | undefined;
+  /** Fetches the checkpoint of this log that a witness shows. @throws LogUnavailable */
+  witnessCheckpoint?: (url: string) => Promise<Buffer>;
+  now: () => Date;
+  /** Gets what is neither an alarm nor a problem of an event, such as an unavailable witness. */
+  onNotice: (line: string) => void;
+};
+
 /** The newest checkpoint that each witness shows of the log, if it has a URL: "Monitor Retrieval Mechanism" of tlog-witness. */
-export async function witnessCheckpoints(options: FetchOptions): Promise<ReceivedCheckpoint[]> {
+export async function witnessCheckpoints(options: WitnessOptions): Promise<ReceivedCheckpoint[]> {
   const { policy, witnessCheckpoint, key, now, onNotice } = options;
   const received = async ({ key: witness, url }: PolicyWitness): Promise<ReceivedCheckpoint | undefined> => {
     if (!url || !witnessCheckpoint) return undefined;
