@@ -20,7 +20,9 @@ export async function copyViewsCommand(path: string, { config, print, signal }: 
   mkdirSync(draft, { mode: 0o700 });
   try {
     for (const file of files) {
-      await copyDatabase(file, join(draft, basename(file)), signal);
+      await copyDatabase(file, join(draft, basename(file)), signal).catch((cause: Error) => {
+        throw new Error(`cannot copy ${file}: ${cause.message}`, { cause });
+      });
       print(`copied ${file}`);
     }
     fsyncPath(draft);

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Page } from 'puppeteer-core';
+import type { HTTPRequest, Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
@@ -98,6 +98,21 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.reload();
     await becomes(page, '.too-old:not([hidden])', [expect.stringContaining('This browser is too old')]);
     expect(await page.$('main:not([hidden])')).toBe(null);
+  });
+
+  test('shows each event once if the token is submitted twice', async () => {
+    const { url, dir, as } = await startService();
+    await as('alice').create(1, { name: 'Fern' });
+    const { page, requests } = await openPage(`${url}/audit`);
+    const responses: string[] = [];
+    page.on('response', (response) => void responses.push(response.url()));
+    await page.locator('#token').fill(await auditorToken(dir));
+    await page.evaluate(`for (const form of [1, 2]) document.querySelector('#sign-in form').requestSubmit()`);
+    await expect.poll(() => responses.filter((one) => one.endsWith('/events?limit=0'))).toHaveLength(2);
+    await page.waitForSelector(LIVE);
+    await as('alice').create(2, { name: 'Ivy' });
+    await becomes(page, NAMES, ['Ivy', 'Fern']);
+    expect(requests.filter((one) => one.endsWith('/events?order=descending&limit=1'))).toHaveLength(1);
   });
 
   test('shows, filters and saves the newest events first, and those that arrive', async () => {
@@ -229,6 +244,10 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await service.as('alice').create(1, { name: 'Fern' });
     await service.as('bob').create(1, { name: 'Oak' });
     const { page } = await auditPage(service);
+    await becomes(page, NAMES, ['Oak', 'Fern']);
+    await submit(page, '#timeline', { user: 'bob' });
+    await becomes(page, NAMES, ['Oak']);
+    await page.goBack();
     await becomes(page, NAMES, ['Oak', 'Fern']);
     await submit(page, '#timeline', { user: 'alice', since: '2020-02-29' });
     await becomes(page, NAMES, ['Fern']);
@@ -514,6 +533,34 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     body = Buffer.alloc(64);
     await click(page, '.read');
     await shows('The tiles of 2 events have the root', 'tile/0/000.p/2');
+  });
+
+  test('shows nothing that was found with a key once another one is submitted', async () => {
+    const service = await startServiceWithTree();
+    await service.as('alice').create(1, { name: 'Fern' });
+    const key = await (await service.as('carol', 'audit').request('/log-key')).text();
+    const { page } = await auditPage(service);
+    await click(page, 'nav [href="#check"]');
+    await page.setRequestInterception(true);
+    const held: HTTPRequest[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/checkpoint')) held.push(request);
+      else void request.continue();
+    });
+    const other = formatVerifierKey(verifierKey('other', Buffer.alloc(32, 7)));
+    for (const [i, one] of [key.trim(), other].entries()) {
+      await submit(page, '#check', { key: one });
+      await expect.poll(() => held).toHaveLength(i + 1);
+    }
+    for (const request of held.reverse()) {
+      const received = page.waitForResponse((response) => response.request() === request);
+      await request.continue();
+      await received;
+      await becomes(page, '#checkpoint .bad', [expect.stringContaining('No signature is by other')]);
+    }
+    await page.waitForNetworkIdle();
+    expect(await texts(page, '#checkpoint .good')).toEqual([]);
+    expect(await page.$('.read:enabled')).toBeNull();
   });
 
   test('is usable by keyboard', async () => {

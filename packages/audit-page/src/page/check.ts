@@ -30,6 +30,8 @@ type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
 export class Check extends View {
+  /** The key that was submitted last. */
+  #key: VerifierKey | undefined;
   #verified: Verified | undefined;
 
   constructor(section: HTMLElement, context: Context) {
@@ -69,14 +71,18 @@ export class Check extends View {
   async #checkSignature(text: string): Promise<void> {
     this.#forget();
     let card: Card = 'key';
+    let key: VerifierKey | undefined;
     try {
       if (!isSecureContext) throw new Error('Browsers verify signatures on https and localhost only.');
-      const key = parseVerifierKey(text);
-      if (text === (await this.#ownKey())) this.#show(card, true, 'The service states the same key.');
+      key = this.#key = parseVerifierKey(text);
+      const ownKey = await this.#ownKey();
+      this.#assertSubmitted(key);
+      if (text === ownKey) this.#show(card, true, 'The service states the same key.');
       else this.#show(card, false, 'The service states another key. One of them is not that of this log.');
       card = 'checkpoint';
       await this.#update(key);
     } catch (error) {
+      if (this.#key !== key) return;
       // https://www.w3.org/TR/webcrypto-2/#dfn-normalize-an-algorithm
       const lacksEd25519 = error instanceof DOMException && error.name === 'NotSupportedError';
       const text = lacksEd25519
@@ -89,6 +95,7 @@ export class Check extends View {
   async #update(key: VerifierKey): Promise<SignedCheckpoint> {
     const note = await (await this.api.get('checkpoint')).text();
     const checkpoint = await openCheckpoint(note, key);
+    this.#assertSubmitted(key);
     this.#verified = { key, note, checkpoint };
     const { origin, size, root } = checkpoint;
     const status = make('output', 'status');
@@ -193,8 +200,13 @@ export class Check extends View {
     this.find(`#${card} .result`).replaceChildren(line, ...more);
   }
 
+  /** What is found with a key must not be shown with another one. @throws Error */
+  #assertSubmitted(key: VerifierKey): void {
+    if (this.#key !== key) throw new Error('Another key was submitted meanwhile.');
+  }
+
   #forget(): void {
-    this.#verified = undefined;
+    this.#key = this.#verified = undefined;
     this.loading.abort();
     for (const result of this.section.querySelectorAll('.result')) result.replaceChildren();
     this.#enable(false);

@@ -24,8 +24,8 @@ const viewOf = (hash: string): string => hash.replace(/\?.*/s, '');
 function show(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>('nav a')];
   const named = links.find(({ hash }) => viewOf(hash) === viewOf(location.hash));
-  named?.setAttribute('href', location.hash); // it leads back to the same filters
   const link = named ?? (links[0] as HTMLAnchorElement);
+  link.setAttribute('href', named ? location.hash : viewOf(link.hash)); // it leads back to the same filters
   for (const one of links) one.ariaCurrent = one === link ? 'page' : null;
   const current = views ? viewOf(link.hash) : '#sign-in';
   for (const one of document.querySelectorAll<HTMLElement>('main > section'))
@@ -51,6 +51,7 @@ async function signIn(): Promise<void> {
     showProblem(messageOf(error));
     return;
   }
+  if (views) return; // the form was submitted twice
   token.value = '';
   const context = { api, domain, zone };
   const pointInTime = new PointInTime(section('point-in-time'), context);

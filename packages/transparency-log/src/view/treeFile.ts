@@ -190,15 +190,18 @@ export function tileOfPosition(
   return { index, startsAfter };
 }
 
-function toTile(level: number, { number, hashes, startsAfter }: TileRow): StoredTile {
-  const bytes = Buffer.from(hashes.buffer, hashes.byteOffset, hashes.byteLength);
-  return {
-    level,
-    index: Number(number),
-    width: Math.floor(bytes.length / HASH_BYTES),
-    hashes: bytes,
-    startsAfter,
-  };
+function toTile(level: number, row: TileRow): StoredTile {
+  const { number, startsAfter } = row;
+  const hashes = hashesOf(row);
+  return { level, index: Number(number), width: Math.floor(hashes.length / HASH_BYTES), hashes, startsAfter };
+}
+
+const NO_HASHES = new Uint8Array();
+
+/** None if the tile is missing. In a damaged file, a column may have any type. */
+function hashesOf(row: TileRow | undefined): Buffer {
+  const { buffer, byteOffset, byteLength } = row?.hashes instanceof Uint8Array ? row.hashes : NO_HASHES;
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 function assertFits(fits: boolean, problem: string): asserts fits {
@@ -234,13 +237,12 @@ export type TreeStatements = ReturnType<typeof openTree>['statements'];
 
 /** The first hashes of a tile, `width` × 32 bytes. @throws TileMismatch if the file does not have as many */
 export function readTile({ tile }: TreeStatements, { level, index, width }: Tile): Buffer {
-  const row = tile.get(level, index) as TileRow | undefined;
-  const bytes = row?.hashes.length ?? 0;
+  const hashes = hashesOf(tile.get(level, index) as TileRow | undefined);
   assertFits(
-    row !== undefined && bytes >= width * HASH_BYTES && bytes <= TILE_WIDTH * HASH_BYTES,
+    hashes.length >= width * HASH_BYTES && hashes.length <= TILE_WIDTH * HASH_BYTES,
     `tile ${index} of level ${level} is missing or has a wrong size`,
   );
-  return Buffer.from(row.hashes.buffer, row.hashes.byteOffset, width * HASH_BYTES);
+  return hashes.subarray(0, width * HASH_BYTES);
 }
 
 /** Copies the file of a tree, also beside its writer, to one that is complete or that of an earlier copy. */

@@ -98,6 +98,7 @@ async function open() {
 
 /** Checks the file as it was opened, beside what is done with it. */
 async function check(view: MerkleTreeView, state: TreeState): Promise<void> {
+  if (view.replaced !== undefined) return; // it is gone
   try {
     await checkTiles(file, view.saved, () => !isClosing && state.resets === 0);
   } catch (error) {

@@ -87,6 +87,19 @@ describe('the Merkle tree of a log', () => {
     expect(await tree.readTile({ level: 0, index: 200, width: 256 })).not.toEqual(Buffer.alloc(8_192));
   });
 
+  test('is rebuilt once, without a failure, if its file is damaged at the start', async () => {
+    const dir = logWith({ events: 600 });
+    const first = startTree(dir);
+    await ready(first.tree);
+    await first.close();
+    using db = new DatabaseSync(treeIn(dir));
+    db.exec('UPDATE tiles SET hashes = CAST(zeroblob(8192) AS BLOB) WHERE level = 0 AND number = 1');
+    const { tree, close } = startTree(dir);
+    await ready(tree);
+    await close(); // the check of the file has ended
+    expect([tree.rebuilds, tree.failures]).toEqual([1, 0]);
+  });
+
   test('is built by a thread with little space for new objects', async () => {
     const threads: Worker[] = [];
     const onThread = (thread: Worker) => void threads.push(thread);

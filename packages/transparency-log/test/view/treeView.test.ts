@@ -91,6 +91,8 @@ describe('the Merkle tree of a log', () => {
     ['with a level too many', (dir) => inTree(dir, 'INSERT INTO tiles VALUES (7, 0, zeroblob(32), NULL)')],
     ['with an altered leaf', (dir) => inTree(dir, zeroAt(0, 1, 100))],
     ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],
+    ['with text instead of hashes', (dir) => asText(dir, 'level = 0 AND number = 3')],
+    ['with text instead of hashes of level 1', (dir) => asText(dir, 'level = 1')],
     [
       'with tiles in another order',
       (dir) => inTree(dir, 'UPDATE tiles SET starts_after = 700 - starts_after'),
@@ -221,6 +223,18 @@ describe('the Merkle tree of a log', () => {
 function inTree(dir: string, sql: string): void {
   using db = new DatabaseSync(treeIn(dir));
   db.exec(sql);
+}
+
+/** A flipped bit can make text of the hashes of tiles, which the schema does not allow. */
+function asText(dir: string, where: string): void {
+  const changeSchema = (from: string, to: string): void => {
+    using db = new DatabaseSync(treeIn(dir), { defensive: false });
+    db.exec('PRAGMA writable_schema = ON');
+    db.prepare("UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'tiles'").run(from, to);
+  };
+  changeSchema('STRICT, ', '');
+  inTree(dir, `UPDATE tiles SET hashes = CAST(hashes AS TEXT) WHERE ${where}`);
+  changeSchema('WITHOUT', 'STRICT, WITHOUT');
 }
 
 const tilesIn = (dir: string) => {
