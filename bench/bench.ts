@@ -4,7 +4,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
-import { toNumber } from './options.ts';
+import { requirePackages, toNumber } from './options.ts';
 import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
@@ -40,10 +40,7 @@ const REFERENCE = 'reference';
 const OWN = 'this checkout';
 
 const options = readOptions();
-if (!existsSync(join(import.meta.dirname, 'node_modules'))) {
-  console.error('npm ci --prefix bench installs what npm run bench needs.');
-  process.exit(1);
-}
+requirePackages();
 await using resources = new AsyncDisposableStack();
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 resources.defer(() => rmSync(dir, { recursive: true }));

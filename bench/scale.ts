@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
 import { measureCommand, measureLoad, memoryMiB, startServer } from './measure.ts';
-import { toNumber } from './options.ts';
+import { requirePackages, toNumber } from './options.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
 // What grows with the embedded log: the service and its commands, at several sizes of one log.
@@ -20,6 +20,7 @@ const DATABASES = { log: 'log.db', view: 'view.db', tree: 'merkleTree.db' };
 const POLL_MS = 100;
 
 const { events, users, seconds } = readOptions();
+requirePackages();
 await using resources = new AsyncDisposableStack();
 const dir = mkdtempSync(join(tmpdir(), 'plant-scale-'));
 resources.defer(() => rmSync(dir, { recursive: true }));

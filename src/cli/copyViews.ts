@@ -11,11 +11,10 @@ import type { Context } from './context.ts';
  * the events after them. @throws Error; then there is no directory
  */
 export async function copyViewsCommand(path: string, { config, print, signal }: Context): Promise<void> {
-  const { dataDir, merkleTree } = config;
   const dir = resolve(path); // SQLite would read some names as a URI
   if (existsSync(dir)) throw new Error(`${dir} already exists.`);
-  const views = Object.values(VIEWS).map(({ file }) => file(dataDir));
-  const files = merkleTree ? [...views, merkleTreeFile(dataDir)] : views;
+  const views = Object.values(VIEWS).map(({ file }) => file(config.dataDir));
+  const files = config.merkleTree ? [...views, merkleTreeFile(config.dataDir)] : views;
   const draft = `${dir}.${randomUUID()}.partial`;
   mkdirSync(draft, { mode: 0o700 });
   try {

@@ -1,7 +1,17 @@
 import { hash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
@@ -61,7 +71,12 @@ describe('npm run monitor', () => {
       pending: [],
       latestTime: Date.parse('2026-01-01T05:01:00Z'),
     });
-    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint', 'state.duplicates']);
+    expect(readdirSync(join(state, '..')).sort()).toEqual([
+      'state',
+      'state.checkpoint',
+      'state.duplicates',
+      'state.lock',
+    ]);
   });
 
   test('ends with 1 and the evidence on disk when it is moved to a server with another log', async () => {
@@ -109,6 +124,36 @@ describe('npm run monitor', () => {
       /^ALARM: fork: the log has signed two roots .*; the evidence could not be written: /,
     );
     for (const log of [one, two]) expect(stderr).toContain((await log.checkpoint()).toString('base64'));
+  });
+
+  test('goes on after the disk was full, and raises an alarm although it is', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    symlinkSync('/dev/full', `${state}.draft`);
+    const running = startCli([...optionsFor(http.url, state), '--interval', '1'], TOKEN);
+    await expect.poll(running.stderr).toMatch(/^not checked: ENOSPC/m);
+    rmSync(`${state}.draft`);
+    await running.printed(/new events: 20/);
+    symlinkSync('/dev/full', `${state}.draft`);
+    http.serve(forkOf(21));
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\nENOSPC: .*\nALARM: fork: .*; the evidence is in .*\n$/);
+  });
+
+  test('does not check while another one does with the same state, nor after the alarm of that one', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(one);
+    const running = startCli([...optionsFor(http.url, state), '--interval', '1'], TOKEN);
+    await running.printed(/new events: 20/);
+    using lock = new DatabaseSync(`${state}.lock`, { timeout: 60_000 });
+    lock.exec('BEGIN EXCLUSIVE');
+    await expect.poll(running.stderr).toMatch(/^not checked: the state cannot be locked: another process/);
+    mkdirSync(`${state}.alarm`);
+    writeFileSync(join(`${state}.alarm`, 'alarm.txt'), '');
+    lock.close();
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\nthere was an alarm before: .*\n$/);
   });
 
   test('keeps a checkpoint whose tiles are missing, for which the log must account later', async () => {
@@ -171,7 +216,7 @@ describe('npm run monitor', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^not checked: .*403 No scope\\u\{1b\}\[2J\\u\{202e\}\.\n$/);
     expect(http.requests).toHaveLength(3);
-    expect(readdirSync(join(state, '..'))).toEqual([]);
+    expect(readdirSync(join(state, '..'))).toEqual(['state.lock']);
   });
 
   test('reports events with problems, and ends with 2 with --once; each is reported once', async () => {
@@ -295,8 +340,13 @@ describe('npm run monitor', () => {
     expect(http.requests).toHaveLength(requests);
     await expect(fetch(url)).rejects.toThrow();
     // A supervisor that starts it again gets the same metric.
+    writeFileSync(program, `#!/bin/sh\ncat >> ${state}.mail\n`);
     const again = startCli([...optionsFor(http.url, state), ...args], TOKEN);
     await expect.poll(again.stderr).toMatch(/^there was an alarm before/m);
+    // What has failed, or was killed, is notified once more.
+    const alarm = readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8');
+    expectRefused(await monitor(http.url, state, '--on-alarm', program), /^there was an alarm before/);
+    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(`${alarm}${alarm}`);
     const other = /^metrics: (\S+)$/m.exec(again.stderr())?.[1] as string;
     expect(await (await fetch(other)).text()).toMatch(/^transparency_log_monitor_alarm 1$/m);
     again.stop();
@@ -347,6 +397,7 @@ describe('npm run monitor', () => {
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
     ['no token', { token: '' }, /TOKEN, an environment variable, must be a token with the scope audit\./],
+    ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)TOKEN, an environment variable/],
     ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(
     'refuses %s',

@@ -18,7 +18,12 @@ export function eventOfEntry(entry: Buffer): LeafEvent | undefined {
   if (typeof id !== 'string' || typeof stream !== 'string' || typeof type !== 'string') return undefined;
   if (typeof revision !== 'string' || !/^(0|-?[1-9]\d{0,18})$/.test(revision)) return undefined;
   const event = { id, stream, revision: BigInt(revision), type, data, metadata };
-  return leafText(event).text === text ? event : undefined;
+  try {
+    return leafText(event).text === text ? event : undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined; // it is nested too deeply to be compared
+    throw error;
+  }
 }
 
 /** What an entry is, for messages: the event that it names, or its size. */

@@ -1,4 +1,4 @@
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 
 /** A result code of SQLite (https://sqlite.org/rescode.html): another connection has the lock. */
@@ -8,7 +8,7 @@ const LOCK_POLL_MS = 10;
 
 /** Locks a file, created if missing, once it is free. The lock ends with the process. @throws Error */
 export async function acquireFileLock(file: string): Promise<Disposable> {
-  const lock = new DatabaseSync(file, { timeout: 0 });
+  const lock = new (loadSqlite().DatabaseSync)(file, { timeout: 0 });
   try {
     const deadline = performance.now() + LOCK_TIMEOUT_MS;
     while (!tryToLock(lock)) {
@@ -19,6 +19,17 @@ export async function acquireFileLock(file: string): Promise<Disposable> {
   } catch (error) {
     lock.close();
     throw error;
+  }
+}
+
+/** Node 22 warns that SQLite is experimental. */
+function loadSqlite(): typeof import('node:sqlite') {
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    return process.getBuiltinModule('node:sqlite');
+  } finally {
+    process.emitWarning = emitWarning;
   }
 }
 

@@ -3,14 +3,16 @@ export async function readAtMost(
   maxBytes: number,
   body: AsyncIterable<Uint8Array> | null,
 ): Promise<Buffer | undefined> {
-  const chunks: Uint8Array[] = [];
+  let bytes = Buffer.alloc(0); // one buffer: many small chunks take more memory
   let length = 0;
   for await (const chunk of body ?? []) {
-    length += chunk.length;
-    if (length > maxBytes) return undefined;
-    chunks.push(chunk);
+    const end = length + chunk.length;
+    if (end > maxBytes) return undefined;
+    if (end > bytes.length) bytes = Buffer.concat([bytes], Math.min(2 * end, maxBytes));
+    bytes.set(chunk, length);
+    length = end;
   }
-  return Buffer.concat(chunks);
+  return bytes.subarray(0, length);
 }
 
 /** Why `fetch`, or reading its response, failed, for messages. */

@@ -93,13 +93,17 @@ async function compareFullTiles(smaller: Tree, larger: Tree): Promise<void> {
   }
 }
 
-/** Whether tiles could be read. @throws what is not about tiles, such as Alarm */
+/**
+ * Whether the log shows tiles, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
+ * what is not about tiles, such as Alarm
+ */
 async function isAvailable(read: () => Promise<void>): Promise<boolean> {
   try {
     await read();
     return true;
   } catch (error) {
-    if (!(error instanceof LogUnavailable || error instanceof TileMismatch)) throw error;
+    const isMissing = error instanceof LogUnavailable && error.isMissing;
+    if (!(isMissing || error instanceof TileMismatch)) throw error;
     return false;
   }
 }

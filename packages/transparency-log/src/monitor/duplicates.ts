@@ -1,8 +1,11 @@
+import { hash } from 'node:crypto';
 import { BLOOM_FILTER_WORDS, BloomFilter } from '../entries/bloomFilter.ts';
 import type { LeafEvent } from '../entries/leaf.ts';
 
 /** The rest is not compared: each takes memory. */
 const MAX_CANDIDATES = 10_000;
+/** Of longer ones, the hash is kept. */
+const MAX_KEY_LENGTH = 100;
 export const DUPLICATES_WORDS = 2 * BLOOM_FILTER_WORDS;
 
 /**
@@ -67,6 +70,8 @@ export class Duplicates {
 }
 
 const keysOf = ({ id, stream, revision }: LeafEvent) => ({
-  id: `id ${id}`,
-  revision: `${revision} ${stream}`,
+  id: shortened(`id ${id}`),
+  revision: shortened(`${revision} ${stream}`),
 });
+
+const shortened = (key: string): string => (key.length > MAX_KEY_LENGTH ? hash('sha256', key) : key);

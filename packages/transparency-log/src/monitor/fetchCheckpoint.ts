@@ -57,20 +57,34 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
       const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
       const larger = largerThan(checkpoint, state);
       const { cosignedAt, problem } = checkPolicy(checkpoint, options);
-      const isFirst = isLast && Boolean(larger ?? problem) && (await searchFork(checkpoint, state, client));
-      // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-      if (isLast && larger && !(isFirst && larger.shownBy)) {
-        if (isFirst && options.policy && (await isShown(larger, client)))
-          throw new LogUnavailable(
-            `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
-          );
-        throw rollback(checkpoint, larger, isFirst);
-      }
-      if (isLast && problem) throw problem;
+      if (isLast && (larger ?? problem)) await judge(checkpoint, larger, problem, { ...options, state });
       if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
     }
     await options.sleep(RETRY_INTERVAL_MS);
   }
+}
+
+/** Judges a checkpoint that has a problem, or is smaller than one before, in spite of all retries. @throws Alarm, LogUnavailable */
+async function judge(
+  checkpoint: ReceivedCheckpoint,
+  larger: ReceivedCheckpoint | undefined,
+  problem: Alarm | undefined,
+  { client, state, policy }: FetchOptions,
+): Promise<void> {
+  try {
+    const isFirst = await searchFork(checkpoint, state, client);
+    // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
+    if (larger && !(isFirst && larger.shownBy)) {
+      if (!(isFirst && policy && (await isShown(larger, client))))
+        throw rollback(checkpoint, larger, isFirst);
+      throw new LogUnavailable(
+        `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
+      );
+    }
+  } catch (error) {
+    throw error instanceof LogUnavailable && problem ? problem : error; // whatever the log shows or not
+  }
+  if (problem) throw problem;
 }
 
 const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>
@@ -108,8 +122,9 @@ function withCheckpoint(state: State, one: ReceivedCheckpoint): State {
   const known = sameAs(one, state);
   if (!known) return { ...state, pending: [...state.pending, one] };
   if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) return state;
-  if (one.note === known.note && one.shownBy === known.shownBy) return state;
-  const newer = known.shownBy ? one : { ...one, receivedAt: known.receivedAt };
+  const isEarlier = one.receivedAt < known.receivedAt; // the clock was ahead
+  if (one.note === known.note && one.shownBy === known.shownBy && !isEarlier) return state;
+  const newer = known.shownBy || isEarlier ? one : { ...one, receivedAt: known.receivedAt };
   const replace = (other: ReceivedCheckpoint) => (other === known ? newer : other);
   const checkpoint = state.checkpoint && replace(state.checkpoint);
   return { ...state, checkpoint, pending: state.pending.map(replace) };

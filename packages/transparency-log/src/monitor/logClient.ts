@@ -7,6 +7,12 @@ import { sleep } from './sleep.ts';
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
   override readonly name = 'LogUnavailable';
+  /** Whether it responds that it does not have what was asked for. */
+  readonly isMissing: boolean;
+  constructor(message: string, isMissing = false) {
+    super(message);
+    this.isMissing = isMissing;
+  }
 }
 
 const TIMEOUT_MS = 30_000;
@@ -25,7 +31,7 @@ export class LogClient {
 
   /**
    * The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. Without a token
-   * it reads what is public, and does not wait for a rate limit.
+   * it reads what a witness shows, of whatever media type, and does not wait for a rate limit.
    */
   constructor({ url, token, signal }: { url: string; token?: string; signal: AbortSignal }) {
     this.#maxWaits = token === undefined ? 0 : MAX_RATE_LIMIT_WAITS;
@@ -49,15 +55,18 @@ export class LogClient {
 
   async #get(path: string, type: string, maxBytes: number): Promise<Buffer> {
     const url = `${this.#url}/${path}`;
-    const unavailable = (reason: string): LogUnavailable => new LogUnavailable(`GET ${url}: ${reason}`);
+    const unavailable = (reason: string, isMissing = false): LogUnavailable =>
+      new LogUnavailable(`GET ${url}: ${reason}`, isMissing);
     try {
       const response = await this.#fetch(url, type);
       const body = await readAtMost(maxBytes, response.body);
       if (!body) throw unavailable(`the response is larger than ${maxBytes} bytes`);
-      if (response.status !== 200) throw unavailable(`${response.status} ${messageOf(body)}`.trim());
+      const { status } = response;
+      if (status !== 200) throw unavailable(`${status} ${messageOf(body)}`.trim(), status === 404);
       // The page of a proxy is not a response of the log.
       const contentType = response.headers.get('content-type') ?? 'none';
-      if (!contentType.startsWith(type)) throw unavailable(`its content type is ${contentType}, not ${type}`);
+      if (this.#token !== undefined && !contentType.startsWith(type))
+        throw unavailable(`its content type is ${contentType}, not ${type}`);
       return body;
     } catch (error) {
       this.#signal.throwIfAborted();

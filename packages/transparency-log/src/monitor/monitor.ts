@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { acquireFileLock } from '../files/fileLock.ts';
+import { replaceFile } from '../files/stateFile.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
 import { Alarm } from './alarm.ts';
@@ -64,20 +67,16 @@ const MAX_PRINTED_BYTES = 128 * 1024;
 export async function monitorLog(options: MonitorOptions, context: MonitorContext): Promise<void> {
   const { token, print, signal } = context;
   const settings = parseMonitorOptions(options, print);
-  if (!token) throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
+  // An error of `fetch` would quote a token with other characters.
+  if (!/^[!-~]+$/.test(token ?? ''))
+    throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const metrics = new Metrics();
   const server = settings.metricsAddress && (await serveMetrics(metrics, settings.metricsAddress));
   if (server) print(`metrics: ${server.url}`);
   try {
-    if (existsSync(files.alarm)) {
-      metrics.hasAlarm = true;
-      throw new Error(
-        `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${options.state}, and move both to check this log again`,
-      );
-    }
-    await checkUntilStopped({ ...settings, token, files, metrics, known }, context);
+    await checkUntilStopped({ ...settings, token: token as string, files, metrics, known }, context);
   } catch (error) {
     if (server && metrics.hasAlarm) {
       print((error as Error).message);
@@ -102,7 +101,7 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
       run.known = []; // each is the beginning of what is in the state
       failures = 0;
     } catch (error) {
-      if (!(error instanceof LogUnavailable)) throw error;
+      if (!(error instanceof LogUnavailable || isTransient(error))) throw error;
       failures++;
       metrics.checksFailed++;
       const line = printable(`not checked: ${error.message}`);
@@ -115,6 +114,10 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
   }
 }
 
+/** Whether an error of the files may be gone at the next check. */
+const isTransient = (error: unknown): error is Error =>
+  ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'].includes((error as NodeJS.ErrnoException).code ?? '');
+
 /** Does work whose signal aborts with `signal`, or after a time. @throws LogUnavailable then, and what the work throws */
 async function withDeadline<T>(
   ms: number,
@@ -122,7 +125,10 @@ async function withDeadline<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController();
-  const timer = setTimeout(() => deadline.abort(new LogUnavailable(TOO_SLOW)), Math.min(ms, MAX_TIMER_MS));
+  const timer = setTimeout(
+    () => deadline.abort(new LogUnavailable(TOO_SLOW)),
+    Math.max(1, Math.min(ms, MAX_TIMER_MS)),
+  );
   try {
     return await work(AbortSignal.any([signal, deadline.signal]));
   } finally {
@@ -134,10 +140,14 @@ async function withDeadline<T>(
 async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal): Promise<number> {
   const { url, token, key, files, watched, metrics } = run;
   const { write, print, check, openProgress } = context;
+  const lock = await acquireFileLock(files.lock).catch(({ message }) => {
+    throw new LogUnavailable(`the state cannot be locked: ${message}`);
+  });
   const progress = openProgress?.();
   const onNotice = (line: string): void => print(printable(line));
   let problems = 0;
   try {
+    if (existsSync(files.alarm)) await refuse(run, print);
     const checked = await checkLog({
       ...run,
       client: new LogClient({ url, token, signal }),
@@ -147,7 +157,8 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
       check,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
-      onReceived: (received) => files.writeState(received),
+      // What it shows is compared all the same; in the end, it is an error.
+      onReceived: (received) => files.writeState(received).catch(({ message }) => onNotice(message)),
       readDuplicates: (head) => readDuplicates(files.duplicates, head, onNotice),
       onNotice,
       onProblem: (problem) => {
@@ -182,7 +193,29 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
       throw new LogUnavailable(notChecked(error, await files.readState(key)));
     throw error;
   } finally {
+    lock[Symbol.dispose]();
     progress?.close();
+  }
+}
+
+/** @throws Error, since there was an alarm, whose program may not have run */
+async function refuse(run: Run, print: (line: string) => void): Promise<never> {
+  const { files, metrics } = run;
+  metrics.hasAlarm = true;
+  if (!existsSync(files.notified)) await notify(await readFile(files.alarmText, 'utf8'), run, print);
+  throw new Error(
+    `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${files.state}, and move both to check this log again`,
+  );
+}
+
+/** Runs the program of the operator, if there is one. */
+async function notify(text: string, { program, files }: Run, print: (line: string) => void): Promise<void> {
+  try {
+    if (!program) return;
+    await runOnAlarm(program, text);
+    if (existsSync(files.alarm)) await replaceFile(files.notified, '');
+  } catch (error) {
+    print(printable(`the program of --on-alarm failed: ${(error as Error).message}`));
   }
 }
 
@@ -195,10 +228,7 @@ async function raise(alarm: Alarm, run: Run, print: (line: string) => void): Pro
   const text = [first, ...verify, ''].join('\n');
   const written = await run.files.writeAlarm(text, evidence).catch((error: Error) => error);
   run.metrics.hasAlarm = true;
-  if (run.program)
-    await runOnAlarm(run.program, text).catch((error) =>
-      print(printable(`the program of --on-alarm failed: ${error.message}`)),
-    );
+  await notify(text, run, print);
   if (!(written instanceof Error))
     return printable(`ALARM: ${message}; the evidence is in ${run.files.alarm}; see docs/alarms.md`);
   const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);

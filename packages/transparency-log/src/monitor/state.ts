@@ -35,29 +35,43 @@ const MAX_STATE_BYTES = 64 * 1024 * 1024;
 
 /** The files of a monitor: its state, beside it the last checkpoint for other tools, and the evidence of an alarm. */
 export class StateFiles {
-  readonly #state: string;
+  readonly state: string;
   readonly #format: string;
 
   /** `format` is in the state file, which another format's monitor refuses. */
   constructor(state: string, format: string) {
-    this.#state = state;
+    this.state = state;
     this.#format = format;
   }
 
   /** The directory of an alarm; it exists after one. */
   get alarm(): string {
-    return `${this.#state}.alarm`;
+    return `${this.state}.alarm`;
+  }
+
+  get alarmText(): string {
+    return join(this.alarm, 'alarm.txt');
+  }
+
+  /** Exists once the program of --on-alarm has run. */
+  get notified(): string {
+    return join(this.alarm, 'notified');
+  }
+
+  /** Locked by a check, since each continues from the state that the one before has written. */
+  get lock(): string {
+    return `${this.state}.lock`;
   }
 
   /** What later events are compared with: duplicatesFile.ts. */
   get duplicates(): string {
-    return `${this.#state}.duplicates`;
+    return `${this.state}.duplicates`;
   }
 
   /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
   async readState(key: VerifierKey): Promise<State> {
     try {
-      const text = await readIfExists(this.#state, MAX_STATE_BYTES, 'the state of a monitor');
+      const text = await readIfExists(this.state, MAX_STATE_BYTES, 'the state of a monitor');
       return text === undefined ? NEW_STATE : await parseState(text, key, this.#format);
     } catch (error) {
       const reason = printable((error as Error).message);
@@ -67,14 +81,17 @@ export class StateFiles {
     }
   }
 
-  /** After a kill at any moment, the file has this state or the one before. */
+  /** After a kill at any moment, the file has this state or the one before. @throws Error */
   async writeState(state: State): Promise<void> {
-    await replaceFile(this.#state, formatState(state, this.#format));
+    const text = formatState(state, this.#format);
+    if (Buffer.byteLength(text) > MAX_STATE_BYTES)
+      throw new Error('the state would be too large: give fewer files of --known at once.');
+    await replaceFile(this.state, text);
   }
 
   /** Writes the last checkpoint whose events were all checked, also for other tools. */
   async writeCheckpoint(note: string): Promise<void> {
-    await replaceFile(`${this.#state}.checkpoint`, note);
+    await replaceFile(`${this.state}.checkpoint`, note);
   }
 
   /** Writes what happened, and the evidence, into a new directory that is complete as soon as it exists. */

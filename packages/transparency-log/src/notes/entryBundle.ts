@@ -1,3 +1,4 @@
+import { TILE_WIDTH } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
 // Entry bundles of https://c2sp.org/tlog-tiles: each entry after its length in two bytes, big-endian.
@@ -13,13 +14,14 @@ export function formatEntryBundle(entries: readonly Buffer[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The entries of a bundle. @throws NotVerified if it ends within one */
+/** The entries of a bundle. @throws NotVerified if it ends within one, or has more than a tile */
 export function parseEntryBundle(bundle: Buffer): Buffer[] {
   const entries: Buffer[] = [];
   for (let at = 0; at < bundle.length; ) {
     const start = at + LENGTH_BYTES;
     const end = start <= bundle.length ? start + bundle.readUInt16BE(at) : Number.POSITIVE_INFINITY;
     if (end > bundle.length) throw new NotVerified('a bundle of entries ends within an entry');
+    if (entries.length === TILE_WIDTH) throw new NotVerified('a bundle has too many entries');
     entries.push(bundle.subarray(start, end));
     at = end;
   }

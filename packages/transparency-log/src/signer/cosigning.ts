@@ -110,7 +110,7 @@ export class Cosigning {
   /** Asks the witnesses that have not signed. Ends once a quorum has, or all that were asked have responded. */
   async #round(head: TreeHead): Promise<void> {
     const current = this.#current(head);
-    if (current && this.cosigned?.size === current.size) return;
+    if (current && quorumTime(current.cosignatures, this.#deps.policy) !== undefined) return;
     const startedAt = performance.now();
     const ready = this.#witnesses.filter(
       ({ name, isBusy, retryAt }) =>

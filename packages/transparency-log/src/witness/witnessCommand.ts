@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { acquireFileLock } from '../files/fileLock.ts';
 import { loadOrCreateKey } from '../files/keyFile.ts';
 import { readStateFile } from '../files/stateFile.ts';
 import { syncDirectory } from '../files/syncDirectory.ts';
@@ -34,7 +35,6 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   const port = parsePort(options.port, '--port');
   const logs = await readLogs(options.logs);
   await createStateDir(stateDir);
-  const { acquireFileLock } = await import('../files/fileLock.ts'); // loads SQLite, of which Node 22 warns
   const lock = await acquireFileLock(join(stateDir, 'lock.db'));
   try {
     const { privateKey: key } = loadOrCreateKey(options.key);

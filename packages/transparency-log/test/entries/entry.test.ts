@@ -57,6 +57,13 @@ describe('an entry', () => {
       Buffer.from('{"id":"1","revision":"00","stream":"s","type":"t"}'),
       'event "1" of',
     ],
+    [
+      'that is nested too deeply to be compared',
+      Buffer.from(
+        `{"data":${'['.repeat(9_000)}1e999${']'.repeat(9_000)},"id":"1","revision":"0","stream":"","type":""}`,
+      ),
+      'an entry of',
+    ],
     ['of a plant of more than 65 535 bytes', Buffer.from(largePlant(65_536)), 'event "0199" of'],
     ['that is not UTF-8', Buffer.of(34, 255, 34), 'an entry of 3 bytes'],
     [

@@ -3,8 +3,8 @@ import { Duplicates } from '../../src/monitor/duplicates.ts';
 
 test('so many are compared that memory is bounded, and it is known that there are more', () => {
   const events = Array.from({ length: 20_002 }, (_, i) => ({
-    id: `${i % 10_001}`,
-    stream: `${i}`,
+    id: `${'x'.repeat((i % 10_001) % 200)}${i % 10_001}`,
+    stream: `${'x'.repeat(i % 200)}${i}`,
     revision: 0n,
     type: 'PlantCreated',
     data: {},

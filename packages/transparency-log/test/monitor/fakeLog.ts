@@ -65,7 +65,7 @@ export class FakeLog {
   async tile(tile: Tile): Promise<Buffer> {
     this.read.push(`${tile.level}/${tile.index}`);
     const hashes = this.#tree.read(tile);
-    if (hashes.length < tile.width * HASH_BYTES) throw new LogUnavailable('404');
+    if (hashes.length < tile.width * HASH_BYTES) throw new LogUnavailable('404', true);
     return hashes;
   }
 

@@ -5,7 +5,7 @@ import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readKnown } from '../../src/monitor/known.ts';
-import { NEW_STATE } from '../../src/monitor/state.ts';
+import { NEW_STATE, StateFiles } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
@@ -111,4 +111,13 @@ test.each<[string, () => string | Buffer | Promise<string>, RegExp]>([
   const path = file(await text());
   await expect(known(path)).rejects.toThrow(message);
   await expect(known(path)).rejects.toThrow(`cannot use ${path} of --known: `);
+});
+
+test('a state that could not be read again, because of too many of them, is not written', async () => {
+  const files = new StateFiles(join(tempDir(), 'state'), 'format');
+  await files.writeState(NEW_STATE);
+  const large = { ...received(logOf(3).head()), note: '"'.repeat(1_000_000) };
+  const state = { ...NEW_STATE, pending: Array(40).fill(large) };
+  await expect(files.writeState(state)).rejects.toThrow('give fewer files of --known at once');
+  expect(await files.readState(VERIFIER_KEY)).toEqual(NEW_STATE);
 });

@@ -4,16 +4,18 @@ import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { LogClient, LogUnavailable } from '../../src/monitor/logClient.ts';
 
-async function clientOf(log: RequestListener, { signal } = new AbortController()): Promise<LogClient> {
+async function urlOf(log: RequestListener): Promise<string> {
   const server = createServer(log);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return new LogClient({ url, token: 't', signal });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
+
+const clientOf = async (log: RequestListener, { signal } = new AbortController()): Promise<LogClient> =>
+  new LogClient({ url: await urlOf(log), token: 't', signal });
 
 /** A client of a log that limits its first requests, and the number of requests that the log has got. */
 async function limitedClient({ limited, retryAfter }: { limited: number; retryAfter?: string }) {
@@ -48,6 +50,16 @@ test('a checkpoint may have 16 signatures of 5 kB, and as many others', async ()
   const note = 'x'.repeat(2 * 16 * 5_000 * (4 / 3));
   const client = await clientOf((_, response) => response.setHeader('content-type', 'text/plain').end(note));
   expect(String(await client.checkpoint())).toBe(note);
+});
+
+test('what a witness shows has any media type, in pieces of any size', async () => {
+  const url = await urlOf(async ({ headers }, response) => {
+    expect(headers.authorization).toBeUndefined();
+    for (const byte of 'checkpoint') await new Promise((sent) => response.write(byte, sent));
+    response.end();
+  });
+  const client = new LogClient({ url, signal: new AbortController().signal });
+  expect(String(await client.checkpoint())).toBe('checkpoint');
 });
 
 /** A client of a log that responds with this body, said to be compressed. */

@@ -117,9 +117,26 @@ test('an instance of the log whose checkpoint has its cosignatures later is no r
   const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
   expect(error).toBeInstanceOf(LogUnavailable);
   expect((error as Error).message).toMatch(/^the log shows 7:\w+ with its cosignatures, and the tiles of 9:/);
+  // What witnesses say about it is judged all the same.
+  const old = { ...options, staleAfterMs: HOUR_MS };
+  const hidden = logOf(9);
+  hidden.tile = unavailable;
+  for (const tiles of [logOf(9), hidden]) {
+    const stale = showing([cosignedBy(logOf(7), NAMES, 3_601)], tiles);
+    expect((await alarmOf(stale, stateOf(logOf(9).head()), old)).message).toMatch(
+      /^stale: the checkpoint of 7/,
+    );
+  }
   const kept = (await checked(logOf(9))).state;
   const rollback = await alarmOf(behind(logOf(7)), kept, options); // the tiles that were kept do not count
   expect(rollback.message).toMatch(/^rollback: .* which are the first of them$/);
+});
+
+test('an instance of the log that has yet to read its tree is no rollback', async () => {
+  const starting = logOf(7);
+  starting.tile = unavailable;
+  const { error } = await check(starting, stateOf(logOf(9).head()));
+  expect(error).toEqual(new LogUnavailable('503'));
 });
 
 describe('a log is stale', () => {
@@ -152,6 +169,16 @@ describe('a log is stale', () => {
     expect((await alarm(log, { policy, expectGrowth: true }, state)).message).toBe(message);
     expect((await check(log, state, { policy, staleAfterMs: HOUR_MS })).error).toBeUndefined();
     expect((await check(logOf(8), state, { staleAfterMs: HOUR_MS })).error).toBeUndefined();
+  });
+
+  test('if it has not grown since a clock was ahead', async () => {
+    const state = stateOf(logOf(7).head());
+    const checkpoint = { ...state.checkpoint, receivedAt: '2036-01-01T00:00:00.000Z' } as State['checkpoint'];
+    const { last } = await check(logOf(7), { ...state, checkpoint });
+    const now = () => new Date(NOW.getTime() + HOUR_MS + 1);
+    expect((await alarm(logOf(7), { now }, last)).message).toMatch(
+      /^stale: the log has had 7 events since 2026-06-01T00:00:00.000Z/,
+    );
   });
 });
 

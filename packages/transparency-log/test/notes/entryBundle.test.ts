@@ -10,6 +10,7 @@ test('a bundle has each entry after its length in two bytes, big-endian', () => 
   expect(bundle.toString('latin1')).toBe(`\x00\x04Fern\x00\x00\x01\x02${'x'.repeat(258)}`);
   expect(parseEntryBundle(bundle).map(({ length }) => length)).toEqual([4, 0, 258]);
   expect(parseEntryBundle(formatEntryBundle([Buffer.alloc(65_535)]))).toEqual([Buffer.alloc(65_535)]);
+  expect(() => parseEntryBundle(Buffer.alloc(2 * 257))).toThrow('a bundle has too many entries');
   expect(() => formatEntryBundle([Buffer.alloc(65_536)])).toThrow(RangeError);
 });
 

@@ -111,6 +111,24 @@ test('a witness that has signed is not asked again while a quorum is missing', a
   expect([failures, first.submitted.length]).toEqual([3, 1]);
 });
 
+test('cosignatures of before a start are renewed, also if a witness fails first', async () => {
+  const witnesses = await started(2);
+  const [, second] = witnesses as [FakeWitness, FakeWitness];
+  const first = await cosigned(witnesses);
+  await expect.poll(first.served).toEqual({ size: 1, names: ['w1', 'w2'] });
+  await first.cosigning.close();
+  const { respond } = second;
+  second.respond = (_, response) => {
+    second.respond = respond;
+    response.destroy();
+  };
+  for (const witness of witnesses) witness.time += 3_600;
+  const { observer, dataDir: _, ...again } = await cosigned(witnesses, first);
+  const times = () => observer.onQuorum.mock.calls.map(([, time]) => time);
+  await expect.poll(times).toEqual([second.time - 3_600, second.time]);
+  expect(again.served()).toEqual({ size: 1, names: ['w1', 'w2'] });
+});
+
 test('that a checkpoint cannot be saved is logged once, until one can be', async () => {
   const { served, signer, logger } = await cosigned(await started(2));
   const saving = vi.spyOn(signer, 'saveCosigned').mockRejectedValue(new Error('ENOSPC'));
