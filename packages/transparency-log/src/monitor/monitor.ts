@@ -71,6 +71,7 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
   if (!/^[!-~]+$/.test(token ?? ''))
     throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
+  await files.readState(settings.key); // before anything is created
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const metrics = new Metrics();
   const server = settings.metricsAddress && (await serveMetrics(metrics, settings.metricsAddress));
