@@ -535,6 +535,40 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await shows('The tiles of 2 events have the root', 'tile/0/000.p/2');
   });
 
+  test('ignores a sign-in that is answered after a later one, or after a sign-out', async () => {
+    const { url, dir, as } = await startService();
+    await as('alice').create(1, { name: 'Fern' });
+    const token = await auditorToken(dir);
+    const { page } = await openPage(`${url}/audit`);
+    await page.setRequestInterception(true);
+    const held: HTTPRequest[] = [];
+    let isHolding = true;
+    page.on('request', (request) => {
+      if (isHolding && request.url().endsWith('limit=0')) held.push(request);
+      else void request.continue();
+    });
+    const respond = async (): Promise<void> => {
+      const [request] = held.splice(0) as [HTTPRequest];
+      const received = page.waitForResponse((response) => response.request() === request);
+      await request.continue();
+      await received;
+      await page.waitForNetworkIdle();
+    };
+    for (const given of ['wrong', token]) {
+      isHolding = true;
+      await submit(page, '#sign-in', { token: given });
+      await expect.poll(() => held).toHaveLength(1);
+      isHolding = false;
+      await submit(page, '#sign-in', { token });
+      await page.waitForSelector(LIVE);
+      if (given === token) await click(page, '#sign-out');
+      await respond();
+      expect((await page.$('#sign-in[hidden]')) !== null).toBe(given !== token);
+      expect(await texts(page, NAMES)).toEqual(given === token ? [] : ['Fern']);
+      if (given !== token) await click(page, '#sign-out');
+    }
+  });
+
   test('shows nothing that was found with a key once another one is submitted', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
@@ -561,6 +595,24 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.waitForNetworkIdle();
     expect(await texts(page, '#checkpoint .good')).toEqual([]);
     expect(await page.$('.read:enabled')).toBeNull();
+
+    // A file, whose check reads the checkpoint again.
+    held.length = 0;
+    await submit(page, '#check', { key: key.trim() });
+    await expect.poll(() => held).toHaveLength(1);
+    await held.pop()?.continue();
+    await page.waitForSelector('.choose:enabled');
+    const file = join(tempDir(), 'checkpoint');
+    writeFileSync(file, await (await service.as('carol', 'audit').request('/checkpoint')).text());
+    const [chooser] = await Promise.all([page.waitForFileChooser(), click(page, '.choose')]);
+    await chooser.accept([file]);
+    await expect.poll(() => held).toHaveLength(1);
+    await submit(page, '#check', { key: other });
+    await expect.poll(() => held).toHaveLength(2);
+    for (const request of held.reverse()) await request.continue();
+    await becomes(page, '#checkpoint .bad', [expect.stringContaining('No signature is by other')]);
+    await page.waitForNetworkIdle();
+    expect(await texts(page, '#evidence .result > *')).toEqual([]);
   });
 
   test('is usable by keyboard', async () => {

@@ -133,8 +133,13 @@ describe('npm run monitor', () => {
     await expect.poll(running.stderr).toMatch(/^not checked: ENOSPC/m);
     rmSync(`${state}.draft`);
     await running.printed(/new events: 20/);
+    // What could not be written is not forgotten.
     symlinkSync('/dev/full', `${state}.draft`);
-    http.serve(forkOf(21));
+    const hidden = forkOf(21);
+    hidden.tile = () => Promise.reject(new Error('missing'));
+    http.serve(hidden);
+    await expect.poll(running.stderr).toMatch(/^ENOSPC: .*\nnot checked: .*404/m);
+    http.serve(new FakeLog(entries(22)));
     const { code, stderr } = await running.ended;
     expect(code).toBe(1);
     expect(stderr).toMatch(/\nENOSPC: .*\nALARM: fork: .*; the evidence is in .*\n$/);
@@ -147,7 +152,7 @@ describe('npm run monitor', () => {
     await running.printed(/new events: 20/);
     using lock = new DatabaseSync(`${state}.lock`, { timeout: 60_000 });
     lock.exec('BEGIN EXCLUSIVE');
-    await expect.poll(running.stderr).toMatch(/^not checked: the state cannot be locked: another process/);
+    await expect.poll(running.stderr).toMatch(/^not checked: cannot lock \S+: another process/);
     mkdirSync(`${state}.alarm`);
     writeFileSync(join(`${state}.alarm`, 'alarm.txt'), '');
     lock.close();

@@ -171,18 +171,21 @@ export class Check extends View {
         await this.#compare(key, earlier, `The checkpoint of ${counted(earlier.size, 'event')}`);
       }
     } catch (error) {
-      this.#show('evidence', false, `File ${file.name}: ${messageOf(error)}`);
+      if (this.#key === key) this.#show('evidence', false, `File ${file.name}: ${messageOf(error)}`);
     }
   }
 
   async #compare(key: VerifierKey, earlier: TreeHead, what: string, ...shown: Node[]): Promise<void> {
     const later = await this.#update(key);
+    const isShorter = later.size < earlier.size;
+    const proof = isShorter ? [] : await this.#proof(earlier.size, later.size);
+    this.#assertSubmitted(key);
     const show = (isGood: boolean, text: string): void =>
       this.#show('evidence', isGood, `${what} ${text}`, ...shown);
-    if (later.size < earlier.size) {
+    if (isShorter) {
       const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
       show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
-    } else if (verifyConsistency(earlier, later, await this.#proof(earlier.size, later.size))) {
+    } else if (verifyConsistency(earlier, later, proof)) {
       const size = counted(later.size, 'event');
       show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
     } else {

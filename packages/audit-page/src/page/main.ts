@@ -16,6 +16,8 @@ const signedOut = find(document, 'main').cloneNode(true);
 
 const zone = new Zone();
 let views: ReadonlyMap<string, View> | undefined;
+/** To sign in; only the last one counts, and none after a sign-out. */
+let attempts = 0;
 
 const section = (id: string): HTMLElement => find(document, `#${id}`);
 const viewOf = (hash: string): string => hash.replace(/\?.*/s, '');
@@ -43,15 +45,18 @@ function showZone(): void {
 
 async function signIn(): Promise<void> {
   const token = find<HTMLInputElement>(document, '#token');
-  const api = new Api(token.value.trim(), signOut);
+  const attempt = ++attempts;
+  const api = new Api(token.value.trim(), (message) => {
+    if (attempt === attempts) signOut(message);
+  });
   showProblem('');
   try {
     await api.get('events?limit=0');
   } catch (error) {
-    showProblem(messageOf(error));
+    if (attempt === attempts) showProblem(messageOf(error));
     return;
   }
-  if (views) return; // the form was submitted twice
+  if (attempt !== attempts) return;
   token.value = '';
   const context = { api, domain, zone };
   const pointInTime = new PointInTime(section('point-in-time'), context);
@@ -65,6 +70,7 @@ async function signIn(): Promise<void> {
 }
 
 function signOut(message = ''): void {
+  attempts++;
   for (const view of views?.values() ?? []) view.close();
   views = undefined;
   find(document, 'main').replaceWith(signedOut.cloneNode(true));

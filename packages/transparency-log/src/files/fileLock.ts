@@ -6,13 +6,15 @@ const SQLITE_BUSY = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 
-/** Locks a file, created if missing, once it is free. The lock ends with the process. @throws Error */
+export class FileLocked extends Error {}
+
+/** Locks a file, created if missing, once it is free. The lock ends with the process. @throws FileLocked after five seconds, Error */
 export async function acquireFileLock(file: string): Promise<Disposable> {
   const lock = new (loadSqlite().DatabaseSync)(file, { timeout: 0 });
   try {
     const deadline = performance.now() + LOCK_TIMEOUT_MS;
     while (!tryToLock(lock)) {
-      if (performance.now() > deadline) throw new Error(`another process has locked ${file}`);
+      if (performance.now() > deadline) throw new FileLocked(`another process has locked ${file}`);
       await setTimeout(LOCK_POLL_MS);
     }
     return { [Symbol.dispose]: () => lock.close() };

@@ -52,27 +52,36 @@ export async function compareWithTree(tree: Tree, others: readonly ReceivedCheck
 
 /**
  * Compares all checkpoints as far as tiles were kept or are shown; returns whether those show that `received` is the
- * beginning of the largest one that the log must show. @throws Alarm
+ * beginning of the largest one that the log must show. @throws Alarm; LogUnavailable in the end, if it does not respond
  */
 export async function searchFork(
   received: ReceivedCheckpoint,
   state: State,
   client: Client,
 ): Promise<boolean> {
+  let unavailable: LogUnavailable | undefined;
+  /** If the log does not respond, what was kept is compared all the same. */
+  const attempt: typeof isAvailable = (read) =>
+    isAvailable(read).catch((error) => {
+      if (!(error instanceof LogUnavailable)) throw error;
+      unavailable ??= error;
+      return false;
+    });
   const known = knownOf(state);
   const largest = largestOf(known.filter(({ mayBeAhead }) => !mayBeAhead));
   const trees: Tree[] = [];
   for (const one of new Set([largest, largestOf(known), state.checkpoint, received]))
-    if (one) await isAvailable(async () => void trees.push(await openTree(one, state, client)));
+    if (one) await attempt(async () => void trees.push(await openTree(one, state, client)));
   let isFirst = false;
   for (const tree of trees) {
     for (const one of known) {
-      const isCompared = await isAvailable(() => compareWithTree(tree, [one]));
+      const isCompared = await attempt(() => compareWithTree(tree, [one]));
       isFirst ||= isCompared && one === received && tree.checkpoint === largest;
     }
     for (const smaller of trees)
-      if (smaller.checkpoint.size < tree.checkpoint.size) await compareFullTiles(smaller, tree);
+      if (smaller.checkpoint.size < tree.checkpoint.size) await compareFullTiles(smaller, tree, attempt);
   }
+  if (unavailable) throw unavailable;
   return isFirst;
 }
 
@@ -81,10 +90,10 @@ export const isShown = (checkpoint: ReceivedCheckpoint, client: Client): Promise
   isAvailable(async () => void (await VerifiedTiles.open(checkpoint, (tile) => client.tile(tile))));
 
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
-async function compareFullTiles(smaller: Tree, larger: Tree): Promise<void> {
+async function compareFullTiles(smaller: Tree, larger: Tree, attempt: typeof isAvailable): Promise<void> {
   for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {
     const size = smaller.checkpoint.size - (smaller.checkpoint.size % width);
-    await isAvailable(async () => {
+    await attempt(async () => {
       const own = await rootFromTiles(size, smaller.tiles.read);
       const root = await rootFromTiles(size, larger.tiles.read);
       if (own !== root)

@@ -8,7 +8,7 @@ import { DUPLICATES_WORDS, Duplicates } from './duplicates.ts';
 
 // What is known of earlier events, compressed, after a line that names the checkpoint up to which they were taken.
 
-const FORMAT = `transparency-log duplicates 1 ${endianness()}`;
+const FORMAT = `transparency-log duplicates 2 ${endianness()}`;
 const WORDS_BYTES = DUPLICATES_WORDS * Uint32Array.BYTES_PER_ELEMENT;
 /** What cannot be compressed becomes a little larger. */
 const MAX_BYTES = WORDS_BYTES + 1024 * 1024;

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { acquireFileLock } from '../files/fileLock.ts';
+import { acquireFileLock, FileLocked } from '../files/fileLock.ts';
 import { replaceFile } from '../files/stateFile.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
@@ -40,6 +40,8 @@ type Run = MonitorSettings & {
   metrics: Metrics;
   /** The checkpoints of others that have not been compared yet. */
   known: readonly ReceivedCheckpoint[];
+  /** Checkpoints that could not be written to the state, as on a full disk. */
+  unwritten: readonly ReceivedCheckpoint[];
 };
 
 /** With `once`: the log could not be checked, or has events with problems. It is no alarm. */
@@ -71,13 +73,14 @@ export async function monitorLog(options: MonitorOptions, context: MonitorContex
   if (!/^[!-~]+$/.test(token ?? ''))
     throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
-  await files.readState(settings.key); // before anything is created
+  if (!existsSync(files.alarm)) await files.readState(settings.key); // before anything is created
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const metrics = new Metrics();
   const server = settings.metricsAddress && (await serveMetrics(metrics, settings.metricsAddress));
   if (server) print(`metrics: ${server.url}`);
   try {
-    await checkUntilStopped({ ...settings, token: token as string, files, metrics, known }, context);
+    const run = { ...settings, token: token as string, files, metrics, known, unwritten: [] };
+    await checkUntilStopped(run, context);
   } catch (error) {
     if (server && metrics.hasAlarm) {
       print((error as Error).message);
@@ -99,7 +102,7 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
       const problems = await withDeadline(leftMs, signal, (limited) => checkOnce(run, context, limited));
       if (isOnce && problems > 0) throw new NotChecked(`events with problems: ${problems}`);
       if (isOnce) return;
-      run.known = []; // each is the beginning of what is in the state
+      run.known = run.unwritten = []; // each is the beginning of what is in the state
       failures = 0;
     } catch (error) {
       if (!(error instanceof LogUnavailable || isTransient(error))) throw error;
@@ -117,7 +120,8 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
 
 /** Whether an error of the files may be gone at the next check. */
 const isTransient = (error: unknown): error is Error =>
-  ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'].includes((error as NodeJS.ErrnoException).code ?? '');
+  [error, (error as Error).cause].some((one) => TRANSIENT.includes(String(Object(one).code)));
+const TRANSIENT = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'];
 
 /** Does work whose signal aborts with `signal`, or after a time. @throws LogUnavailable then, and what the work throws */
 async function withDeadline<T>(
@@ -141,8 +145,9 @@ async function withDeadline<T>(
 async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal): Promise<number> {
   const { url, token, key, files, watched, metrics } = run;
   const { write, print, check, openProgress } = context;
-  const lock = await acquireFileLock(files.lock).catch(({ message }) => {
-    throw new LogUnavailable(`the state cannot be locked: ${message}`);
+  const lock = await acquireFileLock(files.lock).catch((error: Error) => {
+    const message = `cannot lock ${files.lock}: ${error.message}`;
+    throw error instanceof FileLocked ? new LogUnavailable(message) : new Error(message, { cause: error });
   });
   const progress = openProgress?.();
   const onNotice = (line: string): void => print(printable(line));
@@ -151,6 +156,7 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
     if (existsSync(files.alarm)) await refuse(run, print);
     const checked = await checkLog({
       ...run,
+      known: [...run.known, ...run.unwritten],
       client: new LogClient({ url, token, signal }),
       witnessCheckpoint: (witness) =>
         new LogClient({ url: `${witness}/${hash('sha256', key.name)}`, signal }).checkpoint(),
@@ -158,8 +164,12 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
       check,
       now: () => new Date(),
       sleep: (ms) => sleep(ms, signal),
-      // What it shows is compared all the same; in the end, it is an error.
-      onReceived: (received) => files.writeState(received).catch(({ message }) => onNotice(message)),
+      // What cannot be written is compared all the same; in the end, it is an error.
+      onReceived: (received) =>
+        files.writeState(received).catch(({ message }) => {
+          run.unwritten = received.pending;
+          onNotice(message);
+        }),
       readDuplicates: (head) => readDuplicates(files.duplicates, head, onNotice),
       onNotice,
       onProblem: (problem) => {
@@ -203,21 +213,22 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
 async function refuse(run: Run, print: (line: string) => void): Promise<never> {
   const { files, metrics } = run;
   metrics.hasAlarm = true;
-  if (!existsSync(files.notified)) await notify(await readFile(files.alarmText, 'utf8'), run, print);
+  if (!existsSync(files.notified)) await notify(run, print);
   throw new Error(
     `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${files.state}, and move both to check this log again`,
   );
 }
 
-/** Runs the program of the operator, if there is one. */
-async function notify(text: string, { program, files }: Run, print: (line: string) => void): Promise<void> {
+/** Runs the program of the operator, if there is one, with the text of an alarm, by default that of the file. */
+async function notify({ program, files }: Run, print: (line: string) => void, text?: string): Promise<void> {
+  if (!program) return;
   try {
-    if (!program) return;
-    await runOnAlarm(program, text);
-    if (existsSync(files.alarm)) await replaceFile(files.notified, '');
+    await runOnAlarm(program, text ?? (await readFile(files.alarmText, 'utf8')));
   } catch (error) {
-    print(printable(`the program of --on-alarm failed: ${(error as Error).message}`));
+    return print(printable(`the program of --on-alarm failed: ${(error as Error).message}`));
   }
+  if (existsSync(files.alarm))
+    await replaceFile(files.notified, '').catch(({ message }) => print(printable(message)));
 }
 
 /** Writes the evidence, and runs the program of the operator; returns the line of the alarm. */
@@ -229,7 +240,7 @@ async function raise(alarm: Alarm, run: Run, print: (line: string) => void): Pro
   const text = [first, ...verify, ''].join('\n');
   const written = await run.files.writeAlarm(text, evidence).catch((error: Error) => error);
   run.metrics.hasAlarm = true;
-  await notify(text, run, print);
+  await notify(run, print, text);
   if (!(written instanceof Error))
     return printable(`ALARM: ${message}; the evidence is in ${run.files.alarm}; see docs/alarms.md`);
   const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);

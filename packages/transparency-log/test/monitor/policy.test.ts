@@ -139,6 +139,18 @@ test('an instance of the log that has yet to read its tree is no rollback', asyn
   expect(error).toEqual(new LogUnavailable('503'));
 });
 
+test('a log that does not respond to requests for tiles hides no fork that the kept ones show', async () => {
+  for (const [before, after] of [
+    [20, 15],
+    [600, 590],
+  ] as const) {
+    const { state } = await checked(logOf(before));
+    const fork = forkOf(after, 7);
+    fork.tile = unavailable;
+    await expectFork(await alarmOf(fork, state));
+  }
+});
+
 describe('a log is stale', () => {
   const alarm = (log: FakeLog, options: object, state?: State) =>
     alarmOf(log, state, { staleAfterMs: HOUR_MS, ...options });
