@@ -9,6 +9,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -133,11 +134,15 @@ describe('npm run monitor', () => {
     await expect.poll(running.stderr).toMatch(/^not checked: ENOSPC/m);
     rmSync(`${state}.draft`);
     await running.printed(/new events: 20/);
-    // What could not be written is not forgotten.
+    // What could not be written is not forgotten. The disk becomes full while nothing is written.
+    const held = Promise.withResolvers<ServerResponse>();
+    http.serve(held.resolve);
+    const response = await held.promise;
     symlinkSync('/dev/full', `${state}.draft`);
     const hidden = forkOf(21);
     hidden.tile = () => Promise.reject(new Error('missing'));
     http.serve(hidden);
+    response.destroy();
     await expect.poll(running.stderr).toMatch(/^ENOSPC: .*\nnot checked: .*404/m);
     http.serve(new FakeLog(entries(22)));
     const { code, stderr } = await running.ended;
@@ -150,15 +155,17 @@ describe('npm run monitor', () => {
     const http = await serve(one);
     const running = startCli([...optionsFor(http.url, state), '--interval', '1'], TOKEN);
     await running.printed(/new events: 20/);
-    using lock = new DatabaseSync(`${state}.lock`, { timeout: 60_000 });
-    lock.exec('BEGIN EXCLUSIVE');
-    await expect.poll(running.stderr).toMatch(/^not checked: cannot lock \S+: another process/);
     mkdirSync(`${state}.alarm`);
     writeFileSync(join(`${state}.alarm`, 'alarm.txt'), '');
-    lock.close();
     const { code, stderr } = await running.ended;
     expect(code).toBe(1);
-    expect(stderr).toMatch(/\nthere was an alarm before: .*\n$/);
+    expect(stderr).toMatch(/^there was an alarm before: .*\n$/);
+    using lock = new DatabaseSync(`${state}.lock`);
+    lock.exec('BEGIN EXCLUSIVE');
+    stopClock();
+    const [refused] = await untilSettled(monitor(http.url, state));
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/^not checked: cannot lock \S+: another process has locked \S+\n$/);
   });
 
   test('keeps a checkpoint whose tiles are missing, for which the log must account later', async () => {

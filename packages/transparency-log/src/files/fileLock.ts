@@ -6,9 +6,15 @@ const SQLITE_BUSY = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 
-export class FileLocked extends Error {}
+/** Another process has the lock. */
+export class FileLocked extends Error {
+  override readonly name = 'FileLocked';
+}
 
-/** Locks a file, created if missing, once it is free. The lock ends with the process. @throws FileLocked after five seconds, Error */
+/**
+ * Locks a file, created if missing, once it is free. The lock ends with the process.
+ * @throws FileLocked after five seconds, Error
+ */
 export async function acquireFileLock(file: string): Promise<Disposable> {
   const lock = new (loadSqlite().DatabaseSync)(file, { timeout: 0 });
   try {

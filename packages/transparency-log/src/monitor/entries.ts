@@ -39,14 +39,14 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
     width === TILE_WIDTH ? tiles.rootOf(leaves) : undefined,
   ]);
   const entries = parsed(bundle);
-  const found = entries instanceof NotVerified ? [] : entries.map(leafHash);
+  const found = entries?.map(leafHash) ?? [];
   // The log chooses the root: another number of entries may have it, too.
-  if (found.length === TILE_WIDTH && rootOfTile(Buffer.from(found.join(''), 'hex')) === root)
-    return entries as Buffer[];
+  if (entries?.length === TILE_WIDTH && rootOfTile(Buffer.from(found.join(''), 'hex')) === root)
+    return entries;
   const hashes = await tiles.read(leaves); // to find the entry that differs
   const mismatch = (message: string): TileMismatch =>
     new TileMismatch(message, new Map([[path, bundle]]).set(tilePath(leaves), hashes));
-  if (entries instanceof NotVerified) throw mismatch(`${path} is malformed: ${entries.message}`);
+  if (!entries) throw mismatch(`${path} ends within an entry, or has more than ${TILE_WIDTH}`);
   if (entries.length !== width) throw mismatch(`${path} has ${entries.length} entries, not ${width}`);
   const expected = hashesOfTile(hashes);
   const other = found.findIndex((hash, i) => hash !== expected[i]);
@@ -54,11 +54,11 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   throw mismatch(`the entry of event ${index * TILE_WIDTH + other + 1} does not have its hash in the tree`);
 }
 
-function parsed(bundle: Buffer): Buffer[] | NotVerified {
+function parsed(bundle: Buffer): Buffer[] | undefined {
   try {
     return parseEntryBundle(bundle);
   } catch (error) {
-    if (error instanceof NotVerified) return error;
-    throw error;
+    if (!(error instanceof NotVerified)) throw error;
+    return undefined;
   }
 }

@@ -1,9 +1,6 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { acquireFileLock, FileLocked } from '../files/fileLock.ts';
-import { replaceFile } from '../files/stateFile.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
 import { Alarm } from './alarm.ts';
@@ -52,6 +49,8 @@ class NotChecked extends Error {
 
 const STATE_FORMAT = 'transparency-log monitor 1';
 const ATTEMPTS_ONCE = 3;
+/** Errors of files that may be gone at the next check. */
+const TRANSIENT = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'];
 /** The longest time that a timer can have. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const TOO_SLOW =
@@ -67,19 +66,19 @@ const MAX_PRINTED_BYTES = 128 * 1024;
  * log contradicts itself, whose evidence is then in files
  */
 export async function monitorLog(options: MonitorOptions, context: MonitorContext): Promise<void> {
-  const { token, print, signal } = context;
+  const { token = '', print, signal } = context;
   const settings = parseMonitorOptions(options, print);
   // An error of `fetch` would quote a token with other characters.
-  if (!/^[!-~]+$/.test(token ?? ''))
+  if (!/^[!-~]+$/.test(token))
     throw new Error('TOKEN, an environment variable, must be a token with the scope audit.');
   const files = new StateFiles(options.state, context.stateFormat ?? STATE_FORMAT);
-  if (!existsSync(files.alarm)) await files.readState(settings.key); // before anything is created
+  if (!files.hasAlarm) await files.readState(settings.key); // before anything is created
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const metrics = new Metrics();
   const server = settings.metricsAddress && (await serveMetrics(metrics, settings.metricsAddress));
   if (server) print(`metrics: ${server.url}`);
   try {
-    const run = { ...settings, token: token as string, files, metrics, known, unwritten: [] };
+    const run = { ...settings, token, files, metrics, known, unwritten: [] };
     await checkUntilStopped(run, context);
   } catch (error) {
     if (server && metrics.hasAlarm) {
@@ -118,10 +117,9 @@ async function checkUntilStopped(run: Run, context: MonitorContext): Promise<voi
   }
 }
 
-/** Whether an error of the files may be gone at the next check. */
+/** Whether an error of the files is one of these. */
 const isTransient = (error: unknown): error is Error =>
   [error, (error as Error).cause].some((one) => TRANSIENT.includes(String(Object(one).code)));
-const TRANSIENT = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'];
 
 /** Does work whose signal aborts with `signal`, or after a time. @throws LogUnavailable then, and what the work throws */
 async function withDeadline<T>(
@@ -153,7 +151,7 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
   const onNotice = (line: string): void => print(printable(line));
   let problems = 0;
   try {
-    if (existsSync(files.alarm)) await refuse(run, print);
+    if (files.hasAlarm) await refuse(run, print);
     const checked = await checkLog({
       ...run,
       known: [...run.known, ...run.unwritten],
@@ -213,7 +211,7 @@ async function checkOnce(run: Run, context: MonitorContext, signal: AbortSignal)
 async function refuse(run: Run, print: (line: string) => void): Promise<never> {
   const { files, metrics } = run;
   metrics.hasAlarm = true;
-  if (!existsSync(files.notified)) await notify(run, print);
+  if (!files.isNotified) await notify(run, print);
   throw new Error(
     `there was an alarm before: its evidence is in ${files.alarm}; keep it and ${files.state}, and move both to check this log again`,
   );
@@ -223,12 +221,11 @@ async function refuse(run: Run, print: (line: string) => void): Promise<never> {
 async function notify({ program, files }: Run, print: (line: string) => void, text?: string): Promise<void> {
   if (!program) return;
   try {
-    await runOnAlarm(program, text ?? (await readFile(files.alarmText, 'utf8')));
+    await runOnAlarm(program, text ?? (await files.readAlarm()));
   } catch (error) {
     return print(printable(`the program of --on-alarm failed: ${(error as Error).message}`));
   }
-  if (existsSync(files.alarm))
-    await replaceFile(files.notified, '').catch(({ message }) => print(printable(message)));
+  if (files.hasAlarm) await files.writeNotified().catch(({ message }) => print(printable(message)));
 }
 
 /** Writes the evidence, and runs the program of the operator; returns the line of the alarm. */

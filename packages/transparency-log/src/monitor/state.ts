@@ -1,4 +1,5 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readIfExists, replaceFile, replacePath } from '../files/stateFile.ts';
 import type { SignedCheckpoint } from '../notes/checkpoint.ts';
@@ -49,12 +50,24 @@ export class StateFiles {
     return `${this.state}.alarm`;
   }
 
-  get alarmText(): string {
-    return join(this.alarm, 'alarm.txt');
+  get hasAlarm(): boolean {
+    return existsSync(this.alarm);
   }
 
-  /** Exists once the program of --on-alarm has run. */
-  get notified(): string {
+  readAlarm(): Promise<string> {
+    return readFile(join(this.alarm, 'alarm.txt'), 'utf8');
+  }
+
+  /** Whether the program of --on-alarm has run. */
+  get isNotified(): boolean {
+    return existsSync(this.#notified);
+  }
+
+  async writeNotified(): Promise<void> {
+    await replaceFile(this.#notified, '');
+  }
+
+  get #notified(): string {
     return join(this.alarm, 'notified');
   }
 

@@ -12,6 +12,18 @@ import { logIn, ready, rootOf, saved, startTree, treeIn } from '../../../../test
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
 import { rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
 
+/** A log of this size with its tree, of which a tile of level 0 was altered. */
+async function withAlteredTile(events: number, index: number): Promise<string> {
+  const dir = logWith({ events });
+  const { tree, close } = startTree(dir);
+  await ready(tree);
+  await close();
+  using db = new DatabaseSync(treeIn(dir));
+  const alter = 'UPDATE tiles SET hashes = CAST(zeroblob(8192) AS BLOB) WHERE level = 0 AND number = ?';
+  db.prepare(alter).run(index);
+  return dir;
+}
+
 describe('the Merkle tree of a log', () => {
   test('has the root of the log, and tiles for it and for every smaller tree', async () => {
     const dir = logWith({ events: 600 });
@@ -73,13 +85,7 @@ describe('the Merkle tree of a log', () => {
   });
 
   test('is rebuilt if a tile that no root is computed from is altered, once it has started', async () => {
-    const dir = logWith({ events: 257 * 256 });
-    const first = startTree(dir);
-    await ready(first.tree);
-    await first.close();
-    using db = new DatabaseSync(treeIn(dir));
-    db.exec('UPDATE tiles SET hashes = CAST(zeroblob(8192) AS BLOB) WHERE level = 0 AND number = 200');
-    const { tree, logged } = startTree(dir);
+    const { tree, logged } = startTree(await withAlteredTile(257 * 256, 200));
     await ready(tree);
     await expect.poll(() => tree.rebuilds).toBe(1);
     await ready(tree);
@@ -88,13 +94,7 @@ describe('the Merkle tree of a log', () => {
   });
 
   test('is rebuilt once, without a failure, if its file is damaged at the start', async () => {
-    const dir = logWith({ events: 600 });
-    const first = startTree(dir);
-    await ready(first.tree);
-    await first.close();
-    using db = new DatabaseSync(treeIn(dir));
-    db.exec('UPDATE tiles SET hashes = CAST(zeroblob(8192) AS BLOB) WHERE level = 0 AND number = 1');
-    const { tree, close } = startTree(dir);
+    const { tree, close } = startTree(await withAlteredTile(600, 1));
     await ready(tree);
     await close(); // the check of the file has ended
     expect([tree.rebuilds, tree.failures]).toEqual([1, 0]);
