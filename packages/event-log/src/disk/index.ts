@@ -1,3 +1,4 @@
+export { CheckpointThread, type OpenFile, type SqliteFailure } from './checkpointThread.ts';
 export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
