@@ -1,6 +1,6 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import type { Rows, Table } from '@event-sourced/event-log/views';
-import { TableView, ViewDamaged } from '@event-sourced/event-log/views';
+import { TableView, ViewBehind } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 import type { PageQuery, PlantPage } from '../src/plants/routes.ts';
@@ -11,7 +11,7 @@ export type PlantRow = readonly [user: string, position: Position, plant: string
 export const PLANTS_BY_USER = {
   name: 'plantsByUser',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 4, // another one if the same log gives other rows
+  version: 5, // another one if the same log gives other rows
   columns: { user: 'TEXT', position: 'INTEGER', plant: 'TEXT' },
   keyColumns: 2,
   cacheKiB: 16_384, // the rows of one user are together, not those of one time
@@ -42,10 +42,10 @@ export class PlantsByUser extends TableView<PlantRow> {
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
 
-  /** A page of a user's plants, oldest first. @throws ViewDamaged */
+  /** A page of a user's plants, oldest first. @throws ViewBehind */
   plantsOf(user: string, query: PageQuery): PlantPage {
     const { position } = this.applied;
-    if (query.upTo > position) throw new ViewDamaged('the view has been reset');
+    this.#assertReached(query);
     if (query.upTo < position) return this.#readPage(user, query);
     const key = `${query.after} ${query.limit}`;
     const cached = this.#cache.get(user);
@@ -57,7 +57,7 @@ export class PlantsByUser extends TableView<PlantRow> {
 
   /**
    * The position of the last of the first `limit` plants, if others follow it: where the next page starts. Long lists
-   * are counted in turns of the event loop. @throws ViewDamaged
+   * are counted in turns of the event loop. @throws ViewBehind
    */
   async nextPage(
     user: string,
@@ -69,17 +69,14 @@ export class PlantsByUser extends TableView<PlantRow> {
     for (;;) {
       const end = Math.max(0, left - KEYS_PER_TURN);
       let hasMore = false;
-      this.scan(
-        [user, last],
-        ([, position]) => {
-          hasMore = left === end && position <= upTo;
-          if (left === end || position > upTo) return false;
-          last = position;
-          left--;
-          return true;
-        },
-        { of: 'keys' },
-      );
+      this.#assertReached({ upTo });
+      this.scan({ after: [user, last], of: 'keys' }, ([, position]) => {
+        hasMore = left === end && position <= upTo;
+        if (left === end || position > upTo) return false;
+        last = position;
+        left--;
+        return true;
+      });
       if (!hasMore) return undefined;
       if (left === 0) return last;
       await turn();
@@ -91,24 +88,25 @@ export class PlantsByUser extends TableView<PlantRow> {
     else this.#cache.delete(user);
   }
 
+  /** A list that is being sent must not end early where the view has lost events, or was reset. */
+  #assertReached({ upTo }: Pick<PageQuery, 'upTo'>): void {
+    if (upTo > this.applied.position) throw new ViewBehind('The plant list is not up to date yet; retry.');
+  }
+
   #readPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
     const plants: string[] = [];
     let last = after;
     let bytes = 0;
     let hasMore = false;
-    this.scan(
-      [user, after],
-      ([, position, plant]) => {
-        if (position > upTo) return false;
-        hasMore = plants.length === limit || bytes >= PAGE_BYTES;
-        if (hasMore) return false;
-        plants.push(plant);
-        last = position;
-        bytes += Buffer.byteLength(plant) + 1;
-        return true;
-      },
-      { limit: limit + 1 },
-    );
+    this.scan({ after: [user, after], limit: limit + 1 }, ([, position, plant]) => {
+      if (position > upTo) return false;
+      hasMore = plants.length === limit || bytes >= PAGE_BYTES;
+      if (hasMore) return false;
+      plants.push(plant);
+      last = position;
+      bytes += Buffer.byteLength(plant) + 1;
+      return true;
+    });
     return { plants: plants.join(), count: plants.length, last, hasMore };
   }
 }

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { View } from '@event-sourced/event-log/views';
+import type { Checkpointer, View } from '@event-sourced/event-log/views';
 import { PlantsByUser } from './plantsByUser.ts';
 
 /** The views. The service follows each of them, /health/ready waits for it, and `rebuild` rebuilds it. */
@@ -17,10 +17,14 @@ export type Views = {
 };
 
 /** Opens the views in a data directory, until `resources` are disposed of. */
-export async function openViews(dataDir: string, resources: AsyncDisposableStack): Promise<Views> {
+export function openViews(
+  dataDir: string,
+  resources: AsyncDisposableStack,
+  checkpointer?: Checkpointer,
+): Views {
   const opened: Record<string, View> = {};
   for (const [name, { file, view }] of Object.entries(VIEWS)) {
-    opened[name] = resources.adopt(await view.open(file(dataDir)), (one) => one.close());
+    opened[name] = resources.adopt(view.open(file(dataDir), checkpointer), (one) => one.close());
   }
   return opened as Views;
 }

@@ -21,7 +21,7 @@ import {
   transparencyRoutes,
 } from '@event-sourced/transparency-log/routes';
 import type { CheckpointSigner, WitnessObserver } from '@event-sourced/transparency-log/signer';
-import type { TreeThread } from '@event-sourced/transparency-log/view';
+import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
 import { auditRoutes } from './auditRoutes.ts';
@@ -44,7 +44,7 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 
     /** Of every view: /health/ready depends on all of them. */
     followers: readonly Follower[];
     /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
-    transparency?: { tree: TreeThread; signer: CheckpointSigner } | undefined;
+    transparency?: { tree: Follower<MerkleTreeView>; signer: CheckpointSigner } | undefined;
     verifyToken: VerifyToken;
     logger: FastifyBaseLogger;
     now: () => Date;

@@ -1,5 +1,4 @@
 // What the commands tell the packages about plants.
-export { foldPlants, PLANTS_BY_USER, type PlantRow } from '../projections/plantsByUser.ts';
 export { merkleTreeFile, VIEWS } from '../projections/views.ts';
 export { isKnownType, plantContentProblem, plantEventProblem } from './plants/events.ts';
 export { PLANT_STREAMS, PlantEventQuery } from './plants/plantStreams.ts';

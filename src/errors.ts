@@ -1,6 +1,6 @@
 import { BadPosition, LogReplaced, StoreUnavailable, StreamDeleted } from '@event-sourced/event-log';
 import { BadFilter, NotAcceptable, UnknownUser } from '@event-sourced/event-log/replay';
-import { ViewBehind, ViewDamaged } from '@event-sourced/event-log/views';
+import { ViewBehind } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
 import { NoSuchTile, NotYetCosigned } from '@event-sourced/transparency-log/routes';
@@ -42,11 +42,6 @@ export const API_ERRORS = {
     of: [ViewBehind],
     headers: RETRY,
     example: 'The plant list is being rebuilt; retry.',
-  }),
-  viewDamaged: entry(50302, 'the list is being rebuilt; retry', {
-    of: [ViewDamaged],
-    headers: RETRY,
-    message: 'The plant list is being rebuilt; retry.',
   }),
   logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
     of: [LogContradictsCheckpoint],

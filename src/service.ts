@@ -1,12 +1,11 @@
 import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import { newEventId, START } from '@event-sourced/event-log';
-import { lockDataDir } from '@event-sourced/event-log/disk';
-import { moduleBeside } from '@event-sourced/event-log/threads';
+import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
-import { TreeThread } from '@event-sourced/transparency-log/view';
+import { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import { merkleTreeFile, openViews } from '../projections/views.ts';
 import { buildApp } from './app.ts';
@@ -14,9 +13,6 @@ import type { Config } from './config.ts';
 import { InFlight } from './inFlight.ts';
 import { openStore } from './stores.ts';
 import { createVerifier } from './tokens.ts';
-
-/** The Merkle tree's thread opens the log by this module. */
-const STORES = moduleBeside(import.meta.url, './stores').href;
 
 export type Service = {
   url: string;
@@ -48,22 +44,34 @@ export async function startService(
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only if they are on: the modules take part of the time of a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
+  const checkpointer = resources.adopt(new CheckpointThread(), (thread) => thread.close());
   const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
-  const views = await openViews(config.dataDir, resources);
+  const views = openViews(config.dataDir, resources, checkpointer);
   const followers = Object.values(views).map((view) => {
     const onProgress = progressOf(view.name);
     const follower = new Follower({ store, view, skip: config.skipEvents, logger, onProgress });
     resources.defer(() => follower.stop());
     return follower;
   });
-  const file = merkleTreeFile(config.dataDir);
-  const { dataDir, eventStoreDb } = config;
-  const log = { module: STORES, location: { dataDir, ...(eventStoreDb && { eventStoreDb }) } };
-  const tree = signer && new TreeThread({ file, log, logger, onProgress: progressOf('merkleTree') });
-  if (tree) resources.defer(() => tree.close());
+  const tree = signer && followTree();
+  function followTree(): Follower<MerkleTreeView> {
+    const file = merkleTreeFile(config.dataDir);
+    const view = resources.adopt(MerkleTreeView.open(file, { checkpointer }), (one) => one.close());
+    const onProgress = progressOf(view.name);
+    const log = store.raw ?? store; // as it is hashed
+    const follower = new Follower({
+      store: log,
+      view,
+      keepMismatchAs: `${file}.mismatch`,
+      logger,
+      onProgress,
+    });
+    resources.defer(() => follower.stop());
+    return follower;
+  }
 
   const eventStreams = new InFlight('event streams');
   const listsInFlight = new InFlight('lists');

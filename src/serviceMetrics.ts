@@ -6,7 +6,7 @@ import { type Follower, ViewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
 import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
-import type { TreeThread } from '@event-sourced/transparency-log/view';
+import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 import type { Config } from './config.ts';
 import type { InFlight } from './inFlight.ts';
@@ -14,7 +14,7 @@ import type { InFlight } from './inFlight.ts';
 type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   store: EventStore;
   followers: readonly Follower[];
-  tree: TreeThread | undefined;
+  tree: Follower<MerkleTreeView> | undefined;
   eventStreams: InFlight;
   listsInFlight: InFlight;
   now: () => Date;
@@ -79,8 +79,11 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
   );
   readonly #rebuilds = this.counter('view_rebuilds_total', 'Rebuilds of the view.', ['view']);
   readonly #saveFailures = this.counter('view_save_failures_total', 'Failures to save the view.', ['view']);
-  readonly #treeSize = this.gauge('merkle_tree_size', 'Leaves of the Merkle tree, as last saved.');
-  readonly #treeFailures = this.counter('merkle_tree_failures_total', 'Failures of the thread of the tree.');
+  readonly #treeSize = this.gauge('merkle_tree_size', 'Leaves of the Merkle tree.');
+  readonly #treeFailures = this.counter(
+    'merkle_tree_failures_total',
+    'Failures to follow the log with the Merkle tree, each of which was retried.',
+  );
   readonly #checkpointsRefused = this.gauge(
     'checkpoints_refused',
     '1 if the last checkpoint could not be signed, for this reason.',
@@ -164,35 +167,33 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
     const fileOf = [logFile, ...Object.values(VIEWS).map(({ file }) => file), merkleTreeFile];
     const files = fileOf.map((file) => file(dataDir));
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
-    const views = [
-      ...followers.map((follower) => ({ name: follower.view.name, follower })),
-      ...(tree ? [{ name: 'merkleTree', follower: tree }] : []),
-    ].map((view) => ({ ...view, lag: new ViewLag(store, now) }));
+    const all: Follower[] = tree ? [...followers, tree] : [...followers];
+    const views = all.map((follower) => ({ follower, lag: new ViewLag(store, now) }));
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
       const searching = AbortSignal.timeout(LAG_SEARCH_TIMEOUT_MS);
       const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
       const lags = await Promise.all(
-        views.map(async ({ follower: { readTo }, lag }) =>
-          readTo === undefined ? undefined : respondsIn(signal, lag.at(readTo, searching)),
+        views.map(({ follower, lag }) =>
+          respondsIn(signal, lag.at(follower.view.applied.position, searching)),
         ),
       );
 
       this.#available.set(Number(canRead && store.appendsRefused === undefined));
       for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
       for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
-      views.forEach(({ name: view, follower }, i) => {
+      views.forEach(({ follower }, i) => {
         const lag = lags[i];
+        const view = follower.view.name;
         this.#viewReady.set({ view }, Number(follower.notReady === undefined));
         this.#rebuilds.inc({ view }, follower.rebuilds);
+        this.#saveFailures.inc({ view }, follower.saveFailures);
         if (lag) this.#lagEvents.set({ view }, lag.events);
         if (lag?.seconds !== undefined) this.#lagSeconds.set({ view }, lag.seconds);
       });
-      for (const { view, saveFailures } of followers)
-        this.#saveFailures.inc({ view: view.name }, saveFailures);
       this.#treeFailures.inc(tree?.failures ?? 0);
-      this.#treeSize.set(tree?.saved?.size ?? 0);
+      this.#treeSize.set(tree?.view.head.size ?? 0);
       if (!tree) for (const metric of [this.#treeFailures, this.#treeSize]) metric.remove();
       this.#eventStreams.set(eventStreams.total);
       this.#listsInFlight.set(listsInFlight.total);

@@ -8,11 +8,12 @@ import {
 } from '@event-sourced/event-log';
 import { occurredAt, UnknownUser } from '@event-sourced/event-log/replay';
 import { parseRfc3339 } from '@event-sourced/event-log/time';
-import { UnsavedRows } from '@event-sourced/event-log/views';
-import { foldPlants, isUser, PLANTS_BY_USER, type PlantRow, parsePlantStream, USER_RULE } from '../domain.ts';
+import { isUser, parsePlantStream, USER_RULE, VIEWS } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
 
 type Options = { user: string; at?: string };
+
+const PAGE_SIZE = 500;
 
 /** A position of the log, or a time, in milliseconds since 1970. */
 type PointInTime = { position?: Position; time?: number };
@@ -25,26 +26,27 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
   assertInLog(point.position ?? START, await log.lastPosition(), '--at');
-  const plants = new UnsavedRows<PlantRow>(PLANTS_BY_USER);
+  const plants = resources.adopt(VIEWS.plantsByUser.view.open(':memory:'), (view) => view.close());
   let isKnown = false;
   for await (const { events } of readToEnd(log, { signal })) {
     for (const event of events) {
       if (parsePlantStream(event.stream)?.user !== user) continue;
       isKnown = true;
-      if (isBy(event, point) && !config.skipEvents.has(event.id)) foldPlants(event, plants);
+      if (isBy(event, point)) plants.apply([event], config.skipEvents);
     }
     if (isKnown && point.position !== undefined && (events.at(-1)?.position ?? START) >= point.position)
       break;
   }
   signal.throwIfAborted();
   if (!isKnown) throw new UnknownUser(user);
-  let separator = '[';
-  for (const { row } of plants.after([user, START])) {
-    if (!row) continue;
-    await write(output, `${separator}${row[2]}`);
-    separator = ',';
+  const query = { upTo: plants.applied.position, limit: PAGE_SIZE };
+  let page = plants.plantsOf(user, { ...query, after: START });
+  await write(output, `[${page.plants}`);
+  while (page.hasMore) {
+    page = plants.plantsOf(user, { ...query, after: page.last });
+    await write(output, `,${page.plants}`);
   }
-  await write(output, separator === '[' ? '[]\n' : ']\n');
+  await write(output, ']\n');
 }
 
 function parsePointInTime(text: string): PointInTime {

@@ -6,10 +6,10 @@ import { rebuildView } from '@event-sourced/event-log/views';
 import { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { merkleTreeFile, VIEWS } from '../domain.ts';
 import { openStore } from '../stores.ts';
-import { type Context, loggerTo, useLog } from './context.ts';
+import { type Context, loggerTo } from './context.ts';
 import { commandProgress } from './progress.ts';
 
-type Rebuilt = { name: string; file: string; open: (file: string) => Promise<View> };
+type Rebuilt = { name: string; file: string; open: (file: string) => View };
 
 /** Rebuilds every view from the log. @throws Error if a server is using it */
 export async function rebuildCommand(context: Context): Promise<void> {
@@ -23,12 +23,12 @@ export async function rebuildCommand(context: Context): Promise<void> {
   for (const [name, { file, view }] of Object.entries(VIEWS))
     await rebuild({ name, file: file(dataDir), open: (draft) => view.open(draft) }, store, context);
   if (!config.merkleTree) return;
-  const log = await useLog(resources, context, { raw: true, storeIsOpen: true }); // as it is hashed
-  await rebuild(
-    { name: 'merkleTree', file: merkleTreeFile(dataDir), open: MerkleTreeView.open },
-    log,
-    context,
-  );
+  const tree = {
+    name: 'merkleTree',
+    file: merkleTreeFile(dataDir),
+    open: (draft: string) => MerkleTreeView.open(draft),
+  };
+  await rebuild(tree, store.raw ?? store, context);
 }
 
 async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {

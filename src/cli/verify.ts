@@ -1,8 +1,8 @@
 import { logFile } from '@event-sourced/event-log/disk';
 import { logFileProblems } from '@event-sourced/event-log/sqlite';
-import { comparedTable, type Problem } from '@event-sourced/event-log/views';
+import type { Problem } from '@event-sourced/event-log/views';
 import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
-import { type ComparedView, verifyLog } from '@event-sourced/transparency-log/entries';
+import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { isKnownType, merkleTreeFile, plantEventProblem, VIEWS } from '../domain.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
@@ -26,7 +26,8 @@ export async function verifyCommand(options: Options, context: Context): Promise
       views: Object.entries(VIEWS).map(([name, { file, view }]) => ({
         name,
         file: file(dataDir),
-        format: comparedTable(view.definition, skip),
+        table: 'rows',
+        open: (draft: string) => view.open(draft),
       })),
       treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // without it the file may be of an earlier time
       draftDir: dataDir, // not /tmp, which may be in memory
@@ -67,7 +68,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
 type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: number };
 type Line = readonly [name: string, value: string];
 
-function comparedText(view: ComparedView | undefined): string {
+function comparedText(view: Verification['views'][string] | undefined): string {
   if (!view) return 'none';
   return view.upTo === undefined ? 'not compared' : `compared up to position ${view.upTo}`;
 }

@@ -3,4 +3,4 @@ export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts'
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
-export { fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';
+export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';

@@ -27,6 +27,11 @@ export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
   return codes.includes(code) || codes.includes(code & 0xff);
 }
 
+/** A file does not have what was written to it, as far as SQLite does not notice. */
+export class DamagedFile extends Error {
+  override readonly name = 'DamagedFile';
+}
+
 export const isDamage = (error: unknown): boolean => hasSqliteCode(error, SQLITE.CORRUPT, SQLITE.NOTADB);
 
 /**

@@ -1,77 +1,85 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type EventLog,
   InvalidEvent,
   LogReplaced,
   NO_LOG_ID,
   type Position,
-  type ReadTo,
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
-import { backOff, finishedWithin, sleep, unlessAborted } from '../time/sleep.ts';
-import { type View, ViewDamaged } from './view.ts';
+import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
+import type { View } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
 /** How far a view has caught up: events applied since it started, its position, and that of the end of the log. */
 export type Progress = { events: number; position: Position; end: Position };
 
-type Options = {
+type Options<V extends View> = {
   store: EventLog;
-  view: View;
+  view: V;
   /** IDs of events to skip. */
   skip?: ReadonlySet<string>;
-  saveIntervalMs?: number;
+  /** Where the file of a view that does not match its log is kept; by default it is removed. */
+  keepMismatchAs?: string;
   logger?: Logger;
   onProgress?: (progress: Progress) => void;
-  /** Called when the log was read further without an event for the view. */
-  onReadTo?: (readTo: ReadTo) => void;
 };
 
-/** Applied events are saved together when one of these is reached. */
-const SAVE_BATCH_EVENTS = 10_000;
-const SAVE_BATCH_CHARACTERS = 16 * 1024 * 1024;
+/** Events that are applied between two turns of the event loop: a few milliseconds. */
+const PIECE_SIZE = 250;
+/** Applied events are committed after this time, or when their commit would take about COMMIT_MS. */
 export const SAVE_INTERVAL_MS = 1_000;
-/** With more batches in memory the follower waits. */
-const MAX_UNSAVED_BATCHES = 2;
-const MAX_UNSAVED_BATCHES_IF_FAILING = 20;
-const UNSAVED_POLL_MS = 100;
-/** How far the log was read is saved also while there are no events to save. */
-const SAVE_READ_TO_INTERVAL_MS = 10_000;
+const COMMIT_MS = 5;
+const MIN_SAVE_BATCH = 250;
+const MAX_SAVE_BATCH = 10_000;
+/** Of fewer events, the length of a commit says nothing about more. */
+const MEASURED_BATCH = 100;
+const CHECK_INTERVAL_MS = 1_000;
 const MAX_RETRY_DELAY_MS = 2_000;
 const STOP_TIMEOUT_MS = 500;
 
-/** Keeps a view up to date with its log: checks that it belongs to the log, then applies each event. */
-export class Follower {
-  readonly view: View;
-  /** How often the view has been reset: positions of before may be gone from the log. */
+/** Keeps a view up to date with its log: checks that it belongs to the log, applies each event, and commits. */
+export class Follower<V extends View = View> {
+  readonly view: V;
+  /** Called when the view can be read, each time after it could not. */
+  onReady = () => {};
+  /** Incremented when the view is reset: positions from before may no longer exist. */
   resets = 0;
-  /** How often the view has been rebuilt, since it was damaged or did not fit its log. */
+  /** Incremented when the view is rebuilt, since it was damaged or did not match its log. */
   rebuilds = 0;
-  readonly #options: Options & { skip: ReadonlySet<string>; logger: Logger };
-  readonly #saver: Saver;
+  /** Failures to follow the log or to commit, each of which was retried. */
+  failures = 0;
+  saveFailures = 0;
+  readonly #options: Options<V> & { skip: ReadonlySet<string>; logger: Logger };
   readonly #stopping = new AbortController();
-  /** Aborts when the view is damaged: the subscription has to start from the beginning. */
-  #damaged = new AbortController();
+  /** Aborts when the view has lost applied events: they are read again. */
+  #restart = new AbortController();
   /** It has caught up: it is read even while the event store is unavailable. */
   #isLive = false;
   /** Why it has halted on an invalid event. */
   #halted: string | undefined;
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
-  /** Aborts to end the wait before another attempt. */
-  #waking = new AbortController();
   readonly #waiting = new Waiting();
   readonly #running: Promise<void>;
+  readonly #checking: NodeJS.Timeout;
+  #saving: NodeJS.Timeout | undefined;
+  /** Events since the last commit, and after how many the next one is due. */
+  #unsaved = 0;
+  #saveBatch = MIN_SAVE_BATCH;
+  #failedSaves = 0;
 
-  constructor(options: Options) {
+  constructor(options: Options<V>) {
     this.#options = { skip: new Set(), logger: SILENT, ...options };
     this.view = options.view;
-    this.#saver = new Saver(options.view, this.#options.logger, options.saveIntervalMs ?? SAVE_INTERVAL_MS);
-    this.view.onDamage = () => {
+    this.view.onLost = () => {
       this.#isLive = false;
-      this.#damaged.abort();
+      this.#unsaved = 0;
+      this.#restart.abort();
     };
+    this.#checking = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
     this.#running = this.#run();
   }
 
@@ -85,46 +93,41 @@ export class Follower {
       : `the event store is unavailable: ${this.#unavailable}`;
   }
 
-  /** Up to here the view has every event of its log. */
-  get readTo(): Position {
-    const { applied, readTo } = this.view;
-    return readTo && readTo.position > applied.position ? readTo.position : applied.position;
+  /** The view, to be read. @throws ViewBehind */
+  get ready(): V {
+    if (this.notReady === undefined) return this.view;
+    throw new ViewBehind(this.#notUpToDate, { cause: new Error(this.notReady) });
+  }
+
+  get #notUpToDate(): string {
+    return `The ${this.view.title} is not up to date yet; retry.`;
   }
 
   /**
-   * Resolves once the view has caught up with the log with this ID, and has reached a position of it.
+   * Resolves once the view has caught up with the log with this ID, and has the event at a position of it.
    * @throws ViewBehind, at once if the projection has halted
    */
-  async reached(position: Position, logId?: string): Promise<void> {
+  async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean => {
       if (this.#halted !== undefined) throw new ViewBehind(`The ${this.view.title} is unavailable.`);
       const { applied } = this.view;
       const isSameLog = logId === undefined || applied.logId === logId;
-      return this.notReady === undefined && isSameLog && this.readTo >= position;
+      return this.#isLive && isSameLog && applied.position >= position;
     };
     if (isReached()) return;
-    await this.#waiting.until(isReached, `The ${this.view.title} is not up to date yet; retry.`);
+    await this.#waiting.until(isReached, this.#notUpToDate, timeoutMs);
   }
 
-  get saveFailures(): number {
-    return this.#saver.allFailures;
-  }
-
-  /** To be called when the event store has stored an event: it is available, if it was not before. */
-  wake(): void {
-    if (this.#unavailable !== undefined) this.#waking.abort();
-  }
-
-  /** Stops following. Applied events may not be saved yet. */
+  /** Stops following. Applied events may not be committed yet. */
   async stop(): Promise<void> {
-    this.#saver.stop();
     this.#stopping.abort();
+    clearInterval(this.#checking);
+    clearTimeout(this.#saving);
     await finishedWithin(STOP_TIMEOUT_MS, this.#running);
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
-    let wasWoken = false; // a write ends one wait; what still fails is retried with back-off
     for (let failures = 0; !signal.aborted; ) {
       const { position } = this.view.applied;
       try {
@@ -132,91 +135,66 @@ export class Follower {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof InvalidEvent) return this.#halt(error);
-        const hasProgressed = this.view.applied.position > position;
-        failures = hasProgressed ? 1 : failures + 1;
-        if (hasProgressed) wasWoken = false;
-        const delay = backOff(failures, MAX_RETRY_DELAY_MS);
-        this.#handleFailure(error as Error, delay);
-        this.#waking = new AbortController();
-        await sleep(delay, wasWoken ? signal : AbortSignal.any([signal, this.#waking.signal]));
-        wasWoken ||= this.#waking.signal.aborted;
+        if (error instanceof ViewBehind) continue; // it is rebuilt, with a warning
+        failures = this.view.applied.position > position ? 1 : failures + 1;
+        const delayMs = backOff(failures, MAX_RETRY_DELAY_MS);
+        this.#handleFailure(error as Error, delayMs);
+        await sleep(delayMs, signal);
       }
     }
   }
 
   async #follow(): Promise<void> {
     const { store, view, logger, onProgress } = this.#options;
-    this.#damaged = new AbortController();
-    const signal = AbortSignal.any([this.#stopping.signal, this.#damaged.signal]);
+    this.#restart = new AbortController();
+    const signal = AbortSignal.any([this.#stopping.signal, this.#restart.signal]);
     await this.#bind();
     const from = view.applied.position;
-    const after = await this.#start();
     const end = await store.lastPosition();
     if (this.#unavailable !== undefined) logger.info('event store available');
     this.#unavailable = undefined;
     let applied = 0;
-    for await (const { events, caughtUp, readTo } of store.subscribe({ after, signal })) {
-      if (signal.aborted) return; // the events belong to a view that is gone
+    for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
       if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
-      if (signal.aborted) return; // the view is not bound to the log
-      this.#apply(events);
-      if (readTo) this.#advance(readTo);
+      for (let i = 0; i < events.length; i += PIECE_SIZE) {
+        if (i > 0) await nextTurn();
+        if (signal.aborted) return; // the events belong to a view that is gone
+        this.#apply(events.slice(i, i + PIECE_SIZE));
+      }
+      if (signal.aborted) return;
       applied += events.length;
       if (!this.#isLive) {
         const { position } = view.applied;
         onProgress?.({ events: applied, position, end: caughtUp ? position : end });
-        if (caughtUp) this.#goLive(from);
+        // As far as the log was at the start, so no read goes back behind what was read before.
+        if (caughtUp && position >= end) this.#goLive(from);
       }
       this.#waiting.check();
-      await this.#saver.saveIfDue(signal);
     }
   }
 
   /** A view of another log, or of a log that has lost events that the view has applied, is reset. */
   async #bind(): Promise<void> {
-    const { store, view, logger } = this.#options;
-    const { logId, eventId } = view.applied;
+    const { store, view, logger, keepMismatchAs } = this.#options;
+    const { logId, position, eventId } = view.applied;
     const current = await store.logId();
-    const mismatch = await this.#mismatch(current);
-    if (mismatch === undefined) return;
+    let mismatch = logId === current ? undefined : 'it belongs to another log';
+    if (mismatch === undefined) {
+      if (eventId === '') return;
+      const isInLog = (await store.readEvent(position))?.id === eventId;
+      mismatch = isInLog ? await view.mismatch(store) : 'the log has lost events, as after a restore';
+      if (mismatch === undefined) return;
+    }
+    if (this.#stopping.signal.aborted) return;
     const reason = eventId === '' ? view.replaced : mismatch;
-    const copy = eventId === '' ? undefined : view.keepCopy?.();
+    const copy = eventId === '' ? undefined : keepMismatchAs;
     if (reason) {
       this.rebuilds++;
       logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
     }
-    if (this.#stopping.signal.aborted) return;
     this.#isLive = false;
     if (logId !== NO_LOG_ID) this.resets++;
-    await view.reset(current);
-  }
-
-  /** Where to subscribe: the event up to which the log was read may be gone, since it is not one of the view. */
-  async #start(): Promise<Position> {
-    const { store, view } = this.#options;
-    const { readTo } = view;
-    if (readTo && this.readTo === readTo.position) {
-      if ((await store.readEvent(readTo.position))?.id === readTo.eventId) this.#advance(readTo);
-      else view.readTo = undefined;
-    }
-    return this.readTo;
-  }
-
-  #advance(readTo: ReadTo): void {
-    this.view.readTo = readTo;
-    this.#options.onReadTo?.(readTo);
-  }
-
-  /** Why the view does not fit the log with this ID; undefined if it does. */
-  async #mismatch(current: string): Promise<string | undefined> {
-    const { store, view } = this.#options;
-    const { logId, position, eventId } = view.applied;
-    if (logId !== current) return 'it belongs to another log';
-    if (eventId === '') return undefined;
-    store.hadPosition?.(position);
-    if ((await store.readEvent(position))?.id !== eventId)
-      return 'the log has lost events, as after a restore';
-    return view.mismatch?.(store);
+    view.reset(current, copy);
   }
 
   #apply(events: readonly RecordedEvent[]): void {
@@ -225,6 +203,46 @@ export class Follower {
     for (const { id, position } of skip.size > 0 ? events : [])
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
+    this.#unsaved += events.length;
+    if (this.#unsaved >= this.#saveBatch && this.#failedSaves === 0) this.#save();
+    else this.#scheduleSave();
+  }
+
+  #scheduleSave(): void {
+    const delayMs =
+      this.#failedSaves === 0 ? SAVE_INTERVAL_MS : backOff(this.#failedSaves, MAX_RETRY_DELAY_MS);
+    this.#saving ??= setTimeout(() => this.#save(), delayMs).unref();
+  }
+
+  /** After a failure the view is at its last checkpoint: what it has lost is applied again, and saved later. */
+  #save(): void {
+    const { view, logger } = this.#options;
+    clearTimeout(this.#saving);
+    this.#saving = undefined;
+    const start = performance.now();
+    try {
+      view.save();
+      this.#failedSaves = 0;
+    } catch (error) {
+      if (error instanceof ViewBehind) return;
+      logger.error({ view: view.name, err: error }, 'saving the view failed; retrying');
+      this.saveFailures++;
+      this.#failedSaves++;
+    }
+    const perEvent = (performance.now() - start) / this.#unsaved;
+    if (this.#unsaved >= MEASURED_BATCH && this.#failedSaves === 0)
+      this.#saveBatch = Math.min(Math.max(COMMIT_MS / perEvent, MIN_SAVE_BATCH), MAX_SAVE_BATCH);
+    this.#unsaved = 0;
+  }
+
+  #check(): void {
+    const { view, logger } = this.#options;
+    try {
+      view.check();
+    } catch (error) {
+      if (!(error instanceof ViewBehind))
+        logger.error({ view: view.name, err: error }, 'view cannot be checked');
+    }
   }
 
   #goLive(from: Position): void {
@@ -233,6 +251,7 @@ export class Follower {
     this.#isLive = true;
     if (position > from)
       logger.info({ view: view.name, from: String(from), to: String(position) }, 'view caught up');
+    this.onReady();
   }
 
   #handleFailure(error: Error, delayMs: number): void {
@@ -244,11 +263,10 @@ export class Follower {
           'event store unavailable; projection is waiting',
         );
       this.#unavailable = error.message;
-    } else if (error instanceof ViewDamaged) {
-      return; // the next attempt rebuilds it, with a warning
     } else if (error instanceof LogReplaced) {
       logger.warn({ view: view.name, reason: error.message }, 'projection restarts');
     } else {
+      this.failures++;
       logger.error({ view: view.name, err: error, delayMs }, 'projection failed; retrying');
     }
   }
@@ -261,81 +279,5 @@ export class Follower {
       `projection halted on an invalid event; SKIP_EVENTS=${error.eventId} skips it`,
     );
     this.#waiting.check();
-  }
-}
-
-/** Saves a view now and then. While that fails, as on a full disk, its rows stay in memory. */
-class Saver {
-  readonly #view: View;
-  readonly #logger: Logger;
-  readonly #intervalMs: number;
-  #timer: NodeJS.Timeout | undefined;
-  #savedReadTo: ReadTo | undefined;
-  #readToSavedAt = performance.now();
-  /** All failures, and those since the last success. */
-  allFailures = 0;
-  #failures = 0;
-  #saving: Promise<void> | undefined;
-  #isStopped = false;
-
-  constructor(view: View, logger: Logger, intervalMs: number) {
-    this.#view = view;
-    this.#savedReadTo = view.readTo;
-    this.#logger = logger;
-    this.#intervalMs = intervalMs;
-  }
-
-  /** Saves a full batch, or soon what there is. Waits while too much is unsaved. */
-  async saveIfDue(signal: AbortSignal): Promise<void> {
-    this.#schedule();
-    while (this.#isFull && !signal.aborted)
-      await unlessAborted(this.#saving ?? sleep(UNSAVED_POLL_MS, signal), signal);
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-  }
-
-  /** Batches that are unsaved, by events or by their size. */
-  get #batches(): number {
-    const { unsaved, unsavedCharacters } = this.#view;
-    return Math.max(unsaved / SAVE_BATCH_EVENTS, unsavedCharacters / SAVE_BATCH_CHARACTERS);
-  }
-
-  get #isFull(): boolean {
-    return this.#batches >= (this.#failures === 0 ? MAX_UNSAVED_BATCHES : MAX_UNSAVED_BATCHES_IF_FAILING);
-  }
-
-  #schedule(): void {
-    if (this.#saving || this.#isStopped || (this.#view.unsaved === 0 && !this.#isReadToDue)) return;
-    if (this.#batches >= 1 && this.#failures === 0) this.#save();
-    else this.#timer ??= setTimeout(() => this.#save(), this.#intervalMs).unref();
-  }
-
-  get #isReadToDue(): boolean {
-    const isSaved = this.#view.readTo === this.#savedReadTo;
-    return !isSaved && performance.now() - this.#readToSavedAt >= SAVE_READ_TO_INTERVAL_MS;
-  }
-
-  #save(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#savedReadTo = this.#view.readTo;
-    this.#readToSavedAt = performance.now();
-    this.#saving ??= this.#view.save().then(
-      () => {
-        this.#saving = undefined;
-        this.#failures = 0;
-        this.#schedule();
-      },
-      (error) => {
-        this.#saving = undefined;
-        this.#logger.error({ view: this.#view.name, err: error }, 'saving the view failed; retrying');
-        this.allFailures++;
-        const delay = backOff(++this.#failures, MAX_RETRY_DELAY_MS);
-        if (!this.#isStopped) this.#timer = setTimeout(() => this.#save(), delay).unref();
-      },
-    );
   }
 }

@@ -63,7 +63,6 @@ class UserWrites {
   }
 
   add(user: string, logId: string, position: Position): void {
-    this.follower.wake();
     const last = this.#last.get(user);
     if (last && this.#counts(last) && last.logId === logId && last.position >= position) return;
     this.#last.delete(user);

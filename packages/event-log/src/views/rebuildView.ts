@@ -1,12 +1,17 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fsyncPath } from '../disk/fsyncPath.ts';
+import { fileSize } from '../disk/sqlite.ts';
 import type { EventLog } from '../eventStore.ts';
 import { readToEnd } from '../readEvents.ts';
 import type { Progress } from './follow.ts';
 import type { View } from './view.ts';
-import { removeViewFile, replaceViewFile } from './viewDatabase.ts';
+import { isOtherFile, removeViewFile } from './viewFile.ts';
 
 type Options = {
   log: EventLog;
-  open: (file: string) => Promise<View>;
+  open: (file: string) => View;
   /** The file of the view, which no server may have open. */
   file: string;
   /** IDs of events to skip. */
@@ -15,46 +20,58 @@ type Options = {
   onProgress: (progress: Progress) => void;
 };
 
-/** Events per save, or the length of their JSON: they share pages and a transaction. */
+/** Events per commit: they share pages. */
 const SAVE_BATCH = 30_000;
-const SAVE_BATCH_CHARACTERS = 8 * 1024 * 1024;
-/** One is being saved while the next one is read. */
-const MAX_UNSAVED_BATCHES = 2;
 
 /** Rebuilds a view in a draft, which then replaces the view's file. @throws InvalidEvent, StoreUnavailable */
 export async function rebuildView(options: Options): Promise<{ events: number }> {
   const { log, open, file, skip, signal, onProgress } = options;
   const draftFile = `${file}.new`;
   removeViewFile(draftFile);
-  await using resources = new AsyncDisposableStack();
+  using resources = new DisposableStack();
   resources.defer(() => removeViewFile(draftFile));
-  const view = await open(draftFile);
-  resources.defer(() => view.close().catch(() => {})); // where it failed before
-  await view.reset(await log.logId());
+  const view = resources.adopt(open(draftFile), (one) => one.close());
+  view.reset(await log.logId());
   const end = await log.lastPosition();
   let events = 0;
-  /** The save under way, or one that has failed. */
-  let saving: Promise<void> | undefined;
+  let saved = 0;
   for await (const batch of readToEnd(log, { end, signal })) {
     view.apply(batch.events, skip);
-    if (unsavedBatches(view) >= MAX_UNSAVED_BATCHES) await saving;
-    if (!saving && unsavedBatches(view) >= 1) {
-      saving = view.save().then(() => {
-        saving = undefined;
-      });
-      saving.catch(() => {}); // thrown when it is awaited
-    }
     events += batch.events.length;
+    if (events - saved >= SAVE_BATCH) {
+      view.save();
+      saved = events;
+    }
     const { position } = view.applied;
     onProgress({ events, position, end: end > position ? end : position });
   }
   signal.throwIfAborted();
-  await saving;
-  await view.close();
+  view.close();
   replaceViewFile(file, draftFile);
   return { events };
 }
 
-function unsavedBatches({ unsaved, unsavedCharacters }: View): number {
-  return Math.max(unsaved / SAVE_BATCH, unsavedCharacters / SAVE_BATCH_CHARACTERS);
+/**
+ * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old one was
+ * incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new one.
+ */
+function replaceViewFile(file: string, draft: string): void {
+  if (!isComplete(draft)) throw new Error('the new view could not be written completely');
+  if (existsSync(file) && !isComplete(file)) removeViewFile(file);
+  for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
+  fsyncPath(dirname(file)); // else a power cut could bring them back beside the new file
+  renameSync(draft, file);
+}
+
+/** Whether a view's file is complete without its write-ahead log, once SQLite has moved it. */
+function isComplete(file: string): boolean {
+  if (fileSize(file) === 0) return false;
+  try {
+    using db = new DatabaseSync(file, { timeout: 1_000 });
+    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection moves it
+  } catch (error) {
+    if (!isOtherFile(error)) throw error;
+    return false;
+  }
+  return fileSize(`${file}-wal`) === 0;
 }

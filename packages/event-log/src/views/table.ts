@@ -1,9 +1,7 @@
-import type { RecordedEvent } from '../eventStore.ts';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { DamagedFile } from '../disk/sqlite.ts';
 
-// The table of a view. Its checksums detect what a disk, or a wrong write, has altered: not an attacker, who would
-// alter them as well; `verify` compares the rows with the log.
-
-/** A view as data: the thread that writes its file gets it as a message. */
+/** A view as data: its table, and what distinguishes its file from others. */
 export type Table = Readonly<{
   /** The view, as it is called in logs and messages. */
   name: string;
@@ -16,7 +14,7 @@ export type Table = Readonly<{
   keyColumns: number;
   /** Columns by whose values rows are found, too. */
   lookup?: readonly string[];
-  /** How much of the file its writer keeps in memory: more, the more its rows are scattered. */
+  /** Pages of the file that are kept in memory: more, the more its rows are scattered. */
   cacheKiB: number;
 }>;
 
@@ -35,37 +33,121 @@ export type Rows<R extends Row> = {
   delete(...key: Key): void;
 };
 
-/** What an event changes. It reads neither the clock nor anything but its arguments. @throws InvalidEvent */
-export type Fold<R extends Row> = (event: RecordedEvent, rows: Rows<R>) => void;
+/** After a key: the rows with its first value, or only their keys; about `limit` of them are expected. */
+export type Scan = { after: Key; of?: 'rows' | 'keys'; limit?: number | undefined };
 
-/** A text that no other values have, unless they have control characters. */
-export const textOf = (values: readonly Value[]): string => values.join('\0');
+/** Rows that are read together at most. */
+const CHUNK_SIZE = 128;
+/** Longer texts are read one by one, so that a chunk is small. */
+const SHORT_TEXT_BYTES = 1_024;
 
-/** The values of a row by which it is found. */
-export function lookupOf({ columns, lookup = [] }: Table, row: Row): Value[] {
+/** The SQL of a table. Each row has a checksum, for damage that SQLite does not notice. */
+export function schemaOf({ columns, keyColumns, lookup }: Table): string {
   const names = Object.keys(columns);
-  return lookup.map((name) => row[names.indexOf(name)] as Value);
+  return `
+    CREATE TABLE rows (
+      ${names.map((name) => `${name} ${columns[name]} NOT NULL,`).join(' ')} checksum INTEGER NOT NULL,
+      PRIMARY KEY (${names.slice(0, keyColumns)})
+    ) STRICT, WITHOUT ROWID;
+    ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}`;
 }
 
-/** Compares the first values of two rows in the order of the file. */
-export function compareKeys(one: Key, other: Key, keyColumns: number): number {
-  for (let i = 0; i < keyColumns; i++) {
-    const [a, b] = [one[i] as Value, other[i] as Value];
-    if (a !== b) return typeof a === 'string' ? compareTexts(a, b as string) : a < (b as bigint) ? -1 : 1;
+/** The rows of a table in a database. Those that are read are as they were written, or it throws DamagedFile. */
+export class TableRows<R extends Row> implements Rows<R> {
+  readonly #keyColumns: number;
+  readonly #statements: ReturnType<typeof prepare>;
+
+  constructor(db: DatabaseSync, table: Table) {
+    this.#keyColumns = table.keyColumns;
+    this.#statements = prepare(db, table);
   }
-  return 0;
-}
 
-/** In the order of UTF-8, in which surrogate pairs follow all other characters. */
-function compareTexts(one: string, other: string): number {
-  for (let i = 0; i < one.length && i < other.length; i++) {
-    const [a, b] = [one.charCodeAt(i), other.charCodeAt(i)];
-    if (a !== b) return (isSurrogate(a) ? a + 0x10000 : a) - (isSurrogate(b) ? b + 0x10000 : b);
+  get(...key: Key): R | undefined {
+    return this.#row(this.#statements.get.get(...storable(key)));
   }
-  return one.length - other.length;
+
+  find(...values: Value[]): R | undefined {
+    return this.#row(this.#statements.find?.get(...storable(values)));
+  }
+
+  put(row: R): void {
+    const stored = storable(row);
+    this.#statements.put.run(...stored, checksumOf(stored));
+  }
+
+  delete(...key: Key): void {
+    this.#statements.remove.run(...storable(key));
+  }
+
+  /** Calls `visit` with rows in key order until it returns false. Keys are not verified. */
+  scan({ after, of = 'rows', limit = CHUNK_SIZE }: Scan, visit: (row: R) => boolean): void {
+    const size = Math.min(Math.max(limit, 1), CHUNK_SIZE);
+    const [partition] = after;
+    for (let key = storable(after); ; ) {
+      // Not an iterator: it costs more, and SQLite moves no write-ahead log while one is open.
+      const found = this.#statements[of].all(...key, size) as unknown as Value[][];
+      for (const values of found) {
+        values[0] = partition as Value; // that of all rows: it is not read again
+        const row = of === 'keys' ? (values as Row as R) : this.#verified(values);
+        if (!visit(row)) return;
+        key = values.slice(0, this.#keyColumns);
+      }
+      if (found.length < size) return;
+    }
+  }
+
+  #row(found: unknown): R | undefined {
+    return found === undefined ? undefined : this.#verified(found as Value[]);
+  }
+
+  /** A row without its checksum. A text that is too long for a chunk is NULL there. */
+  #verified(values: Value[]): R {
+    if (values.includes(null as never)) {
+      const key = values.slice(0, this.#keyColumns);
+      return this.#row(this.#statements.get.get(...key)) as R;
+    }
+    const checksum = values.pop();
+    if (BigInt(checksumOf(values)) !== checksum) throw new DamagedFile('a row does not have its checksum');
+    return values as Row as R;
+  }
 }
 
-const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
+function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
+  const names = Object.keys(columns);
+  const [partition, ...rest] = names.slice(0, keyColumns);
+  const isEach = (of: readonly string[]): string => of.map((name) => `${name} = ?`).join(' AND ');
+  const short = names
+    .slice(keyColumns)
+    .map((name) =>
+      columns[name] === 'INTEGER'
+        ? name
+        : `CASE WHEN octet_length(${name}) <= ${SHORT_TEXT_BYTES} THEN ${name} END`,
+    );
+  const isAfter = rest.length > 0 ? `AND (${rest}) > (${rest.map(() => '?')})` : '';
+  const inPartition = `FROM rows WHERE ${partition} = ? ${isAfter} ORDER BY ${[partition, ...rest]} LIMIT ?`;
+  const whole = `SELECT ${names}, checksum FROM rows WHERE`;
+  const hasKey = isEach(names.slice(0, keyColumns));
+  return {
+    get: prepareArrays(db, `${whole} ${hasKey}`),
+    find: lookup && prepareArrays(db, `${whole} ${isEach(lookup)}`),
+    rows: prepareArrays(db, `SELECT ${["''", ...rest, ...short]}, checksum ${inPartition}`),
+    keys: prepareArrays(db, `SELECT ${["''", ...rest]} ${inPartition}`),
+    put: db.prepare(`INSERT OR REPLACE INTO rows VALUES (${names.map(() => '?')}, ?)`),
+    remove: db.prepare(`DELETE FROM rows WHERE ${hasKey}`),
+  };
+}
+
+/** Prepares a statement that reads rows as arrays, and integers as bigint. */
+export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true); // half the cost of objects
+  return statement;
+}
+
+/** Values as SQLite returns them: it replaces unpaired surrogates. */
+const storable = (values: readonly Value[]): Value[] =>
+  values.map((value) => (typeof value === 'string' ? value.toWellFormed() : value));
 
 const FNV_OFFSET = 0x811c9dc5 | 0;
 const FNV_PRIME = 0x01000193;
@@ -73,29 +155,18 @@ const FNV_PRIME = 0x01000193;
 const SEPARATOR = 0x10000;
 
 /** FNV-1a in 32 bits, over UTF-16 code units and halves of integers: in JavaScript, since a call costs more. */
-function hash(values: readonly Value[], start: number, end: number, seed: number): number {
-  let sum = seed;
-  for (let i = start; i < end; i++) {
-    const value = values[i] as Value;
+function checksumOf(row: Row): number {
+  let sum = FNV_OFFSET;
+  for (const value of row) {
     const number = typeof value === 'bigint' ? Number(value) : Number.NaN;
     if (Number.isSafeInteger(number)) {
       sum = Math.imul(sum ^ number, FNV_PRIME);
       sum = Math.imul(sum ^ Math.floor(number / 2 ** 32), FNV_PRIME);
     } else {
       const text = String(value);
-      for (let j = 0; j < text.length; j++) sum = Math.imul(sum ^ text.charCodeAt(j), FNV_PRIME);
+      for (let i = 0; i < text.length; i++) sum = Math.imul(sum ^ text.charCodeAt(i), FNV_PRIME);
     }
     sum = Math.imul(sum ^ SEPARATOR, FNV_PRIME);
   }
   return sum;
-}
-
-/** The checksum of a row without its key. */
-export const checksumOf = (row: Row, keyColumns: number): number =>
-  hash(row, keyColumns, row.length, FNV_OFFSET);
-
-/** The checksum of a row's key, its checksum and the key that follows: so that none is missing between them. */
-export function linkOf(key: Key, checksum: number, next: Key | undefined, keyColumns: number): number {
-  const ofKey = hash(key, 0, Math.min(key.length, keyColumns), checksum);
-  return next ? hash(next, key[0] === next[0] ? 1 : 0, keyColumns, ofKey) : ofKey;
 }

@@ -1,47 +1,155 @@
-import { type EventLog, type Position, type ReadTo, type RecordedEvent, START } from '../eventStore.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import { isSqliteError } from '../disk/sqlite.ts';
+import type { EventLog, RecordedEvent } from '../eventStore.ts';
+import {
+  type Checkpointer,
+  isDamage,
+  isOtherFile,
+  NO_CHECKPOINT,
+  type ViewCheckpoint,
+  ViewFile,
+  type ViewFormat,
+} from './viewFile.ts';
+import { ViewBehind } from './waiting.ts';
 
-/** How far a view has come: the position and ID of an event, in the log with this ID. */
-export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
-
-/** The checkpoint of an empty view of no log. */
-export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
-
-/** The view's file was damaged, and is removed: the view has to be reset and rebuilt. */
-export class ViewDamaged extends Error {
-  override readonly name = 'ViewDamaged';
-}
+/** How a view is called in logs, and in messages for clients; and its file. */
+export type ViewKind = Readonly<{ name: string; title: string; format: ViewFormat }>;
 
 /**
- * A view as its follower knows it: a fold of the log. Applied events are kept in memory until they are saved
- * together with the checkpoint, so what a crash loses is applied again.
+ * A fold of the log into tables of a SQLite file. Events are applied in an open transaction, and queries use the same
+ * connection: they see every event that was applied. `save` commits the rows together with the checkpoint; what a crash
+ * or a rollback loses is applied again.
  */
-export interface View {
-  /** As it is called in logs and messages. */
+export abstract class View {
   readonly name: string;
-  /** As it is called in messages for clients. */
   readonly title: string;
+  readonly format: ViewFormat;
   /** The last event applied, whether it is saved or not. */
-  readonly applied: ViewCheckpoint;
-  /** Events applied that are not known to be saved. */
-  readonly unsaved: number;
-  /** The length of the JSON of their rows, in UTF-16 code units. */
-  readonly unsavedCharacters: number;
-  /** Why the view's file had to be replaced by an empty one; undefined if it was not. */
-  readonly replaced: string | undefined;
-  /** Called when the file turns out to be damaged. It is removed, so the view has to be reset and rebuilt. */
-  onDamage: () => void;
-  /** Applies events in log order, except those in `skip`. @throws InvalidEvent, with all before it applied */
-  apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void;
-  /** Before following: what contradicts a log that has the event at the checkpoint. @throws StoreUnavailable */
-  mismatch?(log: EventLog): Promise<string | undefined>;
-  /** Before a reset, copies the view's file, if it is evidence of what the log was; returns the copy's name. */
-  keepCopy?(): string | undefined;
-  /** How far the log was read, if that is known to be further than the last event applied. Saved with the checkpoint. */
-  readTo: ReadTo | undefined;
-  /** Saves the applied events and the checkpoint in one transaction; others can be applied meanwhile. */
-  save(): Promise<void>;
-  /** Empties the view; from now on it belongs to the log with this ID. */
-  reset(logId: string): Promise<void>;
+  applied: ViewCheckpoint;
+  /** Called when the view has lost applied events: it is at its last checkpoint again, or its file is empty. */
+  onLost = () => {};
+  readonly #file: ViewFile;
+  #isClosed = false;
+
+  /** Opens the file; one that is damaged, or of another version, is replaced by an empty one. @throws Error for the operator */
+  constructor(file: string, { name, title, format }: ViewKind, checkpointer?: Checkpointer) {
+    this.name = name;
+    this.title = title;
+    this.format = format;
+    this.#file = new ViewFile(file, format, checkpointer);
+    this.applied = this.#file.checkpoint;
+  }
+
+  /** Why the file is a new one; undefined if it is the one that was opened. */
+  get replaced(): string | undefined {
+    return this.#file.replaced;
+  }
+
+  /** To be called once by the subclass, when it is complete. */
+  protected open(): this {
+    try {
+      this.load(this.#file.db);
+    } catch (error) {
+      if (!isOtherFile(error)) throw error;
+      this.#replace((error as Error).message);
+    }
+    return this;
+  }
+
+  /** Prepares statements, and what is kept in memory: at the start, after a rollback, and for a new file. */
+  protected abstract load(db: DatabaseSync): void;
+
+  /** Applies one event. @throws InvalidEvent, before it has changed anything */
+  protected abstract fold(event: RecordedEvent): void;
+
+  /** Before a commit: writes what is kept in memory. */
+  protected write(): void {}
+
+  /** Applies events in log order, except those in `skip`. @throws InvalidEvent, with all before it applied; ViewBehind */
+  apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
+    this.use(() => {
+      this.#file.begin();
+      for (const event of events) {
+        if (!skip.has(event.id)) this.fold(event);
+        this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
+      }
+    });
+  }
+
+  /** What contradicts a log that has the event at the checkpoint, before the view follows it. @throws StoreUnavailable */
+  async mismatch(_log: EventLog): Promise<string | undefined> {
+    return undefined;
+  }
+
+  /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the view is at its last checkpoint */
+  save(): void {
+    const { position, logId } = this.#file.checkpoint;
+    if (this.applied.position === position && this.applied.logId === logId) return;
+    this.use(() => {
+      this.#file.assertSame();
+      this.#file.begin();
+      this.write();
+      this.#file.commit(this.applied);
+    });
+  }
+
+  /** Discards the view if another program has changed, removed or replaced its file. @throws ViewBehind */
+  check(): void {
+    this.use(() => this.#file.assertSame());
+  }
+
+  /** Starts the view of the log with this ID. The file of another one is removed, or, with `keepAs`, renamed. */
+  reset(logId: string, keepAs?: string): void {
+    if (this.applied.eventId !== '' || !this.#file.isOpen) this.#replace('', keepAs);
+    this.applied = { ...NO_CHECKPOINT, logId };
+    this.save();
+  }
+
+  /** Removes the file, for this reason. The view has to be reset and rebuilt. */
+  discard(reason: string, cause?: unknown): ViewBehind {
+    try {
+      this.#replace(reason);
+    } finally {
+      this.onLost();
+    }
+    return new ViewBehind(`The ${this.title} is being rebuilt; retry.`, {
+      cause: cause ?? new Error(reason),
+    });
+  }
+
   /** Saves, and closes the file. */
-  close(): Promise<void>;
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      if (this.#file.isOpen) this.save();
+    } finally {
+      this.#file.close();
+    }
+  }
+
+  /** Runs queries or changes. @throws ViewBehind if the file is damaged; what `run` throws */
+  protected use<T>(run: () => T): T {
+    try {
+      return run();
+    } catch (error) {
+      if (isDamage(error)) throw this.discard((error as Error).message, error);
+      if (isSqliteError(error)) this.#rollback();
+      throw error;
+    }
+  }
+
+  #replace(reason: string, keepAs?: string): void {
+    this.applied = NO_CHECKPOINT;
+    this.#file.replace(reason, keepAs);
+    this.load(this.#file.db);
+  }
+
+  /** On a full disk, SQLite has rolled back itself. */
+  #rollback(): void {
+    this.#file.rollback();
+    this.applied = this.#file.checkpoint;
+    this.load(this.#file.db);
+    this.onLost();
+  }
 }

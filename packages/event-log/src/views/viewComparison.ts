@@ -1,27 +1,26 @@
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
-import type { ViewCheckpoint } from './view.ts';
-import { isDamage, openForReading, prepareArrays, readCheckpoint, type ViewFormat } from './viewDatabase.ts';
+import { prepareArrays } from './table.ts';
+import type { View } from './view.ts';
+import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
 
 /** A contradiction, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
 
-/** The format of a view, and of a draft that is compared with it: one table, which has the columns to compare. */
-export type ComparedFormat = ViewFormat & { draft: (db: DatabaseSync) => Draft };
+/** `open` opens the view in a draft; `table` is the one that is compared. */
+export type ComparedView = { name: string; file: string; table: string; open: (draftFile: string) => View };
 
-/** `apply` folds an event into the table. @throws InvalidEvent */
-type Draft = { table: string; apply: (event: RecordedEvent) => void; end?: () => void };
-
-type Options = {
-  /** The view, as it is called in messages. */
-  name: string;
-  file: string;
-  format: ComparedFormat;
+type Options = ComparedView & {
   logId: string;
   /** The file of the draft, which does not exist yet. */
   draftFile: string;
+  /** IDs of events to skip. */
+  skip: ReadonlySet<string>;
 };
+
+/** Events per commit of the draft. */
+const SAVE_BATCH = 30_000;
 
 /**
  * Compares the view in a file with a draft, folded from its log up to the checkpoint that the view had at the
@@ -35,27 +34,23 @@ export class ViewComparison implements Disposable {
   readonly #options: Options;
   /** Whether the view follows this log, or has not followed any yet. */
   readonly #isOfLog: boolean;
-  /** Has the snapshot of the view, and the draft attached. */
+  readonly #draft: View;
+  /** Has the snapshot of the view. */
   readonly #db: DatabaseSync;
-  readonly #draftDb: DatabaseSync;
-  readonly #draft: Draft;
   readonly #resources: DisposableStack;
+  #events = 0;
   #last: Pick<RecordedEvent, 'position' | 'id'> = { position: START, id: '' };
 
   /** @throws Error if the file cannot be read */
   constructor(options: Options) {
-    const { file, format, draftFile, logId } = options;
+    const { file, open, draftFile, logId } = options;
     using opening = new DisposableStack();
     this.#options = options;
-    this.#db = opening.use(openForReading(file, format));
-    this.#draftDb = opening.use(new DatabaseSync(draftFile));
-    this.#draftDb.exec(
-      `PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -${format.cacheKiB}`,
-    );
-    this.#draft = format.draft(this.#draftDb);
+    this.#draft = opening.adopt(open(draftFile), (draft) => draft.close());
+    this.#draft.reset(logId);
+    this.#db = opening.use(openForReading(file, this.#draft.format));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
-    this.#draftDb.exec('BEGIN');
     this.checkpoint = readCheckpoint(this.#db);
     const { logId: ofView, position } = this.checkpoint;
     this.#isOfLog = ofView === logId || (ofView === NO_LOG_ID && position === START);
@@ -68,21 +63,21 @@ export class ViewComparison implements Disposable {
     if (!this.#isOfLog || !isNext) return;
     this.#last = event;
     try {
-      this.#draft.apply(event);
+      this.#draft.apply([event], this.#options.skip);
     } catch (error) {
       if (!(error instanceof InvalidEvent)) throw error; // reported elsewhere; here it has no row
     }
+    if (++this.#events % SAVE_BATCH === 0) this.#draft.save();
   }
 
   /** After the last event: every difference. */
   *problems(): Generator<Problem> {
-    const { name, file, format } = this.#options;
+    const { name, file, table } = this.#options;
     if (!this.#isOfLog) {
       yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
       return;
     }
-    this.#draft.end?.();
-    this.#draftDb.exec('COMMIT');
+    this.#draft.save();
     const { position, eventId } = this.checkpoint;
     if (this.#last.position !== position || this.#last.id !== eventId)
       yield {
@@ -90,14 +85,10 @@ export class ViewComparison implements Disposable {
         problem: `the checkpoint of the view ${name} names an event that the log does not have`,
       };
     try {
-      let isSame = true;
-      for (const difference of differences(this.#db, this.#draft.table)) {
-        isSame = false;
+      for (const difference of differences(this.#db, table))
         yield { ...difference, problem: `the view ${name} ${difference.problem}` };
-      }
-      if (isSame) Array.from(format.check?.(this.#db) ?? []);
     } catch (error) {
-      if (!isDamage(error)) throw error;
+      if (!isOtherFile(error)) throw error;
       this.isDamaged = true;
       yield { problem: `the view ${file} is damaged: ${(error as Error).message}` };
     }

@@ -1,149 +1,217 @@
-import type { DatabaseSync } from 'node:sqlite';
-import type { ReadTo } from '../eventStore.ts';
-import { moduleBeside, Thread } from '../threads/thread.ts';
-import type { Table } from './table.ts';
-import { tableFormat } from './tableFormat.ts';
-import { TableReader } from './tableReader.ts';
-import { NO_CHECKPOINT, type ViewCheckpoint, ViewDamaged } from './view.ts';
-import { isDamage, openForReading, type SavedRow } from './viewDatabase.ts';
-import type { OpenedView, ViewOperations, ViewThreadData } from './viewThread.ts';
+import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { CheckpointThread } from '../disk/checkpointThread.ts';
+import { fileIdentity } from '../disk/fileIdentity.ts';
+import {
+  assertWritable,
+  DamagedFile,
+  fileSize,
+  hasSqliteCode,
+  isDamage as isDamagedDatabase,
+  openReadOnly,
+  readHeader,
+  SQLITE,
+} from '../disk/sqlite.ts';
+import { type Position, START } from '../eventStore.ts';
+import { prepareArrays } from './table.ts';
 
-/** Rows are handed to the thread in portions, so that no request waits for a long one to be copied. */
-const ROWS_PER_MESSAGE = 256;
+/** How far a view has come: the position and ID of an event, in the log with this ID. */
+export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
 
-/** The file of a view: read on this thread, written on another. Its view keeps what is added until it is saved. */
+/** The checkpoint of an empty view of no log. */
+export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
+
+/** What distinguishes the file of one view from others, and its tables. */
+export type ViewFormat = Readonly<{
+  applicationId: number;
+  version: number;
+  cacheKiB: number;
+  schema: string;
+}>;
+
+/** Whether an empty file is the fix, unlike for a failing disk or a lock. */
+export const isDamage = (error: unknown): boolean =>
+  error instanceof DamagedFile || isDamagedDatabase(error) || hasSqliteCode(error, SQLITE.IOERR_SHORT_READ);
+
+/** As `isDamage`, while a file is opened: SQLite reports a missing table as an error of SQL. */
+export const isOtherFile = (error: unknown): boolean => isDamage(error) || hasSqliteCode(error, SQLITE.ERROR);
+
+/** What moves write-ahead logs beside requests. Without it, a commit does. */
+export type Checkpointer = Pick<CheckpointThread, 'checkpoint'>;
+
+const CHECKPOINT_SCHEMA = `
+  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO checkpoint VALUES ('', 0, '');
+`;
+const OPEN_TIMEOUT_MS = 1_000;
+/** The write-ahead log is moved when it is longer, and cut to this when it restarts. */
+const MAX_WAL_BYTES = 32 * 1024 * 1024;
+const MIN_WAL_BYTES = 1024 * 1024;
+
+/** The SQLite file of a view: one connection, which reads and writes, and one open transaction. */
 export class ViewFile {
-  /** Why the file was replaced by an empty one; undefined if it was not. */
+  /** As of the last commit. */
+  checkpoint = NO_CHECKPOINT;
+  /** Why the file is a new one; undefined if it is the one that was opened. */
   replaced: string | undefined;
-  /** Called when the file turns out to be damaged; it is being removed. */
-  onDamage = () => {};
-  checkpoint: ViewCheckpoint = NO_CHECKPOINT;
-  /** How far the log had been read at the checkpoint of the file that was opened, if that is known. */
-  readTo: ReadTo | undefined;
-  readonly #file: string;
-  readonly #table: Table;
-  readonly #thread: Thread<ViewOperations, OpenedView, string>;
-  /** Undefined once the file was damaged, until the view is reset. */
-  #reader: { db: DatabaseSync; rows: TableReader } | undefined;
-  #rows: SavedRow[] = [];
-  /** How often the file was damaged: what was sent to the thread before is for a file that is gone. */
-  #damages = 0;
-  #isOpen = false;
+  readonly #path: string;
+  readonly #format: ViewFormat;
+  readonly #checkpointer: Checkpointer | undefined;
+  #db: DatabaseSync | undefined;
+  #moveCheckpoint!: StatementSync;
+  /** Device, inode, size and time of the last change: only moving the write-ahead log changes them. */
+  #state = '';
+  #moving: Promise<unknown> | undefined;
+  /** The write-ahead log was moved, except what was committed meanwhile. */
+  #isMoved = false;
 
-  private constructor(file: string, table: Table) {
-    this.#file = file;
-    this.#table = table;
-    this.#thread = new Thread(moduleBeside(import.meta.url, 'viewThread'), {
-      data: { file, table } satisfies ViewThreadData,
-      onEvent: (reason) => {
-        if (this.#reader) this.#discard(new Error(reason)); // else it is being replaced already
-      },
-      onEnd: (error) => {
-        if (this.#isOpen) throw error; // unforeseen, such as too little memory: the process ends
-      },
-    });
+  constructor(path: string, format: ViewFormat, checkpointer?: Checkpointer) {
+    this.#path = path;
+    this.#format = format;
+    this.#checkpointer = checkpointer;
+    try {
+      this.#open();
+    } catch (error) {
+      const { message } = error as Error;
+      if (!isOtherFile(error)) throw new Error(`cannot use the view ${path}: ${message}`, { cause: error });
+      this.replace(message);
+    }
+  }
+
+  get isOpen(): boolean {
+    return this.#db !== undefined;
+  }
+
+  get db(): DatabaseSync {
+    if (!this.#db) throw new Error(`the view ${this.#path} is closed`);
+    return this.#db;
+  }
+
+  begin(): void {
+    if (!this.db.isTransaction) this.db.exec('BEGIN IMMEDIATE');
+  }
+
+  commit(checkpoint: ViewCheckpoint): void {
+    this.#moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
+    this.db.exec('COMMIT');
+    this.checkpoint = checkpoint;
+    this.#moveWal();
+  }
+
+  rollback(): void {
+    if (this.db.isTransaction) this.db.exec('ROLLBACK');
+  }
+
+  /** @throws DamagedFile if another program has changed, removed or replaced the file */
+  assertSame(): void {
+    if (this.#db && !this.#moving && stateOf(this.#path) !== this.#state)
+      throw new DamagedFile('its file was changed, removed or replaced by another program');
+  }
+
+  /** Starts an empty file. The old one is removed or, with `keepAs`, renamed. */
+  replace(reason: string, keepAs?: string): void {
+    if (reason !== '') this.replaced = reason;
+    this.checkpoint = NO_CHECKPOINT;
+    const old = this.#db;
+    this.#db = undefined;
+    if (keepAs !== undefined) {
+      old?.close(); // moves its write-ahead log
+      if (existsSync(this.#path)) renameSync(this.#path, keepAs);
+    }
+    removeViewFile(this.#path);
+    if (old?.isOpen) old.close(); // afterwards: nothing of it is moved
+    this.#open();
+  }
+
+  close(): void {
+    this.#db?.close();
+    this.#db = undefined;
+  }
+
+  #open(): void {
+    using opening = new DisposableStack();
+    assertWritable(this.#path);
+    const { cacheKiB } = this.#format;
+    const db = opening.use(new DatabaseSync(this.#path, { timeout: OPEN_TIMEOUT_MS }));
+    db.exec(
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${cacheKiB}; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${MIN_WAL_BYTES}`,
+    );
+    if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#format);
+    assertIsView(db, this.#format);
+    this.checkpoint = readCheckpoint(db);
+    this.#moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
+    // From now on another writer is a fault: no request waits for it.
+    db.exec('PRAGMA busy_timeout = 0');
+    this.#state = stateOf(this.#path);
+    this.#isMoved = false;
+    this.#db = opening.move() && db;
   }
 
   /**
-   * Opens the file. One that does not exist, is damaged, or is of another version, is replaced by an empty
-   * one. Its rows are verified later, on its thread. @throws Error with a message for the operator
+   * Between two transactions: a thread moves a long write-ahead log, and after it this connection what was committed
+   * meanwhile, which lets the log restart.
    */
-  static async open(file: string, table: Table): Promise<ViewFile> {
-    const opened = new ViewFile(file, table);
-    Object.assign(opened, await opened.#thread.started);
-    opened.#isOpen = true;
-    try {
-      opened.#reader = opened.#openReader();
-    } catch (error) {
-      if (isDamage(error)) opened.#discard(error as Error);
-      else {
-        await opened.#thread.terminate();
-        throw new Error(`cannot use the view ${file}: ${(error as Error).message}`, { cause: error });
-      }
-    }
-    return opened;
-  }
-
-  /** Reads from one snapshot of the file, which may have more than was saved by the last checkpoint. @throws ViewDamaged */
-  read<T>(query: (rows: TableReader) => T): T {
-    const { rows } = this.#reader ?? {};
-    if (!rows) throw this.#damaged();
-    try {
-      return rows.snapshot(() => query(rows));
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      throw this.#discard(error as Error);
+  #moveWal(): void {
+    if (this.#moving) return;
+    const isLong = fileSize(`${this.#path}-wal`) > MAX_WAL_BYTES;
+    if (this.#isMoved || (isLong && !this.#checkpointer)) {
+      this.db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+      this.#state = stateOf(this.#path);
+      this.#isMoved = false;
+    } else if (isLong && this.#checkpointer) {
+      const db = this.#db;
+      const file = { file: this.#path, identity: fileIdentity(this.#path) };
+      this.#moving = this.#checkpointer.checkpoint(file).then(() => {
+        this.#moving = undefined;
+        if (this.#db !== db) return;
+        this.#isMoved = true;
+        this.#state = stateOf(this.#path);
+      });
     }
   }
+}
 
-  /** Adds a row, to be saved with the next checkpoint. */
-  add(row: SavedRow): void {
-    this.#rows.push(row);
-    if (this.#rows.length === ROWS_PER_MESSAGE) this.#handOver();
-  }
+function stateOf(path: string): string {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats ? [stats.dev, stats.ino, stats.size, stats.mtimeNs].join() : '';
+}
 
-  /** Saves the added rows, the checkpoint, and how far the log was read, in one transaction. @throws ViewDamaged */
-  async save(checkpoint: ViewCheckpoint, readTo?: ReadTo): Promise<void> {
-    this.#handOver();
-    await this.#unlessDamaged(this.#thread.call('save', { checkpoint, readTo }));
-    this.checkpoint = checkpoint;
-  }
+function create(db: DatabaseSync, { applicationId, version, schema }: ViewFormat): void {
+  db.exec(
+    `BEGIN; ${schema} ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
+  );
+}
 
-  /** Empties the view; from now on it belongs to the log with this ID. @throws ViewDamaged */
-  async reset(logId: string): Promise<void> {
-    this.#rows = [];
-    this.checkpoint = NO_CHECKPOINT;
-    await this.#unlessDamaged(this.#thread.call('reset', logId));
-    if (this.#isOpen) this.#reader ??= this.#openReader();
-    this.checkpoint = { ...NO_CHECKPOINT, logId };
-  }
+/** @throws DamagedFile */
+function assertIsView(db: DatabaseSync, format: ViewFormat): void {
+  const { applicationId, version } = readHeader(db);
+  if (applicationId !== format.applicationId) throw new DamagedFile('the file is not this view');
+  if (version !== format.version) throw new DamagedFile(`it has version ${version}, not ${format.version}`);
+}
 
-  async close(): Promise<void> {
-    this.#isOpen = false;
-    this.#reader?.db.close(); // first: the last one to close checkpoints
-    this.#reader = undefined;
-    await this.#thread.close();
-  }
+/** The saved checkpoint. @throws DamagedFile */
+export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
+  const rows = prepareArrays(db, 'SELECT log_id, position, event_id FROM checkpoint').all();
+  const [logId, position, eventId] = (rows[0] ?? []) as unknown as unknown[];
+  if (
+    rows.length !== 1 ||
+    typeof logId !== 'string' ||
+    typeof position !== 'bigint' ||
+    typeof eventId !== 'string'
+  )
+    throw new DamagedFile('its checkpoint is not one');
+  return { logId, position, eventId };
+}
 
-  #handOver(): void {
-    if (this.#rows.length > 0) this.#thread.post('add', this.#rows);
-    this.#rows = [];
-  }
+/** Opens the file of a view for reading only, also beside its writer. */
+export function openForReading(file: string, format: ViewFormat): DatabaseSync {
+  using opening = new DisposableStack();
+  const db = opening.use(openReadOnly(file));
+  assertIsView(db, format);
+  opening.move();
+  return db;
+}
 
-  async #unlessDamaged(writing: Promise<string | undefined>): Promise<void> {
-    const damages = this.#damages;
-    const reason = await writing;
-    if (damages !== this.#damages) throw this.#damaged();
-    if (reason !== undefined) throw this.#forget(reason);
-  }
-
-  /** Has the damaged file removed. */
-  #discard(error: Error): ViewDamaged {
-    this.#thread.post('discard', undefined);
-    return this.#forget(error.message, error);
-  }
-
-  #forget(reason: string, cause?: unknown): ViewDamaged {
-    this.replaced = reason;
-    this.#damages++;
-    this.#reader?.db.close();
-    this.#reader = undefined;
-    this.#rows = [];
-    this.checkpoint = NO_CHECKPOINT;
-    this.onDamage();
-    return this.#damaged(cause);
-  }
-
-  #damaged(cause?: unknown): ViewDamaged {
-    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`, { cause });
-  }
-
-  #openReader(): { db: DatabaseSync; rows: TableReader } {
-    using opening = new DisposableStack();
-    const db = opening.use(openForReading(this.#file, tableFormat(this.#table)));
-    db.exec('PRAGMA cache_size = -16384'); // KiB
-    const rows = new TableReader(db, this.#table);
-    opening.move();
-    return { db, rows };
-  }
+export function removeViewFile(file: string): void {
+  for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
 }

@@ -1,12 +1,13 @@
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
 import type { Turn } from '@event-sourced/event-log/time';
+import type { Follower } from '@event-sourced/event-log/views';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
-import type { TreeThread } from '../view/treeThread.ts';
+import type { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
 
-/** The tree and the log that it is over, read raw. */
+/** The tree, and the log that it follows, read raw. */
 export type TreeAndLog = Readonly<{
-  tree: Pick<TreeThread, 'current' | 'reached' | 'readTile' | 'has' | 'startOf' | 'tileOf'>;
+  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
   log: EventLog;
 }>;
 
@@ -24,7 +25,7 @@ export async function* readEntries(
   { tree, log }: TreeAndLog,
   { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
-  let after = await tree.startOf(index);
+  let after = tree.ready.startOf(index);
   for (let missing = width; missing > 0; ) {
     await turn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });

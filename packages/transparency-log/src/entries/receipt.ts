@@ -1,6 +1,6 @@
 import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, TILE_WIDTH, tileWidth } from '../merkle/tiles.ts';
+import { hashesOfTile, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
 import { entryOf, type TreeAndLog } from './readEntries.ts';
@@ -28,12 +28,13 @@ export async function receiptOf(
 ): Promise<string> {
   await tree.reached(event.position, await log.logId());
   const entry = entryOf(event);
-  const tile = (await tree.tileOf(event.position))?.index ?? 0;
-  const read = tree.readTile.bind(tree);
-  const leaves = await read({ level: 0, index: tile, width: tileWidth(0, tile, tree.current.size) });
+  const { ready } = tree;
+  const tile = ready.tileOf(event.position);
+  const leaves = ready.readTile({ level: 0, index: tile, width: tileWidth(0, tile, ready.head.size) });
   // The leaf names its stream and revision, so no other event has the same one.
   const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leafHash(entry));
   const head = checkpoints.headWith(index);
+  const read = (one: Tile) => tree.ready.readTile(one);
   try {
     return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
   } catch (error) {

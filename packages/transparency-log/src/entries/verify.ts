@@ -10,7 +10,7 @@ import {
   StreamDeleted,
 } from '@event-sourced/event-log';
 import {
-  type ComparedFormat,
+  type ComparedView,
   type Problem,
   type Progress,
   ViewComparison,
@@ -18,14 +18,17 @@ import {
 import { LRUCache } from 'lru-cache';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { comparedTree } from '../view/treeFile.ts';
+import { MerkleTreeView } from '../view/treeView.ts';
 import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
 export type Verification = TreeHead & {
   position: Position;
-  /** By name, how the views were compared; a view without a file is left out. */
-  views: Record<string, ComparedView>;
+  /**
+   * By name, the position up to which each view was compared; undefined if its file cannot be read. A view without a file
+   * is left out.
+   */
+  views: Record<string, { upTo: Position | undefined }>;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
   skipped: number;
@@ -34,16 +37,11 @@ export type Verification = TreeHead & {
   problemCount: number;
 };
 
-/** `upTo`: the position up to which the view was compared; undefined if its file cannot be read. */
-export type ComparedView = { upTo: Position | undefined };
-
-export type ViewToCompare = { name: string; file: string; format: ComparedFormat };
-
 type Options = {
   log: EventLog;
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
-  views?: readonly ViewToCompare[];
+  views?: readonly ComparedView[];
   /** The file of the Merkle tree, if it is to be compared: as the view `merkleTree`. */
   treeFile?: string | undefined;
   /** Where drafts of the views are written; if that fails, in the system's temporary directory. */
@@ -129,20 +127,26 @@ export async function verifyLog(options: Options): Promise<Verification> {
 
 /** Opens the files to compare, until `resources` are disposed of; one that cannot be read is a problem. */
 async function openComparisons(
-  { log, views = [], treeFile, draftDir = tmpdir() }: Options,
+  { log, views = [], treeFile, draftDir = tmpdir(), skip }: Options,
   leafOf: () => string,
   found: Problems,
   resources: AsyncDisposableStack,
 ): Promise<Map<string, ViewComparison | undefined>> {
   const comparisons = new Map<string, ViewComparison | undefined>();
-  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, format: comparedTree(leafOf) }] : [];
+  const open = (draft: string) => MerkleTreeView.open(draft, { leafOf });
+  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, table: 'tiles', open }] : [];
   const existing = [...views, ...tree].filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   const logId = await log.logId();
   for (const view of existing) {
     comparisons.set(view.name, undefined);
     try {
-      const comparison = new ViewComparison({ ...view, logId, draftFile: join(dir, `${view.name}.db`) });
+      const comparison = new ViewComparison({
+        ...view,
+        logId,
+        skip,
+        draftFile: join(dir, `${view.name}.db`),
+      });
       comparisons.set(view.name, resources.use(comparison));
     } catch (error) {
       found.add(`cannot read the view ${view.file}: ${(error as Error).message}`);

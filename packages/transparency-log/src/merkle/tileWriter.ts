@@ -34,10 +34,10 @@ export class TileWriter {
     return this.#tree.root();
   }
 
-  /** The hashes of the last tile of level 0, and the position before its first entry. */
-  get lastTile(): { hashes: Buffer; startsAfter: bigint } {
-    const [leaves] = this.#last;
-    return { hashes: leaves ? hashesOf(leaves) : Buffer.alloc(0), startsAfter: leaves?.startsAfter ?? 0n };
+  /** The last tile of a level. A full one is the last one until the next one begins. */
+  lastTile(level: number): StoredTile | undefined {
+    const tile = this.#last[level];
+    return tile && { ...tile, hashes: hashesOf(tile) };
   }
 
   append(leaf: string, position: bigint): void {

@@ -1,6 +1,6 @@
 import type { EventLog, Logger } from '@event-sourced/event-log';
-import { ViewBehind } from '@event-sourced/event-log/views';
-import { LogNotRead, TreeCatchUp } from '../entries/treeCatchUp.ts';
+import { unlessAborted } from '@event-sourced/event-log/time';
+import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import {
@@ -9,7 +9,7 @@ import {
   LogContradictsCheckpoint,
 } from '../signer/checkpointSigner.ts';
 import { Cosigning, type WitnessObserver } from '../signer/cosigning.ts';
-import type { TreeThread } from '../view/treeThread.ts';
+import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
 import type { Policy } from '../witness/policy.ts';
 import type { SignedHead } from '../witness/witnessClient.ts';
 
@@ -27,10 +27,8 @@ export class NotYetCosigned extends Error {
 /** Why nothing is signed. */
 export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
 
-type Head = TreeThread['current'];
-
 type Dependencies = {
-  tree: Pick<TreeThread, 'notReady' | 'current' | 'read' | 'reached' | 'readTile' | 'rebuild' | 'onReady'>;
+  tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view' | 'onReady'>;
   signer: CheckpointSigner;
   log: EventLog;
   logger: Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -43,13 +41,12 @@ type Dependencies = {
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
-  readonly treeCatchUp: TreeCatchUp;
   readonly #deps: Dependencies;
   readonly #cosigning: Cosigning | undefined;
   #latest: { head: TreeHead; note: string; signedAt: number } | undefined;
   /** The latest one, while it is being signed. */
   #signing: Promise<string> | undefined;
-  /** How often the tree has become ready: each time it may be another one. */
+  /** Incremented when the tree becomes ready; it may have been rebuilt. */
   #trees = 0;
   #checking = Promise.resolve();
   /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
@@ -62,15 +59,14 @@ export class Checkpoints {
   #refusal: CheckpointRefusal | undefined;
   #contradiction: LogContradictsCheckpoint | undefined;
   /** The position of the tree when a replay has waited for it without result. */
-  #lastWaitedAt: Head['position'] | undefined;
+  #lastWaitedAt: LogHead['position'] | undefined;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
-    this.treeCatchUp = new TreeCatchUp(deps);
     deps.tree.onReady = () => this.#checkTree();
     if (deps.tree.notReady === undefined) this.#checkTree();
     const { tree, witnesses } = deps;
-    const head = () => (tree.notReady === undefined ? tree.current : undefined);
+    const head = () => (tree.notReady === undefined ? tree.view.head : undefined);
     const sign = (of: TreeHead) => this.#sign(of);
     this.#cosigning = witnesses && new Cosigning({ ...deps, ...witnesses, head, sign, prove: this.#prove });
   }
@@ -93,9 +89,9 @@ export class Checkpoints {
 
   /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
   headWith(index: number): TreeHead & { note?: string } {
-    const { current } = this.#deps.tree;
+    const { head } = this.#deps.tree.ready;
     const cosigned = this.#cosigned;
-    return cosigned && cosigned.size > index && cosigned.size <= current.size ? cosigned : current;
+    return cosigned && cosigned.size > index && cosigned.size <= head.size ? cosigned : head;
   }
 
   /**
@@ -105,13 +101,22 @@ export class Checkpoints {
   async latest(): Promise<string> {
     const recent = this.#recent;
     if (recent !== undefined) return recent;
-    await this.treeCatchUp.reached();
+    await this.caughtUp();
     this.#lastWaitedAt = undefined;
     if (this.#recent !== undefined) return this.#recent;
     this.#signing ??= this.#signLatest().finally(() => {
       this.#signing = undefined;
     });
     return this.#signing;
+  }
+
+  /** Waits until the tree has every event that the log has now. @throws ViewBehind, StoreUnavailable */
+  async caughtUp(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+    const { tree, log } = this.#deps;
+    const deadline = performance.now() + timeoutMs;
+    const end = await unlessAborted(log.lastPosition(), AbortSignal.timeout(timeoutMs));
+    if (end === undefined) throw new ViewBehind('The event store has not responded yet; retry.');
+    await tree.reached(end, undefined, Math.max(deadline - performance.now(), 0));
   }
 
   /**
@@ -147,21 +152,22 @@ export class Checkpoints {
    * The tree over every event that the log has now; undefined if it is behind, or contradicts what was signed.
    * Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
    */
-  async currentHead(): Promise<Head | undefined> {
+  async currentHead(): Promise<LogHead | undefined> {
     const { tree } = this.#deps;
     const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
     if (tree.notReady === undefined) {
       if (this.#isCheckDue) this.#checkTree();
       await this.#checking;
     }
-    if (!isUsable() || tree.current.position === this.#lastWaitedAt) return undefined;
+    const { position } = tree.view.applied;
+    if (!isUsable() || position === this.#lastWaitedAt) return undefined;
     try {
-      await this.treeCatchUp.reached(REPLAY_TIMEOUT_MS);
-      return isUsable() ? tree.current : undefined;
+      await this.caughtUp(REPLAY_TIMEOUT_MS);
+      return isUsable() ? tree.view.head : undefined;
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error;
-      const isStalled = tree.notReady === undefined && !(error instanceof LogNotRead);
-      if (isStalled) this.#lastWaitedAt = tree.current.position;
+      if (tree.notReady === undefined && position === tree.view.applied.position)
+        this.#lastWaitedAt = position;
       return undefined;
     }
   }
@@ -175,7 +181,7 @@ export class Checkpoints {
 
   async #signLatest(): Promise<string> {
     const signedAt = this.#now();
-    const head = this.#deps.tree.current;
+    const { head } = this.#deps.tree.ready;
     const note = await this.of(head);
     this.#latest = { head, note, signedAt };
     return note;
@@ -196,11 +202,11 @@ export class Checkpoints {
   }
 
   async #check(tree: number): Promise<void> {
-    await this.#deps.signer.check(this.#deps.tree.current, this.#prove);
+    await this.#deps.signer.check(this.#deps.tree.ready.head, this.#prove);
     this.#consistentTree = tree;
     this.#rebuiltForRoot = undefined;
     // Only signing shows that it works: a file that can be read may be on a full disk.
-    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.current).catch(() => {}); // it was handled
+    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // it was handled
   }
 
   /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
@@ -210,7 +216,7 @@ export class Checkpoints {
       const { signed, head } = error;
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
         this.#rebuiltForRoot = signed.root;
-        tree.rebuild(error.message); // its file may be what was altered
+        if (tree.notReady === undefined) tree.view.discard(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
       this.#contradiction = error;
@@ -247,9 +253,9 @@ export class Checkpoints {
 
   readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
     const { tree } = this.#deps;
-    if (tree.current.size < to) await this.treeCatchUp.reached(); // another process has signed more
-    if (tree.current.size < to) return undefined;
-    return consistencyProofFromTiles(from, to, (tile) => tree.readTile(tile));
+    if (tree.ready.head.size < to) await this.caughtUp(); // another process has signed more
+    if (tree.ready.head.size < to) return undefined;
+    return consistencyProofFromTiles(from, to, (tile) => tree.ready.readTile(tile));
   };
 
   #now(): number {

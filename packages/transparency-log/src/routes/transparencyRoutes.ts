@@ -92,8 +92,7 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
   async function sendTile(request: FastifyRequest, reply: FastifyReply, tile: Tile): Promise<FastifyReply> {
     if (!limits.tiles.add(userOf(request), reply.raw)) return reply.send();
     await assertHas(tile);
-    const hashes = await tree.readTile(tile);
-    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(hashes);
+    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(tree.ready.readTile(tile));
   }
 
   async function sendEntries(
@@ -132,9 +131,10 @@ export const transparencyRoutes: FastifyPluginAsync<TransparencyOptions> = async
 
   /** A checkpoint of another instance may have a tile that this one does not have yet. @throws NoSuchTile */
   async function assertHas(tile: Tile): Promise<void> {
-    if (tree.has(tile)) return;
-    await checkpoints.treeCatchUp.reached();
-    if (!tree.has(tile)) throw new NoSuchTile(`The tree of ${tree.current.size} events does not have it.`);
+    if (tree.ready.has(tile)) return;
+    await checkpoints.caughtUp();
+    if (!tree.ready.has(tile))
+      throw new NoSuchTile(`The tree of ${tree.ready.head.size} events does not have it.`);
   }
 };
 

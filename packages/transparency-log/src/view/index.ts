@@ -1,2 +1,1 @@
-export { TreeThread } from './treeThread.ts';
-export { MerkleTreeView } from './treeView.ts';
+export { type LogHead, MerkleTreeView } from './treeView.ts';

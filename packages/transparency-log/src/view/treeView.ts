@@ -1,181 +1,233 @@
-import { existsSync } from 'node:fs';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
   assertReached,
   type EventLog,
   type Position,
-  type ReadTo,
   type RecordedEvent,
+  START,
 } from '@event-sourced/event-log';
-import { fileIdentity } from '@event-sourced/event-log/disk';
-import type { View } from '@event-sourced/event-log/views';
-import { NO_CHECKPOINT, ViewDamaged, ViewWriter } from '@event-sourced/event-log/views';
+import { DamagedFile } from '@event-sourced/event-log/disk';
+import { type Checkpointer, View, ViewBehind, type ViewFormat } from '@event-sourced/event-log/views';
+import { LRUCache } from 'lru-cache';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { HASH_BYTES } from '../merkle/tiles.ts';
-import { TileWriter } from '../merkle/tileWriter.ts';
-import { copyTreeFile, damageOf, loadTree, MERKLE_TREE, rowOf } from './treeFile.ts';
+import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../merkle/tiles.ts';
+import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 
+/** The Merkle tree of the log with this ID, up to a position. */
+export type LogHead = TreeHead & { logId: string; position: Position };
+
+type Options = {
+  checkpointer?: Checkpointer | undefined;
+  leafOf?: (event: RecordedEvent) => string;
+};
+
+/** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
+const FORMAT: ViewFormat = {
+  applicationId: 0x50547265, // 'PTre' in ASCII
+  version: 1,
+  cacheKiB: 2_048, // tiles are appended
+  schema: `
+    CREATE TABLE tiles (
+      level        INTEGER NOT NULL,
+      number       INTEGER NOT NULL,
+      hashes       BLOB    NOT NULL,
+      starts_after INTEGER,
+      PRIMARY KEY (level, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tiles_by_position ON tiles (starts_after) WHERE level = 0;`,
+};
+/** The tree of the last commit: its last tiles must have this root. */
+const HEAD_SCHEMA = 'CREATE TABLE IF NOT EXISTS head (size INTEGER PRIMARY KEY, root TEXT NOT NULL) STRICT';
+
+/** Events of the log that are read at once, to compare them with the last tile. */
 const PAGE_SIZE = 500;
-const leafOf = (event: RecordedEvent): string => leafHash(leafText(event).text);
+/** Verified full tiles of 8 KiB that are kept in memory. */
+const MAX_CACHED = 64;
 
-/** The saved tree: its size and root, up to a position of the log with this ID. */
-export type SavedTree = { logId: string; position: Position; size: number; root: string };
+const hashedLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /**
- * The view: the Merkle tree over all events of the log, also those that other views skip. It writes its file
- * on the thread that uses it. Its root is never computed from bytes that are read after its start, when they
- * are checked.
+ * The view: the Merkle tree over all events of the log, also those that other views skip. It holds the last tile of each
+ * level; its root is computed from them. Full tiles are rows, each of which is verified up to the root when it is read.
  */
-export class MerkleTreeView implements View {
-  readonly name = 'merkleTree';
-  readonly title = 'Merkle tree';
-  onDamage = () => {};
-  applied = NO_CHECKPOINT;
-  readTo: ReadTo | undefined;
-  #savedReadTo: ReadTo | undefined;
-  onSaved = () => {};
-  /** Called before the tree is emptied, to restart from the beginning: what was saved must not be read any more. */
-  onReset = () => {};
-  saved: SavedTree;
-  readonly unsavedCharacters = 0;
-  unsaved = 0;
-  replaced: string | undefined;
-  readonly #file: string;
-  readonly #writer: ViewWriter;
-  #identity: string | undefined;
+export class MerkleTreeView extends View {
+  readonly #leafOf: (event: RecordedEvent) => string;
   #tree = new TileWriter();
-  #isClosed = false;
+  #head: TreeHead | undefined;
+  #statements!: ReturnType<typeof prepare>;
+  readonly #verified = new LRUCache<string, Buffer>({ max: MAX_CACHED });
 
-  /** Opens the view in a file. @throws Error with a message for the operator */
-  static async open(file: string): Promise<MerkleTreeView> {
-    const view = new MerkleTreeView(file);
-    await view.#load();
-    return view;
+  /** Opens the tree in a file. @throws Error with a message for the operator */
+  static open(file: string, options: Options = {}): MerkleTreeView {
+    return new MerkleTreeView(file, options).open();
   }
 
-  private constructor(file: string) {
-    this.#file = file;
-    this.#writer = new ViewWriter(file, MERKLE_TREE);
-    this.replaced = this.#writer.replaced;
-    this.readTo = this.#savedReadTo = this.#writer.readTo;
-    this.saved = this.#current;
+  private constructor(file: string, { checkpointer, leafOf = hashedLeaf }: Options) {
+    super(file, { name: 'merkleTree', title: 'Merkle tree', format: FORMAT }, checkpointer);
+    this.#leafOf = leafOf;
   }
 
-  /** Every event is a leaf, so `skip` has no effect. */
-  apply(events: readonly RecordedEvent[]): void {
-    for (const event of events) {
-      this.#tree.append(leafOf(event), event.position);
-      this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
-    }
-    this.unsaved += events.length;
+  get head(): LogHead {
+    const { logId, position } = this.applied;
+    if (this.#head?.size !== this.#tree.size) this.#head = { size: this.#tree.size, root: this.#tree.root() };
+    return { logId, position, ...this.#head };
   }
 
-  async save(): Promise<void> {
-    const { readTo } = this;
-    if (this.unsaved === 0 && readTo === this.#savedReadTo) return;
-    if (fileIdentity(this.#file) !== this.#identity)
-      throw this.discard('its file was deleted or replaced while the service was running');
-    this.#writer.add(this.#tree.takeChanged().map(rowOf));
-    this.#assertUndamaged(this.#writer.save(this.applied, readTo));
-    this.unsaved = 0;
-    this.#savedReadTo = readTo;
-    this.saved = this.#current;
-    this.onSaved();
+  /** Whether the tree has a tile. */
+  has({ level, index, width }: Tile): boolean {
+    return width <= tileWidth(level, index, this.#tree.size);
   }
 
-  async reset(logId: string): Promise<void> {
-    this.onReset();
-    this.#assertUndamaged(this.#writer.reset(logId));
-    this.#identity = fileIdentity(this.#file);
-    this.#clear();
-    this.applied = { ...NO_CHECKPOINT, logId };
-    this.saved = this.#current;
-    this.onSaved();
+  /** The first hashes of a tile, as those of the root. @throws ViewBehind, also if the tree does not have it */
+  readTile(tile: Tile): Buffer {
+    if (!this.has(tile)) throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
+    return this.use(() => this.#read(tile)).subarray(0, tile.width * HASH_BYTES);
   }
 
-  keepCopy(): string | undefined {
-    this.onReset();
-    if (!existsSync(this.#file)) return undefined;
-    const copy = `${this.#file}.mismatch`;
-    try {
-      copyTreeFile(this.#file, copy);
-      return copy;
-    } catch (error) {
-      const damage = damageOf(error);
-      if (damage !== undefined) this.discard(damage);
-      throw error;
-    }
+  /** The position before the first event of a tile of level 0. No hash covers it: those of the events show that it is wrong. */
+  startOf(index: number): Position {
+    return this.use(() => {
+      const row = this.#lastTile(0, index) ?? (this.#statements.tile.get(0, index) as TileRow | undefined);
+      return row?.startsAfter ?? damaged(`tile ${index} of level 0 is missing, or has no position`);
+    });
+  }
+
+  /** The index of the tile of level 0 that has the event at a position, if the tree has reached it. */
+  tileOf(position: Position): number {
+    const last = this.#tree.lastTile(0);
+    if (last?.startsAfter != null && last.startsAfter < position) return last.index;
+    const row = this.use(() => this.#statements.before.get(position)) as Pick<TileRow, 'number'> | undefined;
+    return Number(row?.number ?? 0n);
   }
 
   /** Compares the last tile of level 0 with the events of the log. */
-  async mismatch(log: EventLog): Promise<string | undefined> {
-    const { position, lastTile } = this.#tree;
+  override async mismatch(log: EventLog): Promise<string | undefined> {
+    const { position } = this.applied;
+    const last = this.#tree.lastTile(0);
     const leaves: string[] = [];
-    for (let after = lastTile.startsAfter; after < position; ) {
+    for (let after = last?.startsAfter ?? position; after < position; ) {
       const page = await log.readAll({ after, limit: PAGE_SIZE });
-      for (const event of page.events) if (event.position <= position) leaves.push(leafOf(event));
+      for (const event of page.events) if (event.position <= position) leaves.push(this.#leafOf(event));
       after = page.position;
       if (page.isEnd) assertReached(position, after);
     }
-    return leaves.join('') === lastTile.hashes.toString('hex')
-      ? undefined
-      : `its last ${lastTile.hashes.length / HASH_BYTES} leaves are not those of the log`;
+    if (leaves.join('') === (last?.hashes.toString('hex') ?? '')) return undefined;
+    return `its last ${last?.width} leaves are not those of the log`;
   }
 
-  discard(reason: string): ViewDamaged {
-    this.#writer.discard();
-    return this.#forget(reason);
+  protected override load(db: DatabaseSync): void {
+    db.exec(HEAD_SCHEMA);
+    this.#statements = prepare(db);
+    this.#verified.clear();
+    this.#head = undefined;
+    this.#tree = new TileWriter(lastTiles(this.#statements), this.applied.position);
+    const saved = this.#statements.head.get() as { size: bigint; root: string } | undefined;
+    if (saved && (Number(saved.size) !== this.#tree.size || saved.root !== this.#tree.root()))
+      damaged('its last tiles do not have the root that was saved with them');
+    if ((this.#tree.size === 0) !== (this.applied.position === START))
+      damaged('the checkpoint is not that of the tiles');
   }
 
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    try {
-      await this.save();
-    } finally {
-      this.#writer.close();
-    }
+  /** Every event is a leaf, so `skip` has no effect. */
+  override apply(events: readonly RecordedEvent[]): void {
+    super.apply(events, NONE);
   }
 
-  get #current(): SavedTree {
-    const { logId, position } = this.applied;
-    return { logId, position, size: this.#tree.size, root: this.#tree.root() };
+  protected override fold(event: RecordedEvent): void {
+    this.#tree.append(this.#leafOf(event), event.position);
+    if (this.#tree.size % TILE_WIDTH === 0) this.#insertTiles();
   }
 
-  /** Takes the tree of the file; if its tiles contradict each other, the file is removed. */
-  async #load(): Promise<void> {
-    try {
-      ({ tree: this.#tree, checkpoint: this.applied } = await loadTree(this.#file));
-    } catch (error) {
-      this.replaced = damageOf(error);
-      if (this.replaced === undefined) {
-        this.#writer.close();
-        throw error;
-      }
-      this.#writer.discard();
-    }
-    this.#identity = fileIdentity(this.#file);
-    this.saved = this.#current;
+  protected override write(): void {
+    this.#insertTiles();
+    this.#statements.removeHead.run();
+    this.#statements.insertHead.run(this.head.size, this.head.root);
   }
 
-  /** @throws ViewDamaged */
-  #assertUndamaged(damage: string | undefined): void {
-    if (damage !== undefined) throw this.#forget(damage);
+  #insertTiles(): void {
+    for (const { level, index, hashes, startsAfter } of this.#tree.takeChanged())
+      this.#statements.insert.run(level, index, hashes, startsAfter);
   }
 
-  #forget(reason: string): ViewDamaged {
-    this.replaced = reason;
-    this.onReset();
-    this.#clear();
-    this.saved = this.#current;
-    this.onDamage();
-    return new ViewDamaged(`the view ${this.#file} was damaged and is being rebuilt`);
+  /** A tile, as wide as the tree has it: the last one of a level from memory, others with the hash in the tile above. */
+  #read({ level, index }: Omit<Tile, 'width'>): Buffer {
+    const last = this.#lastTile(level, index);
+    if (last) return last.hashes;
+    const path = tilePath({ level, index, width: TILE_WIDTH });
+    const known = this.#verified.get(path);
+    if (known) return known;
+    const { hashes } = toTile(level, this.#statements.tile.get(level, index) as TileRow | undefined);
+    const above = this.#read({ level: level + 1, index: Math.floor(index / TILE_WIDTH) });
+    const at = (index % TILE_WIDTH) * HASH_BYTES;
+    if (
+      hashes.length !== TILE_WIDTH * HASH_BYTES ||
+      rootOfTile(hashes) !== above.toString('hex', at, at + HASH_BYTES)
+    )
+      damaged(`${path} does not have the hash that the tile above has`);
+    this.#verified.set(path, hashes);
+    return hashes;
   }
 
-  #clear(): void {
-    this.#tree = new TileWriter();
-    this.applied = NO_CHECKPOINT;
-    this.readTo = undefined;
-    this.unsaved = 0;
+  #lastTile(level: number, index: number): StoredTile | undefined {
+    const last = this.#tree.lastTile(level);
+    return last?.index === index ? last : undefined;
   }
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+function damaged(problem: string): never {
+  throw new DamagedFile(problem);
+}
+
+type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
+
+/** The last tile of each level, which must be those of one tree. @throws DamagedFile */
+function lastTiles({ lastOfLevel, levels }: ReturnType<typeof prepare>): StoredTile[] {
+  const last: StoredTile[] = [];
+  for (let level = 0; level < Number((levels.get() as { levels: bigint }).levels); level++)
+    last.push(toTile(level, lastOfLevel.get(level) as TileRow | undefined));
+  const [leaves] = last;
+  const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
+  for (let level = 0; last[level] || size >= TILE_WIDTH ** level; level++) {
+    const { index = 0, width = 0 } = last[level] ?? {};
+    const isLast = width > 0 && index * TILE_WIDTH + width === Math.floor(size / TILE_WIDTH ** level);
+    if (!isLast) damaged(`level ${level} is not that of a tree of ${size} leaves`);
+  }
+  return last;
+}
+
+/** In a damaged file a column may have any type. @throws DamagedFile */
+function toTile(level: number, row: TileRow | undefined): StoredTile {
+  if (!(row?.hashes instanceof Uint8Array)) return damaged(`a tile of level ${level} is missing`);
+  const { buffer, byteOffset, byteLength } = row.hashes;
+  const width = byteLength / HASH_BYTES;
+  if (!Number.isInteger(width) || width > TILE_WIDTH) damaged(`a tile of level ${level} has a wrong size`);
+  const hashes = Buffer.from(buffer, byteOffset, byteLength);
+  return { level, index: Number(row.number), width, hashes, startsAfter: row.startsAfter };
+}
+
+function prepare(db: DatabaseSync) {
+  const read = (sql: string): StatementSync => {
+    const statement = db.prepare(sql);
+    statement.setReadBigInts(true);
+    return statement;
+  };
+  const columns = 'SELECT number, hashes, starts_after AS startsAfter FROM tiles';
+  return {
+    tile: read(`${columns} WHERE level = ? AND number = ?`),
+    lastOfLevel: read(`${columns} WHERE level = ? ORDER BY number DESC LIMIT 1`),
+    levels: read('SELECT coalesce(max(level) + 1, 0) AS levels FROM tiles'),
+    before: read(
+      'SELECT number FROM tiles WHERE level = 0 AND starts_after < ? ORDER BY starts_after DESC LIMIT 1',
+    ),
+    insert: db.prepare(
+      'INSERT OR REPLACE INTO tiles (level, number, hashes, starts_after) VALUES (?, ?, ?, ?)',
+    ),
+    head: read('SELECT size, root FROM head'),
+    removeHead: db.prepare('DELETE FROM head'),
+    insertHead: db.prepare('INSERT INTO head VALUES (?, ?)'),
+  };
 }
