@@ -39,24 +39,27 @@ function foldItems({ type, position, data }: RecordedEvent, items: Rows<Item>): 
 
 export class ToDoLists extends TableView<Item> {
   static readonly definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
+  /** Its connection, whose commits a test lets fail. */
+  db!: DatabaseSync;
+
+  protected override load(db: DatabaseSync): void {
+    this.db = db;
+    super.load(db);
+  }
 
   titlesOf(list: string, { after = 0n, limit = 1_000 } = {}): string[] {
     const titles: string[] = [];
     if (limit > 0)
-      this.scan(
-        [list, after],
-        (item) => {
-          titles.push(item[3]);
-          return titles.length < limit;
-        },
-        { limit },
-      );
+      this.scan({ after: [list, after], limit }, (item) => {
+        titles.push(item[3]);
+        return titles.length < limit;
+      });
     return titles;
   }
 
   positionsOf(list: string): bigint[] {
     const positions: bigint[] = [];
-    this.scan([list, 0n], ([, position]) => positions.push(position) > 0, { of: 'keys' });
+    this.scan({ after: [list, 0n], of: 'keys' }, ([, position]) => positions.push(position) > 0);
     return positions;
   }
 
@@ -81,22 +84,29 @@ export const item = (
 });
 
 /** The view in a file, with these events applied, until the test ends. */
-export async function toDoLists(
+export function toDoLists(
   file = join(tempDir(), 'view.db'),
   events: readonly RecordedEvent[] = [],
-): Promise<ToDoLists> {
-  const view = await ToDoLists.open(file);
-  onTestFinished(() => view.close().catch(() => {}));
-  if (view.applied.logId === '') await view.reset(LOG_ID);
-  view.apply(events, NONE);
+): ToDoLists {
+  const view = ToDoLists.open(file);
+  onTestFinished(() => view.close());
+  if (view.applied.logId === '') view.reset(LOG_ID);
+  if (events.length > 0) view.apply(events, NONE);
   return view;
 }
 
 /** The path of a closed view with these events. */
-export async function savedLists(events: readonly RecordedEvent[]): Promise<string> {
+export function savedLists(events: readonly RecordedEvent[]): string {
   const file = join(tempDir(), 'view.db');
-  await (await toDoLists(file, events)).close();
+  toDoLists(file, events).close();
   return file;
+}
+
+/** Lets the next commit of a view fail, and SQLite roll it back, as on a full disk: what does that is rolled back, too. */
+export function failNextCommit(db: DatabaseSync): void {
+  if (!db.isTransaction) db.exec('BEGIN IMMEDIATE');
+  db.exec(`CREATE TEMP TRIGGER full BEFORE UPDATE ON main.checkpoint
+    BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`);
 }
 
 /** Executes SQL in a file, past its view. */
