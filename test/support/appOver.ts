@@ -33,13 +33,13 @@ export const recorded = (position: bigint, part: Partial<RecordedEvent> = {}): R
 });
 
 /** Empty views, which nothing is applied to: all tests of this process share them. */
-let emptyViews: Promise<Views> | undefined;
+let emptyViews: Views | undefined;
 
-async function openEmptyViews(): Promise<Views> {
+function openEmptyViews(): Views {
   const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
   process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
-  const views = await openViews(dir, new AsyncDisposableStack());
-  for (const view of Object.values(views)) await view.reset('m');
+  const views = openViews(dir, new AsyncDisposableStack());
+  for (const view of Object.values(views)) view.reset('m');
   return views;
 }
 
@@ -53,7 +53,7 @@ export async function appOver(
   }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
 ) {
   emptyViews ??= openEmptyViews();
-  const views = { ...(await emptyViews), ...(plantsByUser && { plantsByUser }) };
+  const views = { ...emptyViews, ...(plantsByUser && { plantsByUser }) };
   const lines: string[] = [];
   const store = {
     logId: async () => 'm',
@@ -61,7 +61,7 @@ export async function appOver(
     ...fakeStore,
   };
   const followers = Object.values(views).map(
-    (view) => ({ view, resets: 0, notReady: undefined, reached, wake: () => {} }) as unknown as Follower,
+    (view) => ({ view, ready: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
   );
   const app = await buildApp({
     store: store as EventStore,

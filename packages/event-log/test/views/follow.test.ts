@@ -1,4 +1,4 @@
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -9,24 +9,29 @@ import { createPlant } from '../../../../src/plants/createPlant.ts';
 import { stopClock } from '../../../../test/support/clock.ts';
 import { openIn } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
-import {
-  type Batch,
-  type EventStore,
-  type RecordedEvent,
-  START,
-  StoreUnavailable,
-} from '../../src/eventStore.ts';
+import { type Batch, type EventStore, START } from '../../src/eventStore.ts';
 import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
 import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
 import { created } from './created.ts';
+import { failNextCommit } from './toDoLists.ts';
 
 const NONE = new Set<string>();
 
 type Options = Partial<ConstructorParameters<typeof Follower>[0]>;
 
+/** The view, with its connection, whose commits a test lets fail. */
+class Plants extends PlantsByUser {
+  db!: DatabaseSync;
+
+  protected override load(db: DatabaseSync): void {
+    this.db = db;
+    super.load(db);
+  }
+}
+
 async function followIn(dir: string, store: EventStore, options: Options = {}) {
-  const view = await PlantsByUser.open(join(dir, 'view.db'));
+  const view = Plants.open(join(dir, 'view.db'));
   const logged: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
   const follower = new Follower({ store, view, skip: NONE, logger, ...options });
@@ -55,6 +60,15 @@ async function followedLog(): Promise<{ dir: string; store: EventStore }> {
   return { dir, store };
 }
 
+/** The file of a closed view of another log, in which alice has an oak. */
+async function viewOfOak(): Promise<string> {
+  const dir = tempDir();
+  const store = await openIn(dir);
+  await createNamed(store, 'alice', 1, 'Oak');
+  await followUpTo(dir, store, 1n);
+  return join(dir, 'view.db');
+}
+
 function createNamed(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
   const context = { now: () => new Date(0), newEventId: () => crypto.randomUUID(), correlationId: 'c' };
   return createPlant(store, { user, id: BigInt(id), name }, context);
@@ -63,6 +77,12 @@ function createNamed(store: EventStore, user: string, id: number, name: string):
 function namesOf(view: PlantsByUser, user: string): string[] {
   const { plants } = view.plantsOf(user, { after: START, upTo: view.applied.position, limit: 500 });
   return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
+}
+
+/** The position of the checkpoint that the view in a directory has committed. */
+function savedIn(dir: string): unknown {
+  using db = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
+  return db.prepare('SELECT position FROM checkpoint').get()?.position;
 }
 
 test('waiting for a position that is not reached times out', async () => {
@@ -128,24 +148,92 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
   expect(logged.join()).toContain('the log has lost events, as after a restore');
 });
 
-test('a view that cannot be saved continues in memory, and is saved later', async () => {
+describe('a view of which a commit fails', () => {
+  /** A view of two plants, which is read, on a stopped clock; the next commit, that of the second one, fails. */
+  async function failing() {
+    stopClock();
+    const dir = tempDir();
+    const store = await openIn(dir);
+    const opened = await followIn(dir, store);
+    const { follower, view } = opened;
+    await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+    view.save();
+    await follower.reached(await createNamed(store, 'alice', 2, 'Moss'));
+    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+    failNextCommit(view.db);
+    return { ...opened, store, dir };
+  }
+
+  test('is not read before it has applied again what was read before', async () => {
+    const { follower, view, store } = await failing();
+    const reads = new ReadYourWrites([follower]);
+    expect(() => view.save()).toThrow('full');
+    expect(view.applied.position).toBe(1n);
+    expect(() => follower.ready).toThrow(ViewBehind);
+    expect(() => view.plantsOf('alice', { after: START, upTo: 2n, limit: 9 })).toThrow(ViewBehind);
+    expect(await reads.upTo(view, 'bob', await store.logId(), START)).toBe(2n);
+    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+  });
+
+  test('is not read older by a reader that has just reached it', async () => {
+    const { follower, view, store } = await failing();
+    const read = new ReadYourWrites([follower]).upTo(view, 'bob', await store.logId(), 2n);
+    expect(() => view.save()).toThrow('full');
+    expect([2n, expect.any(ViewBehind)]).toContainEqual(await read.catch((error: unknown) => error));
+  });
+
+  test('is saved later, and has all events', async () => {
+    const { follower, view, store, logged, dir } = await failing();
+    vi.advanceTimersByTime(SAVE_INTERVAL_MS);
+    expect([follower.saveFailures, view.applied.position]).toEqual([1, 1n]);
+    await follower.reached(await createNamed(store, 'alice', 3, 'Ivy'));
+    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss', 'Ivy']);
+    vi.advanceTimersByTime(SAVE_INTERVAL_MS);
+    expect(savedIn(dir)).toBe(3);
+    expect(logged.filter((line) => line.includes('saving the view failed; retrying'))).toHaveLength(1);
+    expect([follower.failures, follower.resets, follower.rebuilds]).toEqual([0, 0, 0]);
+  });
+});
+
+test('a view whose file another process is writing catches up once it can be written', async () => {
   const dir = tempDir();
   const store = await openIn(dir);
-  const { follower, view, logged } = await followIn(dir, store);
-  await follower.reached(START);
-  const other = new DatabaseSync(join(dir, 'view.db'));
-  other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
+  const { follower, view } = await followIn(dir, store);
   await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
-  await expect.poll(() => logged.join()).toContain('retrying');
-  expect(namesOf(view, 'alice')).toEqual(['Fern']);
-  await follower.reached(await createNamed(store, 'alice', 2, 'Moss'));
+  view.save();
+  using other = new DatabaseSync(join(dir, 'view.db'));
+  other.exec('BEGIN IMMEDIATE');
+  const position = await createNamed(store, 'alice', 2, 'Moss');
+  await expect.poll(() => follower.failures).toBeGreaterThan(0);
+  expect(() => follower.ready).toThrow(ViewBehind);
+  other.exec('ROLLBACK');
+  await follower.reached(position);
   expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
-  const saved = () => other.prepare('SELECT position FROM checkpoint').get()?.position;
-  expect(saved()).toBe(0);
-  other.exec('COMMIT');
-  await expect.poll(saved).toBe(2);
-  other.close();
 });
+
+test.each([
+  ['removed', (file: string) => rmSync(file)],
+  ['overwritten by that of another log', async (file: string) => copyFileSync(await viewOfOak(), file)],
+])(
+  'a view whose file another program has %s is rebuilt within a second, with one warning',
+  async (_, change) => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const dir = tempDir();
+    const store = await openIn(dir);
+    const { follower, view, logged } = await followIn(dir, store);
+    await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+    await change(join(dir, 'view.db'));
+    vi.advanceTimersByTime(1_000);
+    expect(() => follower.ready).toThrow(ViewBehind);
+    await follower.reached(1n);
+    expect(namesOf(view, 'alice')).toEqual(['Fern']);
+    expect(logged.filter((line) => line.includes('"level":40'))).toEqual([
+      expect.stringMatching(/another program.*rebuilding view/),
+    ]);
+    expect([follower.rebuilds, follower.failures, follower.saveFailures]).toEqual([1, 0, 0]);
+  },
+);
 
 test('a failed subscription is retried', async () => {
   const dir = tempDir();
@@ -161,51 +249,32 @@ test('a failed subscription is retried', async () => {
   expect(subscribe).toHaveBeenCalledTimes(3);
 });
 
-test('a follower that waits for the event store retries as soon as a write is acknowledged', async () => {
-  stopClock(); // no wait ends by itself; expect.poll would advance the clock
-  const store = await openIn(tempDir());
-  vi.spyOn(store, 'logId').mockRejectedValueOnce(new StoreUnavailable('unavailable'));
-  const { follower, view } = await followIn(tempDir(), store);
-  while (!follower.notReady?.includes('unavailable')) await nextTurn();
-  const position = await createNamed(store, 'alice', 1, 'Fern');
-  new ReadYourWrites([follower]).acknowledge('alice', await store.logId(), position);
-  await follower.reached(position);
-  expect(namesOf(view, 'alice')).toEqual(['Fern']);
-});
-
-test('a follower that a write has woken in vain retries with back-off', async () => {
-  stopClock(); // no wait ends by itself
-  const store = await openIn(tempDir());
-  const logId = vi.spyOn(store, 'logId').mockRejectedValue(new StoreUnavailable('unavailable'));
-  const { follower } = await followIn(tempDir(), store);
-  for (let write = 0; write < 100; write++) {
-    await nextTurn();
-    follower.wake();
-  }
-  expect(logId).toHaveBeenCalledTimes(2);
-});
-
-/** A store whose log has an identity and pages only once the test gives them. */
+/** A store whose log has an identity and events only once the test gives them. */
 function givenStore() {
-  const log = { id: '', pages: [] as Batch[] };
-  let wake = Promise.withResolvers<void>();
+  const log = { id: '', batches: [] as Batch[] };
+  let given = Promise.withResolvers<void>();
   const store = {
     logId: async () => log.id,
     lastPosition: async () => START,
-    readEvent: async () => undefined,
-    async *subscribe() {
-      yield { events: [], caughtUp: true };
-      for (;;) {
-        while (log.pages.length > 0) yield log.pages.shift() as Batch;
-        await wake.promise;
+    readEvent: async (at: bigint) =>
+      log.batches.flatMap(({ events }) => events).find(({ position }) => position === at),
+    async *subscribe({ after, signal }: { after: bigint; signal: AbortSignal }) {
+      signal.addEventListener('abort', () => given.resolve());
+      yield { events: [], caughtUp: log.batches.length === 0 };
+      for (let next = 0; !signal.aborted; ) {
+        for (; next < log.batches.length; next++) {
+          const { events, caughtUp } = log.batches[next] as Batch;
+          yield { events: events.filter(({ position }) => position > after), caughtUp };
+        }
+        await given.promise;
       }
     },
-  } as unknown as EventStore;
-  const give = (...pages: Batch[]): void => {
+  } as Partial<EventStore> as EventStore;
+  const give = (batch: Batch): void => {
     log.id = 'log';
-    log.pages.push(...pages);
-    wake.resolve();
-    wake = Promise.withResolvers();
+    log.batches.push(batch);
+    given.resolve();
+    given = Promise.withResolvers();
   };
   return { store, give };
 }
@@ -263,98 +332,57 @@ test('readers that wait when the projection halts are refused at once', async ()
   await Promise.all(readers);
 });
 
-describe('a save that is slow', () => {
-  const BATCH = 10_000;
+test('an invalid event leaves what came before it applied and saved', async () => {
+  const dir = tempDir();
+  const { store, give } = givenStore();
+  const { follower, view, close } = await followIn(dir, store);
+  give({
+    events: [created(1, 'alice', 'Fern'), { ...created(2, 'alice', 'Moss'), data: {} }],
+    caughtUp: true,
+  });
+  await expect.poll(() => follower.notReady).toMatch(/halted/);
+  expect([view.applied.position, namesOf(view, 'alice')]).toEqual([1n, ['Fern']]);
+  await close();
+  const again = await followIn(dir, store);
+  expect([again.view.applied.position, namesOf(again.view, 'alice')]).toEqual([1n, ['Fern']]);
+});
 
-  /** A follower of a view whose saves end when the test says so, on a clock that only the test advances. */
-  async function slowSaves() {
+describe('applied events are committed', () => {
+  /** A view with one event, on a clock that only the test advances. */
+  async function followed() {
     const { store, give } = givenStore();
-    const saves: PromiseWithResolvers<void>[] = [];
-    const view = {
-      name: 'slow',
-      title: 'slow view',
-      applied: { logId: '', position: START, eventId: '' },
-      unsaved: 0,
-      unsavedCharacters: 0,
-      readTo: undefined,
-      replaced: undefined,
-      onDamage: () => {},
-      apply(events: readonly RecordedEvent[]) {
-        const { position, id } = events.at(-1) ?? { position: START, id: '' };
-        if (events.length > 0) view.applied = { logId: 'log', position, eventId: id };
-        view.unsaved += events.length;
-      },
-      save() {
-        const events = view.unsaved;
-        const save = Promise.withResolvers<void>();
-        saves.push(save);
-        return save.promise.then(() => {
-          view.unsaved -= events;
-        });
-      },
-      async reset(logId: string) {
-        view.applied = { logId, position: START, eventId: '' };
-      },
-      close: async () => {},
-    };
-    const follower = new Follower({ store, view, skip: NONE, logger: pino({ level: 'silent' }) });
-    onTestFinished(() => follower.stop()); // when the clock runs again
+    const dir = tempDir();
+    const { follower, view } = await followIn(dir, store);
+    await follower.reached(START);
     stopClock();
-    const passed = async (ms = 0): Promise<void> => {
-      vi.advanceTimersByTime(ms);
-      for (let i = 0; i < 20; i++) await nextTurn();
-    };
     let next = 1;
     const giveEvents = async (count: number): Promise<void> => {
-      const events = Array.from({ length: count }, () => created(next++, 'alice', 'Fern'));
-      give({ events, caughtUp: true });
-      await passed();
+      give({ events: Array.from({ length: count }, () => created(next++, 'alice', 'Fern')), caughtUp: true });
+      while (view.applied.position < next - 1) await nextTurn();
     };
-    await passed();
-    return { view, saves, passed, giveEvents };
+    await giveEvents(1);
+    return { view, follower, giveEvents, saved: () => savedIn(dir) };
   }
 
-  test('is not joined by another one, and what is applied meanwhile is saved after it', async () => {
-    const { view, saves, passed, giveEvents } = await slowSaves();
-    await giveEvents(1);
-    await passed(SAVE_INTERVAL_MS);
-    await giveEvents(1);
-    await passed(5 * SAVE_INTERVAL_MS);
-    expect(saves).toHaveLength(1);
-    saves[0]?.resolve();
-    await passed();
-    await passed(SAVE_INTERVAL_MS);
-    expect(saves).toHaveLength(2);
-    saves[1]?.resolve();
-    await passed();
-    expect(view).toMatchObject({ unsaved: 0, applied: { position: 2n } });
+  test('after a second', async () => {
+    const { saved } = await followed();
+    vi.advanceTimersByTime(SAVE_INTERVAL_MS - 1);
+    expect(saved()).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(saved()).toBe(1);
   });
 
-  test('is followed at once by that of a full batch', async () => {
-    const { saves, passed, giveEvents } = await slowSaves();
+  test('at once if there are many, and after a failed commit later, all together', async () => {
+    const { view, follower, giveEvents, saved } = await followed();
+    await giveEvents(249);
+    expect(saved()).toBe(250);
     await giveEvents(1);
-    await passed(SAVE_INTERVAL_MS);
-    await giveEvents(BATCH);
-    expect(saves).toHaveLength(1);
-    saves[0]?.resolve();
-    await passed();
-    expect(saves).toHaveLength(2);
-  });
-
-  test('makes the follower wait when two batches are unsaved, of events or of bytes', async () => {
-    const { view, saves, passed, giveEvents } = await slowSaves();
-    for (let i = 0; i < 4; i++) await giveEvents(BATCH);
-    expect(view.applied.position).toBe(20_000n);
-    saves[0]?.resolve();
-    await passed();
-    saves[1]?.resolve();
-    await passed();
-    expect(view.applied.position).toBe(40_000n);
-    for (const { resolve } of saves) resolve();
-    await passed();
-    view.unsavedCharacters = 2 ** 30;
-    await giveEvents(1);
-    await giveEvents(1);
-    expect(view.applied.position).toBe(40_001n);
+    failNextCommit(view.db);
+    vi.advanceTimersByTime(SAVE_INTERVAL_MS);
+    expect([follower.saveFailures, view.applied.position, saved()]).toEqual([1, 250n, 250]);
+    await giveEvents(20_000);
+    expect(saved()).toBe(250);
+    vi.advanceTimersByTime(SAVE_INTERVAL_MS);
+    expect(saved()).toBe(20_251);
   });
 });

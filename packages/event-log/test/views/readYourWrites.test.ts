@@ -7,7 +7,7 @@ import type { View } from '../../src/views/view.ts';
 function follower(name: string, waited: string[]) {
   const view = { name, applied: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
   const reached: Follower['reached'] = async (position) => void waited.push(`${name} ${position}`);
-  return { view, resets: 0, notReady: undefined as string | undefined, reached, wake: () => {} };
+  return { view, ready: view, resets: 0, notReady: undefined as string | undefined, reached };
 }
 
 function twoViews({ maxUsers = 100 } = {}) {
