@@ -1,21 +1,26 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InvalidEvent, type RecordedEvent, START } from '../../packages/event-log/src/eventStore.ts';
-import { ViewDamaged } from '../../packages/event-log/src/views/view.ts';
+import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { created } from '../../packages/event-log/test/views/created.ts';
+import { inFile } from '../../packages/event-log/test/views/toDoLists.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 const NONE = new Set<string>();
 
 /** A view with these events, of which the first ones are saved. */
-async function view(events: readonly RecordedEvent[] = [], saved = 0): Promise<PlantsByUser> {
-  const opened = await PlantsByUser.open(join(tempDir(), 'view.db'));
+function view(
+  events: readonly RecordedEvent[] = [],
+  saved = 0,
+  file = join(tempDir(), 'view.db'),
+): PlantsByUser {
+  const opened = PlantsByUser.open(file);
   onTestFinished(() => opened.close());
-  await opened.reset('log');
+  opened.reset('log');
   opened.apply(events.slice(0, saved), NONE);
-  await opened.save();
-  opened.apply(events.slice(saved), NONE);
+  opened.save();
+  if (saved < events.length) opened.apply(events.slice(saved), NONE);
   return opened;
 }
 
@@ -32,8 +37,8 @@ const PLANTS = [
 ];
 
 describe('plants, partly saved,', () => {
-  test('are listed to their owner, oldest first, also after another one', async () => {
-    const filledView = await view(PLANTS, 3);
+  test('are listed to their owner, oldest first, also after another one', () => {
+    const filledView = view(PLANTS, 3);
     expect(listOf(filledView, 'alice')).toEqual([
       { name: 'Fern', tag: 'indoor' },
       { name: 'Moss' },
@@ -45,8 +50,8 @@ describe('plants, partly saved,', () => {
     expect(listOf(filledView, 'bob')).toEqual([{ name: 'Oak' }, { name: 'Elm' }]);
   });
 
-  test('are returned in pages that report whether more remain', async () => {
-    const filledView = await view(PLANTS, 3);
+  test('are returned in pages that report whether more remain', () => {
+    const filledView = view(PLANTS, 3);
     const pageOf = (after: bigint, limit: number, upTo = 4n) =>
       filledView.plantsOf('alice', { after, upTo, limit });
     const [fern, moss] = [{ name: 'Fern', tag: 'indoor' }, { name: 'Moss' }].map((one) =>
@@ -67,8 +72,8 @@ describe('large plants, partly saved,', () => {
     created(2 * i + 2, 'bob', `Oak ${name}`),
   ]);
 
-  test('are returned in pages that end by bytes', async () => {
-    const filledView = await view(EVENTS, 71);
+  test('are returned in pages that end by bytes', () => {
+    const filledView = view(EVENTS, 71);
     const names: string[] = [];
     let pages = 0;
     let after = START;
@@ -86,7 +91,7 @@ describe('large plants, partly saved,', () => {
   });
 
   test('are counted to find where the next page starts', async () => {
-    const filledView = await view(EVENTS, 71);
+    const filledView = view(EVENTS, 71);
     const next = (limit: number) => filledView.nextPage('alice', { after: 1n, upTo: 119n, limit }, vi.fn());
     expect(await Promise.all([1, 58, 59, 60].map(next))).toEqual([3n, 117n, undefined, undefined]);
   });
@@ -94,16 +99,36 @@ describe('large plants, partly saved,', () => {
 
 test('a long list is counted in turns of the event loop', async () => {
   const events = Array.from({ length: 25_000 }, (_, i) => created(i + 1, 'alice', 'Fern'));
-  const filledView = await view([...events, created(25_001, 'bob', 'Oak')], 20_000);
+  const filledView = view([...events, created(25_001, 'bob', 'Oak')], 20_000);
   const turn = vi.fn(async () => {});
   const query = { after: START, upTo: 25_001n, limit: 24_999 };
   expect(await filledView.nextPage('alice', query, turn)).toBe(24_999n);
   expect(turn).toHaveBeenCalledTimes(2);
 });
 
-test('a page query beyond the checkpoint is rejected', async () => {
-  const filledView = await view(PLANTS);
-  expect(() => filledView.plantsOf('alice', { after: START, upTo: 5n, limit: 9 })).toThrow(ViewDamaged);
+describe('a list that is being sent when the view', () => {
+  const FULL_AT_4 = `CREATE TRIGGER full BEFORE UPDATE ON checkpoint WHEN NEW.position = 4
+    BEGIN SELECT RAISE(ROLLBACK, 'full'); END`;
+
+  test.each([
+    [
+      'loses events by a failed commit',
+      (filledView: PlantsByUser) => expect(() => filledView.save()).toThrow('full'),
+    ],
+    ['is discarded', (filledView: PlantsByUser) => void filledView.discard('damaged')],
+    ['is reset', (filledView: PlantsByUser) => filledView.reset('log')],
+  ])('%s does not end early, and continues once the events are applied again', async (_, lose) => {
+    const file = join(tempDir(), 'view.db');
+    const filledView = view(PLANTS.slice(0, 3), 3, file);
+    inFile(file, FULL_AT_4);
+    filledView.apply(PLANTS.slice(3), NONE);
+    const query = { after: 3n, upTo: 4n, limit: 9 };
+    lose(filledView);
+    expect(() => filledView.plantsOf('alice', query)).toThrow(ViewBehind);
+    await expect(filledView.nextPage('alice', query, vi.fn())).rejects.toThrow(ViewBehind);
+    filledView.apply([...PLANTS.slice(Number(filledView.applied.position)), created(5, 'bob', 'Elm')], NONE);
+    expect(filledView.plantsOf('alice', query)).toMatchObject({ count: 1, last: 4n, hasMore: false });
+  });
 });
 
 describe('an event that', () => {
@@ -116,9 +141,9 @@ describe('an event that', () => {
     ['is of no plant: no ID', { stream: 'plant-alice/' }],
     ['is of no plant: an ID with a leading zero', { stream: 'plant-alice/01' }],
     ['is of no plant: an ID beyond 64 bits', { stream: 'plant-alice/9223372036854775808' }],
-  ])('%s is skipped', async (_, other) => {
+  ])('%s is skipped', (_, other) => {
     const event = { ...created(1, 'alice', 'Fern'), ...other };
-    const filledView = await view([event, created(2, 'alice', 'Moss')]);
+    const filledView = view([event, created(2, 'alice', 'Moss')]);
     expect(listOf(filledView, 'alice')).toEqual([{ name: 'Moss' }]);
     expect(filledView.applied.position).toBe(2n);
   });
@@ -129,8 +154,8 @@ describe('an event that', () => {
     ['has no data', { data: 'not json' }],
     ['has another user than its stream', { data: { id: '2', user: 'bob', name: 'Fern' } }],
     ['has another ID than its stream', { data: { id: '3', user: 'alice', name: 'Fern' } }],
-  ])('creates a plant and %s halts the projection before it', async (_, other) => {
-    const filledView = await view();
+  ])('creates a plant and %s halts the projection before it', (_, other) => {
+    const filledView = view();
     const malformed = { ...created(2, 'alice', 'Fern'), ...other };
     expect(() => filledView.apply([created(1, 'bob', 'Oak'), malformed], NONE)).toThrow(InvalidEvent);
     expect(filledView.applied.position).toBe(1n);
