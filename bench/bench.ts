@@ -1,9 +1,16 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { measureCommand, measureLoad, type Process, type Sample, startServer } from './measure.ts';
+import {
+  measureCommand,
+  measureLoad,
+  measureStart,
+  type Process,
+  type Sample,
+  startServer,
+} from './measure.ts';
 import { requirePackages, toNumber } from './options.ts';
 import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
 import { writeLog, writeTokens } from './seed.ts';
@@ -15,8 +22,11 @@ import { writeLog, writeTokens } from './seed.ts';
 const PARTS = {
   post: 'POST /plants on an empty log; a Fastify that stores nothing',
   get: 'GET /plants?limit=100 on a full log; a Fastify that lists from memory',
+  lists: 'GET as above beside 64 connections that create plants; the same Fastify',
   replay: 'replay of a full log; a loop that reads and parses all events',
   verify: 'verify of a full log with its views; the same loop',
+  rebuild: 'rebuild of the views of a full log; the same loop',
+  'catch-up': 'a start without views, until they have caught up with a full log; the same loop',
   peers: 'POST and GET at 1, 64 and 256 connections; other databases and libraries (only if named)',
 };
 type Part = keyof typeof PARTS;
@@ -29,6 +39,7 @@ type Options = {
   rounds: number;
   seconds: number;
   connections: number;
+  users: number;
   against?: string;
 };
 
@@ -37,6 +48,9 @@ const ROOT = join(import.meta.dirname, '..');
 const mainOf = (root: string): string =>
   ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
 const REFERENCE = 'reference';
+/** Connections of `lists`. */
+const WRITERS = 64;
+const LIST_CONNECTIONS = 16;
 const OWN = 'this checkout';
 
 const options = readOptions();
@@ -45,7 +59,7 @@ await using resources = new AsyncDisposableStack();
 const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 resources.defer(() => rmSync(dir, { recursive: true }));
 const env = { KEY_FILE: join(dir, 'key.json') };
-const tokenFile = await writeTokens(dir, env.KEY_FILE);
+const tokenFile = await writeTokens(dir, env.KEY_FILE, { users: options.users });
 const own: Checkout = { name: OWN, root: ROOT };
 const other = options.against && { name: commitOf(options.against), root: options.against };
 const checkouts = other ? [own, other] : [own];
@@ -82,7 +96,7 @@ async function peers(): Promise<Subject[]> {
 }
 
 async function reference(part: ReferencedPart): Promise<Subject['measure']> {
-  if (part === 'post' || part === 'get') return loadOn(part, { root: ROOT, args: ['bench/bareServer.ts'] });
+  if (isLoad(part)) return loadOn(part, { root: ROOT, args: ['bench/bareServer.ts'] });
   const args = ['bench/bareLoop.ts', join(await fullLog(own), 'log.db')];
   return () => measureCommand({ root: ROOT, args }, options.events);
 }
@@ -90,19 +104,46 @@ async function reference(part: ReferencedPart): Promise<Subject['measure']> {
 async function measurementOf(part: ReferencedPart, checkout: Checkout): Promise<Subject['measure']> {
   const { root } = checkout;
   const main = mainOf(root);
-  const data = part === 'post' ? mkdtempSync(join(dir, 'data-')) : await fullLog(checkout);
-  const onData = { root, env: { ...env, DATA_DIR: data } };
-  if (part === 'post' || part === 'get') return loadOn(part, { ...onData, args: [main] });
-  return () => measureCommand({ ...onData, args: [main, part] }, options.events);
+  const onData = (data: string, ...args: string[]) => ({ root, args, env: { ...env, DATA_DIR: data } });
+  if (part === 'post') return loadOn(part, onData(mkdtempSync(join(dir, 'data-')), main));
+  const data = await fullLog(checkout);
+  if (part === 'get') return loadOn(part, onData(data, main));
+  if (part === 'lists') return loadOn(part, onData(copyOf(data), main)); // it grows
+  const { events } = options;
+  if (part === 'catch-up') return () => measureStart(onData(logOf(data), main), events);
+  if (part === 'rebuild') return () => measureCommand(onData(logOf(data), main, part), events);
+  return () => measureCommand(onData(data, main, part), events);
 }
 
-async function loadOn(part: 'post' | 'get', process: Process): Promise<Subject['measure']> {
+function copyOf(data: string): string {
+  const copy = mkdtempSync(join(dir, 'copy-'));
+  cpSync(data, copy, { recursive: true });
+  return copy;
+}
+
+/** A copy of a data directory without views. */
+function logOf(data: string): string {
+  const copy = mkdtempSync(join(dir, 'log-'));
+  cpSync(join(data, 'log.db'), join(copy, 'log.db'));
+  return copy;
+}
+
+type LoadPart = 'post' | 'get' | 'lists';
+
+function isLoad(part: Part): part is LoadPart {
+  return part === 'post' || part === 'get' || part === 'lists';
+}
+
+async function loadOn(part: LoadPart, process: Process): Promise<Subject['measure']> {
   const server = await startServer(process);
   resources.defer(server.stop);
   const { seconds, connections } = options;
-  const load =
-    part === 'post' ? { method: 'POST' as const } : { method: 'GET' as const, query: '?limit=100' };
-  return () => measureLoad(server, { ...load, seconds, connections, tokenFile });
+  const post = { method: 'POST' as const, seconds, connections, tokenFile };
+  const get = { ...post, method: 'GET' as const, query: '?limit=100' };
+  if (part === 'lists')
+    return () =>
+      measureLoad(server, { ...get, connections: LIST_CONNECTIONS }, [{ ...post, connections: WRITERS }]);
+  return () => measureLoad(server, part === 'post' ? post : get);
 }
 
 /** A data directory of the checkout's own, with its views. */
@@ -110,7 +151,7 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   const existing = fullLogs.get(name);
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
-  writeLog(join(data, 'log.db'), options.events);
+  writeLog(join(data, 'log.db'), options.events, options.users);
   const rebuild = { root, args: [mainOf(root), 'rebuild'], env: { ...env, DATA_DIR: data } };
   await measureCommand(rebuild, options.events);
   fullLogs.set(name, data);
@@ -161,6 +202,7 @@ function readOptions(): Options {
     .option('--rounds <n>', 'rounds; medians and the spread of ratios are printed', toNumber, 5)
     .option('--seconds <n>', 'duration of one load', toNumber, 4)
     .option('--connections <n>', 'connections of a load', toNumber, 64)
+    .option('--users <n>', 'users whose plants the log has, and who send the requests', toNumber, 1_000)
     .option('--against <dir>', 'a checkout of another commit, with its node_modules', toCheckout)
     .addHelpText('after', `\nParts, and what they are compared with:\n${parts.join('\n')}`)
     .parse()

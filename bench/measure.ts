@@ -57,12 +57,24 @@ export async function startServer({ env, ...options }: Process) {
 }
 
 /** Creates plants with new IDs, or lists plants, each request as another user. @throws Error if a request failed */
-export async function measureLoad({ url, pid, backends = [] }: Server, load: Load): Promise<Sample> {
-  const { method, query = '', connections, seconds, tokenFile } = load;
+async function run({ url }: Server, load: Load, more = {}) {
+  const { method, query = '', connections, seconds: duration, tokenFile } = load;
   const workers = Math.min(2, connections); // autocannon takes more CPU than the server
   // Later loads have larger IDs: none creates 100 plants a millisecond.
   const initialContext: RequestContext = { tokenFile, workers, firstId: Date.now() * 100 };
   const { default: autocannon } = await import('autocannon');
+  const requests = [{ method, setupRequest: join(import.meta.dirname, 'request.ts') as never }];
+  const options = { url: `${url}/plants${query}`, connections, duration, workers, initialContext, requests };
+  const { errors, non2xx, ...result } = await autocannon({ ...options, ...more });
+  const succeeded = result['2xx'];
+  if (succeeded === 0 || errors + non2xx > 0)
+    throw new Error(`${method} ${url}: ${succeeded} succeeded, ${errors} errors, ${non2xx} error responses`);
+  return { requests: succeeded, duration: result.duration };
+}
+
+/** Measures a load, beside other ones, whose requests count for the CPU only. @throws Error if a request failed */
+export async function measureLoad(server: Server, load: Load, others: readonly Load[] = []): Promise<Sample> {
+  const { pid, backends = [] } = server;
   const latencies = createHistogram();
   const histograms: RecordableHistogram[] = [];
   const listen = (worker: Worker) =>
@@ -71,28 +83,33 @@ export async function measureLoad({ url, pid, backends = [] }: Server, load: Loa
     });
   process.on('worker', listen);
   const before = cpuMicroseconds([pid, ...backends]);
-  const { errors, non2xx, duration, ...result } = await autocannon({
-    url: `${url}/plants${query}`,
-    connections,
-    duration: seconds,
-    workers,
-    initialContext,
-    setupClient: join(import.meta.dirname, 'latency.ts') as never, // a path, for workers
-    requests: [{ method, setupRequest: join(import.meta.dirname, 'request.ts') }],
-  });
+  const setupClient = join(import.meta.dirname, 'latency.ts'); // a path, for workers
+  const [{ requests, duration }, ...beside] = await Promise.all([
+    run(server, load, { setupClient }),
+    ...others.map((other) => run(server, other)),
+  ]);
   process.off('worker', listen);
-  const requests = result['2xx'];
-  if (requests === 0 || errors + non2xx > 0)
-    throw new Error(`${method} ${url}: ${requests} succeeded, ${errors} errors, ${non2xx} error responses`);
   await pause(SAVE_TIMEOUT_MS);
   for (const histogram of histograms) latencies.add(histogram);
   return {
     perSecond: requests / duration,
     p50: latencies.percentile(50) / 1_000,
     p99: latencies.percentile(99) / 1_000,
-    cpu: (cpuMicroseconds([pid, ...backends]) - before) / requests,
+    cpu:
+      (cpuMicroseconds([pid, ...backends]) - before) / sum([{ requests }, ...beside], (one) => one.requests),
     memory: memoryMiB([pid, ...backends]),
   };
+}
+
+/** Starts a server over a log of this number of events until its views have caught up with it. */
+export async function measureStart(process: Process, events: number): Promise<Sample> {
+  const startedAt = performance.now();
+  const { pid, stop } = await startServer(process);
+  const perSecond = (1_000 * events) / (performance.now() - startedAt);
+  const cpu = cpuMicroseconds([pid]) / events;
+  const memory = memoryMiB([pid]);
+  await stop();
+  return { perSecond, p50: Number.NaN, p99: Number.NaN, cpu, memory };
 }
 
 /** Runs a command to its end over a log of this number of events. @throws Error if it failed */

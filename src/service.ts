@@ -1,8 +1,9 @@
 import { lookup } from 'node:dns/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { newEventId, START } from '@event-sourced/event-log';
+import { type EventLog, newEventId, START } from '@event-sourced/event-log';
 import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
-import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
+import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
 import { MerkleTreeView } from '@event-sourced/transparency-log/view';
@@ -13,6 +14,11 @@ import type { Config } from './config.ts';
 import { InFlight } from './inFlight.ts';
 import { openStore } from './stores.ts';
 import { createVerifier } from './tokens.ts';
+
+/** Between pieces of the Merkle tree, while a view that is listed catches up. */
+const TREE_PAUSE_MS = 20;
+
+type FollowerOptions = Omit<Partial<ConstructorParameters<typeof Follower>[0]>, 'view'>;
 
 export type Service = {
   url: string;
@@ -49,29 +55,31 @@ export async function startService(
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 
-  const views = openViews(config.dataDir, resources, checkpointer);
-  const followers = Object.values(views).map((view) => {
-    const onProgress = progressOf(view.name);
-    const follower = new Follower({ store, view, skip: config.skipEvents, logger, onProgress });
-    resources.defer(() => follower.stop());
-    return follower;
-  });
-  const tree = signer && followTree();
-  function followTree(): Follower<MerkleTreeView> {
-    const file = merkleTreeFile(config.dataDir);
-    const view = resources.adopt(MerkleTreeView.open(file, { checkpointer }), (one) => one.close());
-    const onProgress = progressOf(view.name);
-    const log = store.raw ?? store; // as it is hashed
+  function follow<V extends View>(view: V, log: EventLog, options: FollowerOptions): Follower<V> {
     const follower = new Follower({
       store: log,
       view,
-      keepMismatchAs: `${file}.mismatch`,
       logger,
-      onProgress,
+      onProgress: progressOf(view.name),
+      ...options,
     });
     resources.defer(() => follower.stop());
     return follower;
   }
+
+  const views = openViews(config.dataDir, resources, checkpointer);
+  const followers = Object.values(views).map((view) => follow(view, store, { skip: config.skipEvents }));
+  const treeFile = merkleTreeFile(config.dataDir);
+  const openTree = () =>
+    resources.adopt(MerkleTreeView.open(treeFile, { checkpointer }), (view) => view.close());
+  /** Lists come first. EventStoreDB's events are read once for all views. */
+  const turn = async () => {
+    await nextTurn();
+    const isCatchingUp = followers.some(({ notReady }) => notReady !== undefined);
+    if (isCatchingUp && !config.eventStoreDb) await sleep(TREE_PAUSE_MS);
+  };
+  const tree =
+    signer && follow(openTree(), store.raw ?? store, { keepMismatchAs: `${treeFile}.mismatch`, turn });
 
   const eventStreams = new InFlight('event streams');
   const listsInFlight = new InFlight('lists');

@@ -23,13 +23,15 @@ type Options<V extends View> = {
   skip?: ReadonlySet<string>;
   /** Where the file of a view that does not match its log is kept; by default it is removed. */
   keepMismatchAs?: string;
+  /** Awaited between pieces, while the view catches up. By default another turn of the event loop. */
+  turn?: () => Promise<unknown>;
   logger?: Logger;
   onProgress?: (progress: Progress) => void;
 };
 
 /** Events that are applied between two turns of the event loop: a few milliseconds. */
 const PIECE_SIZE = 250;
-/** Applied events are committed after this time, or when their commit would take about COMMIT_MS. */
+/** Applied events are committed after this time, or when their commit would take about COMMIT_MS; fewer pages are written, the more of them share a commit. */
 export const SAVE_INTERVAL_MS = 1_000;
 const COMMIT_MS = 5;
 const MIN_SAVE_BATCH = 250;
@@ -145,7 +147,7 @@ export class Follower<V extends View = View> {
   }
 
   async #follow(): Promise<void> {
-    const { store, view, logger, onProgress } = this.#options;
+    const { store, view, logger, onProgress, turn = nextTurn } = this.#options;
     this.#restart = new AbortController();
     const signal = AbortSignal.any([this.#stopping.signal, this.#restart.signal]);
     await this.#bind();
@@ -157,7 +159,8 @@ export class Follower<V extends View = View> {
     for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
       if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
       for (let i = 0; i < events.length; i += PIECE_SIZE) {
-        if (i > 0) await nextTurn();
+        if (i > 0 || !this.#isLive) await (this.#isLive ? nextTurn() : turn());
+        await view.pause;
         if (signal.aborted) return; // the events belong to a view that is gone
         this.#apply(events.slice(i, i + PIECE_SIZE));
       }
@@ -204,7 +207,8 @@ export class Follower<V extends View = View> {
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
     this.#unsaved += events.length;
-    if (this.#unsaved >= this.#saveBatch && this.#failedSaves === 0) this.#save();
+    const batch = this.#isLive ? this.#saveBatch : MAX_SAVE_BATCH;
+    if (this.#unsaved >= batch && this.#failedSaves === 0) this.#save();
     else this.#scheduleSave();
   }
 

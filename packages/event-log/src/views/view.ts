@@ -69,9 +69,14 @@ export abstract class View {
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     this.use(() => {
       this.#file.begin();
-      for (const event of events) {
-        if (!skip.has(event.id)) this.fold(event);
-        this.applied = { logId: this.applied.logId, position: event.position, eventId: event.id };
+      let last: RecordedEvent | undefined;
+      try {
+        for (const event of events) {
+          if (skip.size === 0 || !skip.has(event.id)) this.fold(event);
+          last = event;
+        }
+      } finally {
+        if (last) this.applied = { ...this.applied, position: last.position, eventId: last.id };
       }
     });
   }
@@ -91,6 +96,11 @@ export abstract class View {
       this.write();
       this.#file.commit(this.applied);
     });
+  }
+
+  /** While it is pending, nothing may be applied: the last step of moving the write-ahead log. */
+  get pause(): Promise<void> | undefined {
+    return this.#file.pause;
   }
 
   /** Discards the view if another program has changed, removed or replaced its file. @throws ViewBehind */

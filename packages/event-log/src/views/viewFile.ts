@@ -61,9 +61,11 @@ export class ViewFile {
   #moveCheckpoint!: StatementSync;
   /** Device, inode, size and time of the last change: only moving the write-ahead log changes them. */
   #state = '';
-  #moving: Promise<unknown> | undefined;
-  /** The write-ahead log was moved, except what was committed meanwhile. */
+  /** While the write-ahead log is being moved, and when all is moved but what was committed meanwhile. */
+  #isMoving = false;
   #isMoved = false;
+  /** While it is pending, nothing may be written: what is left of the write-ahead log is moved, so that it restarts. */
+  pause: Promise<void> | undefined;
 
   constructor(path: string, format: ViewFormat, checkpointer?: Checkpointer) {
     this.#path = path;
@@ -104,7 +106,7 @@ export class ViewFile {
 
   /** @throws DamagedFile if another program has changed, removed or replaced the file */
   assertSame(): void {
-    if (this.#db && !this.#moving && stateOf(this.#path) !== this.#state)
+    if (this.#db && !this.#isMoving && stateOf(this.#path) !== this.#state)
       throw new DamagedFile('its file was changed, removed or replaced by another program');
   }
 
@@ -143,31 +145,37 @@ export class ViewFile {
     // From now on another writer is a fault: no request waits for it.
     db.exec('PRAGMA busy_timeout = 0');
     this.#state = stateOf(this.#path);
+    this.#isMoving = false;
     this.#isMoved = false;
+    this.pause = undefined;
     this.#db = opening.move() && db;
   }
 
   /**
-   * Between two transactions: a thread moves a long write-ahead log, and after it this connection what was committed
-   * meanwhile, which lets the log restart.
+   * Between two transactions. A thread moves a long write-ahead log beside further commits, and then, in a pause, what they
+   * have added: SQLite restarts a log that is moved completely.
    */
   #moveWal(): void {
-    if (this.#moving) return;
-    const isLong = fileSize(`${this.#path}-wal`) > MAX_WAL_BYTES;
-    if (this.#isMoved || (isLong && !this.#checkpointer)) {
+    const isLong = this.#isMoved || fileSize(`${this.#path}-wal`) > MAX_WAL_BYTES;
+    if (!isLong || this.#isMoving) return;
+    if (!this.#checkpointer) {
       this.db.exec('PRAGMA wal_checkpoint(PASSIVE)');
       this.#state = stateOf(this.#path);
-      this.#isMoved = false;
-    } else if (isLong && this.#checkpointer) {
-      const db = this.#db;
-      const file = { file: this.#path, identity: fileIdentity(this.#path) };
-      this.#moving = this.#checkpointer.checkpoint(file).then(() => {
-        this.#moving = undefined;
-        if (this.#db !== db) return;
-        this.#isMoved = true;
-        this.#state = stateOf(this.#path);
-      });
+      return;
     }
+    const moving = this.#move(this.#checkpointer);
+    if (this.#isMoved) this.pause = moving;
+  }
+
+  async #move(checkpointer: Checkpointer): Promise<void> {
+    const db = this.#db;
+    this.#isMoving = true;
+    await checkpointer.checkpoint({ file: this.#path, identity: fileIdentity(this.#path) });
+    if (this.#db !== db) return;
+    this.#isMoving = false;
+    this.#isMoved = this.pause === undefined;
+    this.pause = undefined;
+    this.#state = stateOf(this.#path);
   }
 }
 

@@ -1,6 +1,15 @@
-import { type EventLog, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
+import {
+  type EventLog,
+  LogReplaced,
+  type Position,
+  type RecordedEvent,
+  START,
+  StoreUnavailable,
+} from '@event-sourced/event-log';
 import type { Turn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
+import { leafHash } from '../merkle/merkleTree.ts';
+import { hashesOfTile, TILE_WIDTH } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
@@ -17,6 +26,25 @@ const PAGE_SIZE = 64;
 export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 
 /**
+ * No hash covers the position from which the entries of a tile are read: the event there is the last one of the tile before,
+ * or the next one is the first one of this tile; else the tree is rebuilt. @throws ViewBehind, StoreUnavailable
+ */
+export async function startOfTile({ tree, log }: TreeAndLog, index: number): Promise<Position> {
+  const after = tree.ready.startOf(index);
+  const isLeaf = (event: RecordedEvent | undefined, of: number, width: number): boolean =>
+    event !== undefined &&
+    hashesOfTile(tree.ready.readTile({ level: 0, index: of, width })).at(-1) === leafHash(entryOf(event));
+  if (index === 0 && after === START) return after;
+  if (index > 0 && isLeaf(await log.readEvent(after), index - 1, TILE_WIDTH)) return after;
+  const page = await log.readAll({ after, limit: 1 }).catch((error) => {
+    if (error instanceof LogReplaced) return undefined; // EventStoreDB has no event there
+    throw error;
+  });
+  if (index > 0 && isLeaf(page?.events[0], index, 1)) return after;
+  throw tree.view.discard(`tile ${index} of level 0 has a wrong position`);
+}
+
+/**
  * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
  * (https://c2sp.org/tlog-tiles), page by page, each after a `turn`. They are read from the log, so
  * hashing them compares the log with the tree. @throws StoreUnavailable, ViewBehind
@@ -25,7 +53,7 @@ export async function* readEntries(
   { tree, log }: TreeAndLog,
   { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
-  let after = tree.ready.startOf(index);
+  let after = await startOfTile({ tree, log }, index);
   for (let missing = width; missing > 0; ) {
     await turn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });

@@ -1,9 +1,9 @@
-import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
+import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { hashesOfTile, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
-import { entryOf, type TreeAndLog } from './readEntries.ts';
+import { entryOf, startOfTile, type TreeAndLog } from './readEntries.ts';
 
 /** The log no longer has an event whose leaf is in its Merkle tree: it, or the tree's file, was altered. */
 export class LogContradictsTree extends Error {
@@ -14,7 +14,6 @@ export class LogContradictsTree extends Error {
 }
 
 type Dependencies = TreeAndLog & {
-  log: Pick<EventLog, 'logId'>;
   checkpoints: { headWith(index: number): TreeHead; of(head: TreeHead): Promise<string> };
 };
 
@@ -38,6 +37,9 @@ export async function receiptOf(
   try {
     return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
   } catch (error) {
-    throw error instanceof NotInTree ? new LogContradictsTree(event.position) : error;
+    if (!(error instanceof NotInTree)) throw error;
+    for (const one of [tile, tile + 1])
+      if (tree.ready.has({ level: 0, index: one, width: 1 })) await startOfTile({ tree, log }, one);
+    throw new LogContradictsTree(event.position);
   }
 }
