@@ -1,7 +1,6 @@
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import type { EventLog } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { comparedTable } from '../../packages/event-log/src/views/tableDraft.ts';
 import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
@@ -24,8 +23,8 @@ export async function verifyDir(dir: string): Promise<Verification & { view: big
   const log = openLogReader(logFile(dir), { raw: true });
   try {
     const { file, view: plants } = VIEWS.plantsByUser;
-    const format = comparedTable(plants.definition, new Set());
-    const view = { name: 'plantsByUser', file: file(dir), format };
+    const open = (draft: string) => plants.open(draft);
+    const view = { name: 'plantsByUser', file: file(dir), table: 'rows', open };
     const verification = await verifyEvents(log, { views: [view], draftDir: tempDir() });
     return { ...verification, view: verification.views.plantsByUser?.upTo };
   } finally {

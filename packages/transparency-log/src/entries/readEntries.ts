@@ -16,7 +16,7 @@ import { leafText } from './leaf.ts';
 
 /** The tree, and the log that it follows, read raw. */
 export type TreeAndLog = Readonly<{
-  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
+  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached' | 'view'>;
   log: EventLog;
 }>;
 

@@ -26,7 +26,6 @@ import {
 } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
-import { comparedTable } from '../../../event-log/src/views/tableDraft.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 
 const NONE: ReadonlySet<string> = new Set();
@@ -374,13 +373,14 @@ describe('a view', () => {
   /** The verification of a log with these events, and of a view with the first ones, changed by this SQL. */
   async function verifiedWith(applied: number, { logId = 'm', sql = '', events = EVENTS } = {}) {
     const file = join(tempDir(), 'view.db');
-    const view = await PlantsByUser.open(file);
-    await view.reset(logId);
+    const open = (path: string) => PlantsByUser.open(path);
+    const view = open(file);
+    view.reset(logId);
     view.apply(EVENTS.slice(0, applied), NONE);
-    await view.close();
+    view.close();
     using db = new DatabaseSync(file);
     db.exec(sql);
-    const views = [{ name: 'plants', file, format: comparedTable(PlantsByUser.definition, NONE) }];
+    const views = [{ name: 'plants', file, table: 'rows', open }];
     return { file, ...(await verify(logOf(events), { views, draftDir: tempDir() })) };
   }
 
@@ -393,7 +393,7 @@ describe('a view', () => {
 
   test('that cannot be read is one problem', async () => {
     const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM checkpoint' });
-    expect(problems).toEqual([{ problem: `cannot read the view ${file}: it has 0 checkpoints` }]);
+    expect(problems).toEqual([{ problem: `cannot read the view ${file}: its checkpoint is not one` }]);
     expect(views).toEqual({ plants: { upTo: undefined } });
   });
 
