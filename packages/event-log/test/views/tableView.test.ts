@@ -94,6 +94,10 @@ describe('a file that', () => {
     ['is another database', (file: string) => inFile(file, OTHER_DATABASE)],
     ['is truncated', (file: string) => truncateSync(file, 5_000)],
     ['has another version', (file: string) => inFile(file, 'PRAGMA user_version = 999')],
+    [
+      'SQLite only reads, by its header',
+      (file: string) => writeFileSync(file, readFileSync(file).fill(9, 18, 19)),
+    ],
     ['has no rows', (file: string) => inFile(file, 'DROP TABLE rows')],
   ])('%s is replaced', (_, damage) => {
     const file = savedLists(EVENTS);
