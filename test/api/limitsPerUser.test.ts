@@ -8,13 +8,14 @@ import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
-function serve(tree: object, store: Partial<EventStore>, reached = async () => {}) {
+function serve(view: object, store: Partial<EventStore>, reached = async () => {}) {
+  const tree = { notReady: undefined, view, ready: view, reached };
   return appOver(
     { lastPosition: async () => 1n, readStream: async () => [recorded(1n)], ...store },
     {
       ...AUDITORS,
       reached,
-      transparency: { tree: { notReady: undefined, ...tree } as never, signer: newSigner() },
+      transparency: { tree: tree as never, signer: newSigner() },
     },
   );
 }
@@ -32,9 +33,9 @@ test.each([
   async (kind, path, accept?: string) => {
     const { promise: available, reject } = Promise.withResolvers<never>();
     available.catch(() => {});
-    const tree = { current: { logId: 'm', position: 1n }, read: { to: 1n, last: 1n }, has: () => false };
+    const applied = { logId: 'm', position: 1n };
     const { url } = await serve(
-      { ...tree, reached: () => available, readTile: () => undefined },
+      { applied, head: { ...applied, size: 1, root: '' }, has: () => false },
       { lastPosition: kind === 'lists' ? async () => 1n : () => available },
       () => available,
     );
@@ -64,7 +65,7 @@ test('a bundle is not read to its end from the log if the client disconnects', a
   const pages: ((page: Page) => void)[] = [];
   const page: Page = { events: [recorded(1n)], position: 1n, isEnd: false };
   const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-  const { url, log } = await serve({ startOf: () => 0n, has: () => true }, { readAll });
+  const { url, log } = await serve({ head: {}, startOf: () => 0n, has: () => true }, { readAll });
   const first = unread(url, getWith('/tile/entries/000', 'carol'));
   await expect.poll(() => pages.length).toBe(1);
   pages[0]?.(page);
