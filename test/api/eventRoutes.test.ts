@@ -15,7 +15,7 @@ import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
-import { logIn } from '../support/treeThread.ts';
+import { logIn } from '../support/tree.ts';
 
 const NDJSON = 'application/x-ndjson';
 const SSE = 'text/event-stream';

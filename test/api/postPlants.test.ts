@@ -3,7 +3,7 @@ import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
 import { refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
-import { logIn } from '../support/treeThread.ts';
+import { logIn } from '../support/tree.ts';
 
 const { as, dir, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };

@@ -1,44 +1,70 @@
-import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
-import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { appendTo, logWith } from '../../../../test/support/logs.ts';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { runCli, succeeded } from '../../../../test/support/cli.ts';
+import { stopClock } from '../../../../test/support/clock.ts';
+import { appendTo, logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
+import { startServiceWithTree } from '../../../../test/support/service.ts';
+import { overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
-import { logIn, rootOf, treeIn } from '../../../../test/support/treeThread.ts';
+import { followTree, logIn, rootOf, treeIn } from '../../../../test/support/tree.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
-import { Follower } from '../../../event-log/src/views/follow.ts';
-import { MerkleTreeView, type SavedTree } from '../../src/view/treeView.ts';
+import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
+import { leafText } from '../../src/entries/leaf.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { hashesOfTile, rootFromTiles, rootOfTile } from '../../src/merkle/tiles.ts';
+import { MerkleTreeView } from '../../src/view/treeView.ts';
 
 /** Three full tiles of level 0, and a partial one. */
 const EVENTS = 3 * 256 + 20;
 
-/** Follows the log in a directory to its end, and closes the view. Returns what it has saved, in order. */
-async function follow(dir: string): Promise<{ saved: SavedTree[]; logged: string }> {
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
-  const view = await MerkleTreeView.open(treeIn(dir));
-  const saved: SavedTree[] = [];
-  view.onSaved = () => void saved.push(view.saved);
-  const lines: string[] = [];
-  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-  const follower = new Follower({ store: log, view, skip: new Set(), logger });
-  await follower.reached(await log.lastPosition());
-  await follower.stop();
-  await view.close();
-  await log.close();
-  return { saved: saved.length === 0 ? [view.saved] : saved, logged: lines.join('') };
+/** Follows the log in a directory to its end, and closes the view. Returns its last head. */
+async function follow(dir: string) {
+  const { view, follower, close, logged } = followTree(dir);
+  await follower.reached(await logIn(dir).lastPosition());
+  const { head } = view;
+  await close();
+  return { head, logged: logged() };
 }
 
-/** The log with its tree, and its root. */
-const original = { dir: '', root: '' };
+/** The tree in a directory, without a follower, until the end of the test. */
+function opened(dir: string): MerkleTreeView {
+  const view = MerkleTreeView.open(treeIn(dir));
+  onTestFinished(() => view.close());
+  return view;
+}
+
+/** The log with its closed tree, and the root of each of its sizes. */
+const original = { dir: '', roots: [] as string[] };
 
 beforeAll(async () => {
-  original.dir = logWith({ events: EVENTS, dir: mkdtempSync(join(tmpdir(), 'plant-store-')) });
-  const { saved } = await follow(original.dir);
-  original.root = saved.at(-1)?.root as string;
+  const dir = logWith({ events: EVENTS, dir: mkdtempSync(join(tmpdir(), 'plant-store-')) });
+  const log = openLogReader(join(dir, 'log.db'), { raw: true });
+  const view = MerkleTreeView.open(treeIn(dir));
+  view.reset(await log.logId());
+  const events = await everything(log);
+  view.apply(events);
+  view.close();
+  await log.close();
+  const tree = new MerkleTree();
+  const roots = [tree.root()];
+  for (const event of events) {
+    tree.append(leafHash(leafText(event).text));
+    roots.push(tree.root());
+  }
+  Object.assign(original, { dir, roots });
 });
 
 afterAll(() => rmSync(original.dir, { recursive: true }));
@@ -50,13 +76,41 @@ function copy(): string {
   return dir;
 }
 
-const complete = () => ({ size: EVENTS, position: BigInt(EVENTS), root: original.root });
+const complete = () => ({ size: EVENTS, position: BigInt(EVENTS), root: original.roots[EVENTS] });
+
+/** The sizes of smaller trees that the tiles do not have the root of. @throws ViewBehind */
+async function wrongSizes(view: MerkleTreeView, roots = original.roots): Promise<number[]> {
+  const wrong: number[] = [];
+  for (let size = 1; size < roots.length; size++)
+    if ((await rootFromTiles(size, (tile) => view.readTile(tile))) !== roots[size]) wrong.push(size);
+  return wrong;
+}
 
 describe('the Merkle tree of a log', () => {
   test.for([0, 256, 257])('of %i events has the root of RFC 9162', async (events) => {
     const dir = logWith({ events });
-    const { saved } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: events, root: await rootOf(logIn(dir), events) });
+    const { head } = await follow(dir);
+    expect(head).toMatchObject({ size: events, root: await rootOf(logIn(dir), events) });
+  });
+
+  test('has the root of the log, and tiles for it and for every smaller tree', async () => {
+    const { view, follower } = followTree(copy());
+    expect(() => follower.ready).toThrow(ViewBehind);
+    await follower.reached(0n);
+    expect(view.head).toEqual({ logId: await logIn(original.dir).logId(), ...complete() });
+    expect(await wrongSizes(view)).toEqual([]);
+    expect([20, 21].map((width) => view.has({ level: 0, index: 3, width }))).toEqual([true, false]);
+    expect(() => view.readTile({ level: 0, index: 3, width: 21 })).toThrow(ViewBehind);
+  });
+
+  test('has the positions of the events of its tiles', async () => {
+    const server = await startFakeServer();
+    const events = writeTo(server, ...Array.from({ length: 300 }, (_, i) => plantOf('alice', i, 'Fern')));
+    const { view, follower } = followTree(tempDir(), await overFakeServer(server.url));
+    const at = (n: number) => events[n]?.position as bigint;
+    await follower.reached(at(299));
+    expect([view.startOf(0), view.startOf(1)]).toEqual([0n, at(255)]);
+    expect([0, 255, 256, 299].map((n) => view.tileOf(at(n)))).toEqual([0, 0, 1, 1]);
   });
 
   test('has all events as leaves, also of other types, larger ones, and those that are not canonical', async () => {
@@ -67,77 +121,111 @@ describe('the Merkle tree of a log', () => {
       { stream: 'plant-a/3', id: '3', data: { large: 'x'.repeat(70_000) } },
       { stream: 'plant-a/4', id: '4', data: 'no JSON', metadata: '\\ud800' },
     );
-    const { saved } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: 4, root: await rootOf(logIn(dir), 4) });
+    const { head } = await follow(dir);
+    expect(head).toMatchObject({ size: 4, root: await rootOf(logIn(dir), 4) });
   });
 
   test('is resumed at its checkpoint, and grows with the log', async () => {
     const dir = copy();
-    expect((await follow(dir)).saved).toMatchObject([complete()]);
     logWith({ dir, events: 300, after: EVENTS });
-    const { saved, logged } = await follow(dir);
+    const { head, logged } = await follow(dir);
     const size = EVENTS + 300;
-    expect(saved).toMatchObject([{ size, root: await rootOf(logIn(dir), size) }]);
+    expect(head).toMatchObject({ size, root: await rootOf(logIn(dir), size) });
+    expect(logged).toContain(`"from":"${EVENTS}"`);
     expect(logged).not.toContain('rebuilding');
   });
 
+  test('is resumed from a file of an earlier release, which has no head', async () => {
+    const dir = copy();
+    inTree(dir, 'DROP TABLE head; CREATE TABLE read_to (position INTEGER, event_id TEXT)');
+    logWith({ dir, events: 1, after: EVENTS });
+    for (const expected of [`"from":"${EVENTS}"`, '']) {
+      const { head, logged } = await follow(dir);
+      expect(head).toMatchObject({ size: EVENTS + 1, root: await rootOf(logIn(dir), EVENTS + 1) });
+      expect(logged).toContain(expected);
+      expect(logged).not.toContain('rebuilding');
+    }
+  });
+
+  test('grows while it is read; what it has not reached is waited for', async () => {
+    const dir = logWith({ events: 10 });
+    const { view, follower } = followTree(dir);
+    await follower.reached(10n);
+    stopClock();
+    const reached = follower.reached(11n);
+    logWith({ dir, events: 1, after: 10 });
+    await reached;
+    expect(view.head).toMatchObject({ size: 11, root: await rootOf(logIn(dir), 11) });
+    await follower.reached(11n, view.head.logId);
+    const late = [follower.reached(12n), follower.reached(1n, 'another log')].map((one) =>
+      expect(one).rejects.toThrow(ViewBehind),
+    );
+    vi.advanceTimersByTime(REACHED_TIMEOUT_MS);
+    await Promise.all(late);
+  });
+
+  test('whose commit fails has the root and the tiles of its checkpoint, and then of all events', async () => {
+    const dir = copy();
+    logWith({ dir, events: 600, after: EVENTS });
+    const log = logIn(dir);
+    const added = (await everything(log)).slice(EVENTS);
+    inTree(
+      dir,
+      `CREATE TRIGGER full BEFORE UPDATE ON checkpoint WHEN NEW.position = ${EVENTS + 400}
+       BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`,
+    );
+    const view = opened(dir);
+    view.apply(added.slice(0, 400));
+    expect(() => view.save()).toThrow('full');
+    expect(view.head).toMatchObject(complete());
+    expect(await wrongSizes(view)).toEqual([]);
+    view.apply(added);
+    view.save();
+    const size = EVENTS + 600;
+    const head = { size, root: await rootOf(log, size) };
+    expect(view.head).toMatchObject(head);
+    expect(await wrongSizes(view)).toEqual([]);
+    view.close();
+    const again = opened(dir);
+    expect(again.head).toMatchObject(head);
+    expect(await rootFromTiles(size, (tile) => again.readTile(tile))).toBe(head.root);
+  });
+});
+
+describe('a Merkle tree is rebuilt', () => {
   test.for<[what: string, (dir: string) => void]>([
     ['missing', (dir) => rmSync(treeIn(dir))],
-    ['truncated', (dir) => writeFileSync(treeIn(dir), readFileSync(treeIn(dir)).subarray(0, 20_000))],
+    ['truncated', (dir) => truncateSync(treeIn(dir), 20_000)],
     ['of another version', (dir) => inTree(dir, 'PRAGMA user_version = 99')],
     ['of another log', (dir) => inTree(dir, "UPDATE checkpoint SET log_id = 's1'")],
     ['ahead of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 9999')],
+    ['at the start of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 0')],
     ['without its last tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 3')],
     ['with a level too many', (dir) => inTree(dir, 'INSERT INTO tiles VALUES (7, 0, zeroblob(32), NULL)')],
-    ['with an altered leaf', (dir) => inTree(dir, zeroAt(0, 1, 100))],
+    ['with an altered last leaf', (dir) => inTree(dir, zeroAt(0, 3, 100))],
     ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],
+    ['with another root', (dir) => inTree(dir, "UPDATE head SET root = 'other'")],
     ['with text instead of hashes', (dir) => asText(dir, 'level = 0 AND number = 3')],
     ['with text instead of hashes of level 1', (dir) => asText(dir, 'level = 1')],
     [
-      'with tiles in another order',
-      (dir) => inTree(dir, 'UPDATE tiles SET starts_after = 700 - starts_after'),
+      'with another start of its last tile',
+      (dir) => inTree(dir, 'UPDATE tiles SET starts_after = starts_after + 1 WHERE number = 3'),
     ],
     [
       'with consistent leaves that are not those of the log',
-      (dir) =>
-        inTree(dir, 'UPDATE tiles SET hashes = CAST(zeroblob(length(hashes)) AS BLOB) WHERE number = 3'),
+      (dir) => inTree(dir, `DROP TABLE head; ${zeroAt(0, 3, 100)}`),
     ],
-  ])('is rebuilt if its file is %s', async ([, damage]) => {
+  ])('if its file is %s', async ([, damage]) => {
     const dir = copy();
     damage(dir);
-    const { saved } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject(complete());
+    expect((await follow(dir)).head).toMatchObject(complete());
     expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
-    expect((await follow(dir)).saved).toMatchObject([complete()]);
+    const again = await follow(dir);
+    expect(again.head).toMatchObject(complete());
+    expect(again.logged).not.toContain('rebuilding');
   });
 
-  test('never has a root that the log does not have, whichever bytes of its file are changed', async () => {
-    const bytes = readFileSync(treeIn(original.dir));
-    const dir = copy();
-    const roots = new Map<number, string>();
-    const log = logIn(dir);
-    // Bytes of the file, and as often those of level 1, which are few.
-    const start = bytes.indexOf(Buffer.from(tilesIn(original.dir).at(-1)?.hashes as Uint8Array));
-    const at = fc.oneof(fc.nat(bytes.length - 1), fc.integer({ min: start, max: start + 95 }));
-    const change = fc.record({ at, mask: fc.integer({ min: 1, max: 255 }) });
-    await fc.assert(
-      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 3 }), async (changes) => {
-        const changed = Buffer.from(bytes);
-        for (const { at, mask } of changes) changed[at] = (changed[at] as number) ^ mask;
-        writeFileSync(treeIn(dir), changed);
-        const { saved } = await follow(dir);
-        expect(saved.at(-1)).toMatchObject(complete());
-        expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
-        for (const { size, root } of saved) {
-          if (!roots.has(size)) roots.set(size, await rootOf(log, size));
-          expect(root).toBe(roots.get(size));
-        }
-      }),
-      { numRuns: 15 },
-    );
-  });
-
-  test('is rebuilt if the log is replaced by an older backup that has grown differently', async () => {
+  test('if the log is replaced by an older backup that has grown differently', async () => {
     const dir = tempDir();
     logWith({ dir, events: 300 });
     copyFileSync(join(dir, 'log.db'), join(dir, 'backup.db'));
@@ -146,12 +234,12 @@ describe('the Merkle tree of a log', () => {
     copyFileSync(join(dir, 'backup.db'), join(dir, 'log.db'));
     logWith({ dir, events: 400, after: 300, name: "'other ' || id", user: "'carol'" });
     inLog(dir, `UPDATE events SET id = id || 'x' WHERE position > 300`);
-    const { saved, logged } = await follow(dir);
-    expect(saved.at(-1)).toMatchObject({ size: 700, root: await rootOf(logIn(dir), 700) });
+    const { head, logged } = await follow(dir);
+    expect(head).toMatchObject({ size: 700, root: await rootOf(logIn(dir), 700) });
     expect(logged).toContain('the log has lost events, as after a restore');
   });
 
-  test('that does not match the log is kept as a copy, which replaces an older one', async () => {
+  test('if it does not match the log, and is kept as a copy, which replaces an older one', async () => {
     const dir = copy();
     const kept = `${treeIn(dir)}.mismatch`;
     writeFileSync(kept, 'an older copy');
@@ -162,62 +250,67 @@ describe('the Merkle tree of a log', () => {
     expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
   });
 
-  test('is not read any more before it is reset, and keeps its leaves if that fails', async () => {
-    const dir = copy();
-    const view = await MerkleTreeView.open(treeIn(dir));
-    const calls: string[] = [];
-    view.onReset = () => void calls.push('reset');
-    view.onSaved = () => void calls.push(`saved ${view.saved.size}`);
-    const other = new DatabaseSync(treeIn(dir));
-    other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
-    await expect(view.reset('other')).rejects.toThrow('locked');
-    expect(calls).toEqual(['reset']);
-    expect(view.applied.position).toBe(BigInt(EVENTS));
-    other.exec('ROLLBACK');
-    other.close();
-    await view.reset('other');
-    expect(calls).toEqual(['reset', 'reset', 'saved 0']);
-    expect(view.applied).toEqual({ logId: 'other', position: 0n, eventId: '' });
-    await view.close();
+  test.for([
+    [0, 200],
+    [1, 0],
+  ] as const)('once a full tile that was altered, of level %i, is read', async ([level, index]) => {
+    const dir = logWith({ events: 257 * 256 });
+    const { view, follower, logged } = followTree(dir);
+    await follower.reached(257n * 256n);
+    view.save();
+    const read = () => view.readTile({ level: 0, index: 200, width: 256 });
+    const { root } = view.head;
+    inTree(dir, zeroAt(level, index, 64));
+    expect(read).toThrow(ViewBehind);
+    expect(() => follower.ready).toThrow(ViewBehind);
+    await follower.reached(257n * 256n);
+    expect(rootOfTile(read())).toBe(hashesOfTile(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
+    expect(view.head.root).toBe(root);
+    expect(follower.rebuilds).toBe(1);
+    expect(logged()).toContain('does not have the hash that the tile above has');
   });
 
-  test('whose file was deleted or replaced is discarded when it is saved', async () => {
-    for (const replace of [() => {}, (file: string) => cpSync(treeIn(original.dir), file)]) {
+  test('while plants are created', async () => {
+    const dir = logWith({ events: 2_000 });
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const created = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
+    );
+    expect(created.map(({ status }) => status)).toEqual(created.map(() => 200));
+    await service.as('carol', 'audit').request('/checkpoint');
+    await service.close();
+    const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
+    expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
+  });
+});
+
+test('no Merkle tree has a root or a tile that the log does not have, whichever bytes of its file are changed', async () => {
+  const bytes = readFileSync(treeIn(original.dir));
+  // Bytes of the file, and as often those of level 1, which are few.
+  const start = bytes.indexOf(Buffer.from(tilesIn(original.dir).at(-1)?.hashes as Uint8Array));
+  const at = fc.oneof(fc.nat(bytes.length - 1), fc.integer({ min: start, max: start + 95 }));
+  const change = fc.record({ at, mask: fc.integer({ min: 1, max: 255 }) });
+  await fc.assert(
+    fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 3 }), async (changes) => {
       const dir = copy();
-      logWith({ dir, events: 1, after: EVENTS });
-      const view = await MerkleTreeView.open(treeIn(dir));
-      const damaged = vi.fn();
-      view.onDamage = damaged;
-      rmSync(treeIn(dir));
-      replace(treeIn(dir));
-      view.apply((await everything(logIn(dir))).slice(EVENTS));
-      await expect(view.save()).rejects.toThrow(/was damaged and is being rebuilt/);
-      expect(damaged).toHaveBeenCalledOnce();
-      expect(view.replaced).toBe('its file was deleted or replaced while the service was running');
-      expect(view.applied.eventId).toBe('');
-      await view.close();
-    }
-  });
-
-  test('that cannot be saved is saved later, with all leaves', async () => {
-    const dir = copy();
-    logWith({ dir, events: 600, after: EVENTS });
-    const log = logIn(dir);
-    const view = await MerkleTreeView.open(treeIn(dir));
-    const added = (await everything(log)).slice(EVENTS);
-    const other = new DatabaseSync(treeIn(dir));
-    other.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
-    view.apply(added.slice(0, 200));
-    await expect(view.save()).rejects.toThrow('locked');
-    view.apply(added.slice(200));
-    expect(view.saved).toMatchObject(complete());
-    other.exec('ROLLBACK');
-    other.close();
-    await view.save();
-    await view.close();
-    const size = EVENTS + 600;
-    expect((await follow(dir)).saved).toMatchObject([{ size, root: await rootOf(log, size) }]);
-  });
+      const changed = Buffer.from(bytes);
+      for (const { at, mask } of changes) changed[at] = (changed[at] as number) ^ mask;
+      writeFileSync(treeIn(dir), changed);
+      const { view, follower, close } = followTree(dir);
+      for (let isRight = false; !isRight; ) {
+        await follower.reached(BigInt(EVENTS));
+        expect(view.head).toMatchObject(complete());
+        try {
+          expect(await wrongSizes(view)).toEqual([]);
+          isRight = true;
+        } catch (error) {
+          expect(error).toBeInstanceOf(ViewBehind);
+        }
+      }
+      await close();
+    }),
+    { numRuns: 15 },
+  );
 });
 
 function inTree(dir: string, sql: string): void {
