@@ -1,16 +1,12 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
 import { CUT, DEFAULTS, expectRefused, ON_A_TERMINAL, slowUpload } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
-import { untilAvailable } from '../support/instances.ts';
 import { logWith } from '../support/logs.ts';
 import { startServer } from '../support/server.ts';
-import { startService } from '../support/service.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
@@ -51,23 +47,6 @@ describe('the server', () => {
       expect(server.stdout()).toContain('"closed"');
     },
   );
-
-  test('exits with 1 if its last save of the view fails', async () => {
-    const server = await startServer({ env: DEFAULTS });
-    const { dir } = server;
-    const alice = server.as('alice');
-    await untilAvailable(() => alice.get());
-    using view = new DatabaseSync(join(dir, 'view.db'), { timeout: 60_000 });
-    view.exec('BEGIN IMMEDIATE'); // simulates a full or failing disk
-    expect((await alice.create(1, { name: 'Fern' })).status).toBe(200);
-    expect(await (await untilAvailable(() => alice.get())).json()).toEqual([{ name: 'Fern' }]);
-    expect(await server.terminate()).toEqual({ code: 1, signal: null });
-    expect(server.stdout()).toContain('"shutdown failed"');
-    expect(server.stdout()).not.toContain('"closed"');
-    view.exec('ROLLBACK');
-    const again = await startService({ DATA_DIR: dir });
-    expect(await (await untilAvailable(() => again.as('alice').get())).json()).toEqual([{ name: 'Fern' }]);
-  });
 
   test('exits at once on a second signal, with requests in flight', async () => {
     const server = await startServer({ env: DEFAULTS });
