@@ -140,7 +140,7 @@ problems  none
     inView(
       dir,
       `UPDATE rows SET plant = '{"name":"${evil}"}' WHERE position = 1;
-       INSERT INTO rows VALUES ('mallory${evil}', 9, '{}', 0, 0)`,
+       INSERT INTO rows VALUES ('mallory${evil}', 9, '{}', 0)`,
     );
     const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
     const stderr = 'verification failed: 2 problems\n';
