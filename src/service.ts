@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import { newEventId, START } from '@event-sourced/event-log';
-import { lockDataDir } from '@event-sourced/event-log/disk';
+import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { moduleBeside } from '@event-sourced/event-log/threads';
 import { Follower, type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
@@ -48,7 +48,10 @@ export async function startService(
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only if they are on: the modules take part of the time of a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
-  const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
+  const checkpoints = new CheckpointThread();
+  resources.defer(() => checkpoints.close());
+  const options = { logger, now, onFatal, checkpoints, appends: true, observer: metrics };
+  const store = await openStore(config, options);
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 

@@ -1,5 +1,11 @@
-import type { EventLog, EventStore, Logger, StoreObserver } from '@event-sourced/event-log';
-import { logFile } from '@event-sourced/event-log/disk';
+import {
+  type EventLog,
+  type EventStore,
+  LogDamaged,
+  type Logger,
+  type StoreObserver,
+} from '@event-sourced/event-log';
+import { type CheckpointThread, logFile } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
@@ -17,6 +23,8 @@ type Context = {
   now: () => Date;
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Of all files of the process; by default the log has its own. */
+  checkpoints?: CheckpointThread;
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
@@ -33,9 +41,20 @@ export async function openStore(
         file: logFile(dataDir),
         ...options,
         observer,
-        onCheck: () => logger.info('checking the log after an unclean stop'),
+        onCheck: (checked) => logCheck(checked, logger),
         onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
       });
+}
+
+async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {
+  logger.info('checking the log after an unclean stop');
+  try {
+    await checked;
+    logger.info('log checked');
+  } catch (error) {
+    const { message } = error as Error;
+    if (!(error instanceof LogDamaged)) logger.warn({ reason: message }, 'the log could not be checked');
+  }
 }
 
 /** Opens the log for reading, beside a server that may be running. @throws Error for the operator */

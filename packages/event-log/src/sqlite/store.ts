@@ -1,8 +1,9 @@
+import { CheckpointThread } from '../disk/checkpointThread.ts';
 import {
   assertWellFormed,
   type EventLog,
   type EventStore,
-  type LogDamaged,
+  LogDamaged,
   type Position,
   type RecordedEvent,
   type StoreObserver,
@@ -10,16 +11,19 @@ import {
 } from '../eventStore.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { checkAfterCrash, openLogFile, recoverWal, UnusableLog, wasNotClosed } from './file.ts';
+import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import { BATCH_SIZE, follow, readsOf } from './read.ts';
+import { UncleanLog } from './uncleanLog.ts';
 
 type Options = {
   file: string;
+  /** Runs the checkpoints of this log, too; by default a thread of its own does. The caller closes it after the store. */
+  checkpoints?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
   /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
   onFatal?: (error: Error) => void;
-  /** Called before a log that was not closed is checked: it takes a second or more per million events. */
-  onCheck?: () => void;
+  /** Called if the log was not closed: it is checked while it is used. Rejects with LogDamaged, or if it cannot be checked. */
+  onCheck?: (checked: Promise<void>) => void;
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
   onDamage?: (error: LogDamaged) => void;
   observer?: StoreObserver | undefined;
@@ -40,13 +44,13 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
-  if (wasNotClosed(file)) {
-    onCheck?.();
-    observer?.onUncleanStop();
-    recoverWal(file);
-    checkAfterCrash(file);
-  }
   using opened = new DisposableStack();
+  let unclean: UncleanLog | undefined;
+  if (wasNotClosed(file)) {
+    observer?.onUncleanStop();
+    recover(file);
+    unclean = opened.adopt(new UncleanLog(file), (log) => log.close());
+  }
   const db = opened.use(openLogFile(file));
   const closing = new AbortController();
   const damaged = new AbortController();
@@ -54,8 +58,10 @@ async function open(options: Options): Promise<EventStore> {
   const parsed = readsOf(db, { onDamage: handleDamage });
   const raw = readsOf(db, { onDamage: handleDamage, raw: true });
   const newest = new NewestEvents(await parsed.lastPosition());
+  const own = options.checkpoints ? undefined : new CheckpointThread();
   const queue = await AppendQueue.start({
     file,
+    checkpoints: options.checkpoints ?? (own as CheckpointThread),
     now,
     onFatal,
     onDamage: handleDamage,
@@ -67,12 +73,21 @@ async function open(options: Options): Promise<EventStore> {
     queue.refuse(damaged.signal.reason);
     onDamage?.(damaged.signal.reason);
   });
+  if (unclean) {
+    unclean.checked.catch((error) => error instanceof LogDamaged && handleDamage(error));
+    onCheck?.(unclean.checked);
+  }
 
   let closed: Promise<void> | undefined;
   async function close(): Promise<void> {
     closing.abort();
     db.close(); // reads are refused from now on
-    await queue.close();
+    try {
+      await queue.close();
+    } finally {
+      unclean?.close();
+      await own?.close();
+    }
   }
 
   const openLog = (reads: ReturnType<typeof readsOf>): EventLog => ({
