@@ -3,10 +3,12 @@ import {
   type EventStore,
   LogDamaged,
   type Logger,
+  NO_LOG_ID,
   type StoreObserver,
 } from '@event-sourced/event-log';
 import { type CheckpointThread, logFile } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
+import { assertNoFormerLog, filesOfFormerLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */
@@ -30,20 +32,34 @@ type Context = {
   observer?: StoreObserver | undefined;
 };
 
-/** Opens the event store for its only writer on this machine. @throws Error for the operator */
+/**
+ * Opens the event store for its only writer on this machine. A log that begins must be the first of its data directory.
+ * @throws Error for the operator
+ */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, appends = false, observer, ...options }: Context,
 ): Promise<EventStore> {
-  return eventStoreDb
-    ? connect(eventStoreDb, { logger, appends, observer })
-    : openSqliteStore({
-        file: logFile(dataDir),
-        ...options,
-        observer,
-        onCheck: (checked) => logCheck(checked, logger),
-        onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
-      });
+  if (!eventStoreDb)
+    return openSqliteStore({
+      file: logFile(dataDir),
+      ...options,
+      observer,
+      beforeCreation: () => assertNoFormerLog(dataDir),
+      onCheck: (checked) => logCheck(checked, logger),
+      onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
+    });
+  const store = await connect(eventStoreDb, { logger, appends, observer });
+  try {
+    const files = filesOfFormerLog(dataDir);
+    // A server that is unavailable is taken for theirs until it is available.
+    const logId = files.length > 0 ? await store.logId().catch(() => undefined) : undefined;
+    if (logId === NO_LOG_ID) assertNoFormerLog(dataDir, files);
+    return store;
+  } catch (error) {
+    await store.close();
+    throw new Error(`cannot use ${eventStoreDb.setting}: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {

@@ -4,3 +4,4 @@ export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
 export { fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';
+export { readViewCheckpoint } from './viewCheckpoint.ts';

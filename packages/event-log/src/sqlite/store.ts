@@ -1,4 +1,5 @@
 import { CheckpointThread } from '../disk/checkpointThread.ts';
+import { fileSize } from '../disk/sqlite.ts';
 import {
   assertWellFormed,
   type EventLog,
@@ -20,6 +21,8 @@ type Options = {
   /** Runs the checkpoints of this log, too; by default a thread of its own does. The caller closes it after the store. */
   checkpoints?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
+  /** Called before a log is created. What it throws prevents that. */
+  beforeCreation?: () => void;
   /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
   onFatal?: (error: Error) => void;
   /** Called if the log was not closed: it is checked while it is used. Rejects with LogDamaged, or if it cannot be checked. */
@@ -44,6 +47,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
+  if (fileSize(file) === 0) options.beforeCreation?.();
   using opened = new DisposableStack();
   let unclean: UncleanLog | undefined;
   if (wasNotClosed(file)) {
