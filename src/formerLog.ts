@@ -6,7 +6,7 @@ import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 
 // A log that is gone is not a new one: an empty one in its place would empty the views, and give its positions again.
 
-/** To be called where a log would begin. @throws Error for the operator if files in the data directory belong to a log */
+/** To be called when a log has no events. @throws Error for the operator if files in the data directory belong to a log */
 export function assertNoFormerLog(dataDir: string, files = filesOfFormerLog(dataDir)): void {
   if (files.length === 0) return;
   throw new Error(
@@ -14,32 +14,32 @@ export function assertNoFormerLog(dataDir: string, files = filesOfFormerLog(data
   );
 }
 
-/** Each with what it says of the log. One that cannot be read was written for a log, too. */
-export function filesOfFormerLog(dataDir: string): string[] {
+/**
+ * Each with what it says of the log, which is another one than that with this ID. A file that cannot be read was written for
+ * a log, too, unless there is one already.
+ */
+export function filesOfFormerLog(dataDir: string, logId?: string): string[] {
   if (!existsSync(dataDir)) return [];
   const views = [...Object.values(VIEWS).map(({ file }) => file(dataDir)), merkleTreeFile(dataDir)];
-  const signed = readdirSync(dataDir).filter((name) => /^checkpoint-[\da-f]{8}$/.test(name));
+  // Checkpoints have no log ID: a log that exists may be theirs, restored from an early backup.
+  const signed = logId ? [] : readdirSync(dataDir).filter((name) => /^checkpoint-[\da-f]{8}$/.test(name));
+  const texts = (names: string[], content: (file: string) => string | undefined): string[] =>
+    names.flatMap((file) => {
+      try {
+        const text = content(file);
+        return text === undefined ? [] : `${basename(file)} (${text})`;
+      } catch (error) {
+        return logId ? [] : `${basename(file)} (cannot be read: ${(error as Error).message})`;
+      }
+    });
   return [
-    ...views.map((file) => described(file, contentOfView)),
-    ...signed.map((name) => described(join(dataDir, name), contentOfCheckpoint)),
-  ].filter((text) => text !== undefined);
-}
-
-function described(file: string, content: (file: string) => string | undefined): string | undefined {
-  try {
-    const text = content(file);
-    return text === undefined ? undefined : `${basename(file)} (${text})`;
-  } catch (error) {
-    return `${basename(file)} (cannot be read: ${(error as Error).message})`;
-  }
-}
-
-function contentOfView(file: string): string | undefined {
-  const checkpoint = readViewCheckpoint(file);
-  return checkpoint && `log ${checkpoint.logId}, position ${checkpoint.position}`;
-}
-
-function contentOfCheckpoint(file: string): string | undefined {
-  const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
-  return size === 0 ? undefined : `${size} events of ${origin}`;
+    ...texts(views, (file) => {
+      const saved = readViewCheckpoint(file);
+      return saved && saved.logId !== logId ? `log ${saved.logId}, position ${saved.position}` : undefined;
+    }),
+    ...texts(signed, (name) => {
+      const { origin, size } = readUnverifiedCheckpoint(readFileSync(join(dataDir, name), 'utf8'));
+      return size > 0 ? `${size} events of ${origin}` : undefined;
+    }),
+  ];
 }

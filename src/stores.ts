@@ -45,7 +45,7 @@ export async function openStore(
       file: logFile(dataDir),
       ...options,
       observer,
-      beforeCreation: () => assertNoFormerLog(dataDir),
+      onEmpty: (logId) => assertNoFormerLog(dataDir, filesOfFormerLog(dataDir, logId)),
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });

@@ -15,6 +15,7 @@ import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/s
 import { expectRefused, runCli } from '../support/cli.ts';
 import { expectStartFailure } from '../support/disk.ts';
 import { listed, serviceOver } from '../support/eventStoreDbService.ts';
+import { logWith } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -90,6 +91,15 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
       expect(await as('alice').list()).toEqual([]);
     },
   );
+
+  test('is refused also if an empty log of another ID is in its place', async () => {
+    const dir = await stopped();
+    removeLog(dir);
+    copyFileSync(join(logWith({ events: 0 }), 'log.db'), join(dir, 'log.db'));
+    const before = contents(dir);
+    await expectStartFailure({ env: { DATA_DIR: dir } }, 'has files of a log: view.db (log s');
+    expect(contents(dir)).toEqual(before);
+  });
 
   test('that is gone is refused also if what is left cannot be read', async () => {
     for (const name of ['view.db', 'merkleTree.db', 'checkpoint-0123abcd']) {

@@ -7,6 +7,7 @@ import {
   LogDamaged,
   type Position,
   type RecordedEvent,
+  START,
   type StoreObserver,
   StoreUnavailable,
 } from '../eventStore.ts';
@@ -21,8 +22,8 @@ type Options = {
   /** Runs the checkpoints of this log, too; by default a thread of its own does. The caller closes it after the store. */
   checkpoints?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
-  /** Called before a log is created. What it throws prevents that. */
-  beforeCreation?: () => void;
+  /** Called before a log is created, and with the ID of one that has no events. What it throws ends the start. */
+  onEmpty?: (logId?: string) => void;
   /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
   onFatal?: (error: Error) => void;
   /** Called if the log was not closed: it is checked while it is used. Rejects with LogDamaged, or if it cannot be checked. */
@@ -47,7 +48,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
-  if (fileSize(file) === 0) options.beforeCreation?.();
+  if (fileSize(file) === 0) options.onEmpty?.();
   using opened = new DisposableStack();
   let unclean: UncleanLog | undefined;
   if (wasNotClosed(file)) {
@@ -62,6 +63,7 @@ async function open(options: Options): Promise<EventStore> {
   const parsed = readsOf(db, { onDamage: handleDamage });
   const raw = readsOf(db, { onDamage: handleDamage, raw: true });
   const newest = new NewestEvents(await parsed.lastPosition());
+  if (newest.position === START) options.onEmpty?.(await parsed.logId());
   const own = options.checkpoints ? undefined : new CheckpointThread();
   const queue = await AppendQueue.start({
     file,
