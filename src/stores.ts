@@ -8,7 +8,7 @@ import {
 } from '@event-sourced/event-log';
 import { type CheckpointThread, logFile } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
-import { assertNoFormerLog, filesOfFormerLog } from './formerLog.ts';
+import { assertNoFormerLog, filesBesideLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */
@@ -45,16 +45,15 @@ export async function openStore(
       file: logFile(dataDir),
       ...options,
       observer,
-      onEmpty: (logId) => assertNoFormerLog(dataDir, filesOfFormerLog(dataDir, logId)),
+      onEmpty: (logId) => assertNoFormerLog(dataDir, logId),
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });
   const store = await connect(eventStoreDb, { logger, appends, observer });
   try {
-    const files = filesOfFormerLog(dataDir);
-    // A server that is unavailable is taken for theirs until it is available.
-    const logId = files.length > 0 ? await store.logId().catch(() => undefined) : undefined;
-    if (logId === NO_LOG_ID) assertNoFormerLog(dataDir, files);
+    // While the server is unavailable, it is taken for that of the files.
+    const isEmpty = async () => (await store.logId().catch(() => undefined)) === NO_LOG_ID;
+    if (filesBesideLog(dataDir).length > 0 && (await isEmpty())) assertNoFormerLog(dataDir);
     return store;
   } catch (error) {
     await store.close();

@@ -122,8 +122,8 @@ export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_che
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
 
-/** The file format in a database's header at offset 18 (https://sqlite.org/fileformat.html): not WAL. */
-const ROLLBACK_JOURNAL = 1;
+/** Whether a database is in WAL mode, by its header (https://sqlite.org/fileformat.html), before it is opened. */
+export const isInWalMode = (file: string): boolean => readBytes(file, 18, 1)[0] === 2;
 
 /**
  * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called before
@@ -134,7 +134,7 @@ export function assertWalFits(file: string): void {
   if (!wasNotClosed(file)) return;
   const name = basename(file);
   if (fileSize(file) === 0) throw new Error(`found ${name}-wal without ${name}`);
-  if (readBytes(file, 18, 1)[0] === ROLLBACK_JOURNAL)
+  if (!isInWalMode(file))
     throw new Error(`${name}-wal belongs to another ${name}; if this one is a backup, ${REMOVE_WAL(file)}`);
 }
 
