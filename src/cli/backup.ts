@@ -28,7 +28,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   if (existsSync(file)) {
     using backup = openEarlier(file, source);
     await backup.append(signal);
-    head = await complete(backup, { log, tree, signal });
+    head = await complete(backup, backup.head, { log, tree, signal });
   } else {
     // In a directory, since the thread that copies may still create files when a signal ends the command.
     const drafts = `${file}.${randomUUID()}.partial`;
@@ -38,7 +38,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
     await copyDatabase(source, draft, signal, { isChecked: false });
     {
       using backup = new LogBackup(draft, source);
-      head = await complete(backup, { log, tree, signal });
+      head = await complete(backup, undefined, { log, tree, signal });
     }
     moveToNew(draft, file);
   }
@@ -57,22 +57,29 @@ function openEarlier(file: string, source: string): LogBackup {
 
 type Log = { log: EventLog; tree: SavedTree | undefined; signal: AbortSignal };
 
-/** Commits the backup if it has the root of the log. @throws Error */
-async function complete(backup: LogBackup, log: Log): Promise<BackupHead> {
-  const head = await headOf(backup, log);
+/** Commits the backup, of which an earlier one is proven, if it has the root of the log. @throws Error */
+async function complete(backup: LogBackup, proven: BackupHead | undefined, log: Log): Promise<BackupHead> {
+  const head = await headOf(backup, proven, log);
   if (head.root !== (await rootOf(log, head.size)))
     throw new Error('backup does not match the log; it may have been altered: run verify.');
   backup.commit(head);
   return head;
 }
 
-/** Reads what was not proven before: that is the beginning of the log if the tree has had its root. */
-async function headOf({ head, events }: LogBackup, { tree, signal }: Log): Promise<BackupHead> {
-  const known = head && tree && head.size <= tree.size ? tree.at(head.size) : undefined;
-  if (known && known.root() !== head?.root)
+/** Reads all events but those that are proven, if they are the beginning of the log by its tree. @throws Error */
+async function headOf(
+  { events }: LogBackup,
+  proven: BackupHead | undefined,
+  { tree, signal }: Log,
+): Promise<BackupHead> {
+  const known = proven && tree && proven.size <= tree.size ? tree.at(proven.size) : undefined;
+  if (known && known.root() !== proven?.root)
     throw new Error(`the log does not begin with the ${known.size} events of the backup: run verify.`);
   const copied = known ?? new MerkleTree();
-  const position = await appendLeaves(copied, events, { after: (known && head?.position) ?? START, signal });
+  const position = await appendLeaves(copied, events, {
+    after: (known && proven?.position) ?? START,
+    signal,
+  });
   return { size: copied.size, root: copied.root(), position };
 }
 

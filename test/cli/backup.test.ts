@@ -178,6 +178,16 @@ describe('npm run backup to an earlier backup', () => {
   }
 });
 
+test('npm run backup to a new file reads all of a log that was restored from a backup', async () => {
+  const { dir, file } = await backedUp(700);
+  copyFileSync(file, join(dir, 'log.db'));
+  damageFirstRows(join(dir, 'log.db'), 'events');
+  expectRefused(await backup(`${file}.new`, dir), /malformed/);
+  copyFileSync(file, join(dir, 'log.db'));
+  alterLog(dir, `${ALTERED} 2`);
+  expectRefused(await backup(`${file}.new`, dir), /does not match the log/);
+});
+
 test('npm run backup reports a log that was altered after it was hashed, and makes no file', async () => {
   const { dir, file } = await backedUp(3);
   alterLog(dir, `${ALTERED} 2`);
