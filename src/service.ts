@@ -51,7 +51,8 @@ export async function startService(
   // Loaded only if they are on: the modules take part of the time of a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
   const checkpointer = resources.adopt(new CheckpointThread(), (thread) => thread.close());
-  const store = await openStore(config, { logger, now, onFatal, appends: true, observer: metrics });
+  const options = { logger, now, onFatal, checkpointer, appends: true, observer: metrics };
+  const store = await openStore(config, options);
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
 

@@ -1,6 +1,14 @@
-import type { EventLog, EventStore, Logger, StoreObserver } from '@event-sourced/event-log';
-import { logFile } from '@event-sourced/event-log/disk';
+import {
+  type EventLog,
+  type EventStore,
+  LogDamaged,
+  type Logger,
+  NO_LOG_ID,
+  type StoreObserver,
+} from '@event-sourced/event-log';
+import { type CheckpointThread, logFile } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
+import { assertNoFormerLog, filesBesideLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
 /** Of EventStoreDB, which may be shared. */
@@ -17,25 +25,51 @@ type Context = {
   now: () => Date;
   /** Called if durability cannot be guaranteed any more; the process must end. */
   onFatal: (error: Error) => void;
+  /** Of all files of the process; by default the log has its own. */
+  checkpointer?: CheckpointThread;
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
 };
 
-/** Opens the event store for its only writer on this machine. @throws Error for the operator */
+/**
+ * Opens the event store for its only writer on this machine. A log that begins must be the first of its data directory.
+ * @throws Error for the operator
+ */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, appends = false, observer, ...options }: Context,
 ): Promise<EventStore> {
-  return eventStoreDb
-    ? connect(eventStoreDb, { logger, appends, observer })
-    : openSqliteStore({
-        file: logFile(dataDir),
-        ...options,
-        observer,
-        onCheck: () => logger.info('checking the log after an unclean stop'),
-        onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
-      });
+  if (!eventStoreDb)
+    return openSqliteStore({
+      file: logFile(dataDir),
+      ...options,
+      observer,
+      onEmpty: (logId) => assertNoFormerLog(dataDir, logId),
+      onCheck: (checked) => logCheck(checked, logger),
+      onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
+    });
+  const store = await connect(eventStoreDb, { logger, appends, observer });
+  try {
+    // While the server is unavailable, it is taken for that of the files.
+    const isEmpty = async () => (await store.logId().catch(() => undefined)) === NO_LOG_ID;
+    if (filesBesideLog(dataDir).length > 0 && (await isEmpty())) assertNoFormerLog(dataDir);
+    return store;
+  } catch (error) {
+    await store.close();
+    throw new Error(`cannot use ${eventStoreDb.setting}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {
+  logger.info('checking the log after an unclean stop');
+  try {
+    await checked;
+    logger.info('log checked');
+  } catch (error) {
+    const { message } = error as Error;
+    if (!(error instanceof LogDamaged)) logger.warn({ reason: message }, 'the log could not be checked');
+  }
 }
 
 /** Opens the log for reading, beside a server that may be running. @throws Error for the operator */

@@ -269,15 +269,21 @@ test('an empty log has a checkpoint, no tiles, and a root in its replay', async 
 });
 
 /** The API over a log without events but one plant of alice, and an empty tree; or what is given of both. */
-async function overFakeTree(given: { store?: Partial<EventStore>; tree?: object } = {}) {
+async function overFakeTree(
+  given: { store?: Partial<EventStore>; tree?: object; reached?: () => Promise<void> } = {},
+) {
   const signer = newSigner();
+  const view = {
+    head: { logId: 'm', position: 0n, size: 0, root: hash('sha256', '') },
+    applied: { logId: 'm', position: 0n, eventId: '' },
+    ...given.tree,
+  };
   const tree = {
     notReady: undefined,
-    current: { logId: 'm', position: 0n, size: 0, root: hash('sha256', ''), eventId: '' },
-    read: { to: 0n, last: 0n },
-    reached: async () => {},
+    ready: view,
+    view,
+    reached: given.reached ?? (async () => {}),
     onReady: () => {},
-    ...given.tree,
   };
   const state = { now: 0 };
   const refusals: unknown[] = [];
@@ -313,11 +319,11 @@ test('a checkpoint is signed again after a second at the earliest', async () => 
   const { signer, tree, state, get } = await overFakeTree({
     tree: { readTile: ({ width }: Tile) => hashes.subarray(0, width * 32) },
   });
-  Object.assign(tree.current, { size: 1, root: leaves[0] });
+  Object.assign(tree.view.head, { size: 1, root: leaves[0] });
   const vkey = formatVerifierKey(signer.verifierKey);
   const size = async () => verifyCheckpoint(await (await get('/checkpoint')).text(), vkey).size;
   expect(await size()).toBe(1);
-  Object.assign(tree.current, { size: 2, root: nodeHash(...leaves) });
+  Object.assign(tree.view.head, { size: 2, root: nodeHash(...leaves) });
   state.now = 999;
   expect(await size()).toBe(1);
   state.now = 1_000;
@@ -345,7 +351,7 @@ test.each(['/checkpoint', '/tile/0/000', '/tile/entries/000', '/proofs/plants?id
     const reached = async () => {
       throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
     };
-    const { get } = await overFakeTree({ tree: { reached, has: () => false } });
+    const { get } = await overFakeTree({ reached, tree: { has: () => false } });
     const response = await get(path);
     expect(response.headers.get('retry-after')).toBe('1');
     expect(await refusedWith(50302, response)).toMatch(/Merkle tree/);

@@ -1,9 +1,21 @@
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import { expectRefused, runCli } from '../support/cli.ts';
-import { logWith, rowsIn } from '../support/logs.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { damageFirstRows } from '../support/damage.ts';
+import { alterLog, logWith, rowsIn } from '../support/logs.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
+import { startService, startServiceWithTree } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -29,6 +41,158 @@ describe('npm run backup of a stopped service', () => {
     expect((await backup(file, logWith({ events: 0 }))).stdout).toMatch(/^0:e3b0c44298fc1c14[\da-f]{48}\n$/);
     expect(rowsIn(file)).toEqual([]);
   });
+});
+
+const ALTERED = "UPDATE events SET type = 'Altered' WHERE position =";
+
+/** The SIZE:ROOT that a backup prints. */
+async function rootOfBackup(file: string, dir: string): Promise<string> {
+  const { code, stdout, stderr } = await backup(file, dir);
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: expect.stringMatching(/^backed up \d+ events to .*\n$/),
+  });
+  return stdout.trim();
+}
+
+/** A data directory with a Merkle tree of its log, and a backup of this number of its events. */
+async function backedUp(events: number) {
+  const dir = logWith({ events });
+  const file = join(tempDir(), 'copy.db');
+  await updateTree(dir, events);
+  await rootOfBackup(file, dir);
+  return { dir, log: join(dir, 'log.db'), file };
+}
+
+/** Starts a service until its tree is saved up to a position. */
+async function updateTree(dir: string, position: number): Promise<void> {
+  const { close } = await startServiceWithTree({ DATA_DIR: dir });
+  await treeSaved(dir, position);
+  await close();
+}
+
+const rootIn = async (dir: string): Promise<string | undefined> =>
+  /^expect +(\S+)$/m.exec((await runCli(['verify'], { DATA_DIR: dir })).stdout)?.[1];
+
+describe('npm run backup to an earlier backup', () => {
+  const [OLD, NEW] = [700, 300];
+
+  test.for([
+    ['of a running service with a Merkle tree', async (dir: string) => updateTree(dir, OLD + NEW)],
+    ['of a log that its Merkle tree is behind', async () => {}],
+    ['of a log without a Merkle tree', async (dir: string) => rmSync(join(dir, 'merkleTree.db'))],
+  ] as const)('adds the new events %s', async ([, prepare]) => {
+    const { dir, log, file } = await backedUp(OLD);
+    const { ino } = statSync(file);
+    logWith({ dir, events: NEW, after: OLD });
+    await prepare(dir);
+    const root = await rootOfBackup(file, dir);
+    expect(root).toBe(await rootIn(dir));
+    expect(rowsIn(file)).toEqual(rowsIn(log));
+    expect(statSync(file).ino).toBe(ino);
+    expect(readdirSync(dirname(file))).toEqual(['copy.db']);
+    expect(await rootOfBackup(file, dir)).toBe(root); // nothing is new
+    const restored = tempDir();
+    copyFileSync(file, join(restored, 'log.db'));
+    succeeded(await runCli(['verify', '--expect', root], { DATA_DIR: restored }));
+    const { as } = await startService({ DATA_DIR: restored });
+    expect((await as('carol').create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await as('carol').list()).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('reads no event again that an earlier one has copied', async () => {
+    const { dir, log, file } = await backedUp(OLD);
+    logWith({ dir, events: NEW, after: OLD });
+    await updateTree(dir, OLD + NEW);
+    const root = await rootIn(dir);
+    for (const one of [log, file]) damageFirstRows(one, 'events');
+    expect(await rootOfBackup(file, dir)).toBe(root);
+  });
+
+  test('reads all of one that has no root, such as an older version has left', async () => {
+    const { dir, log, file } = await backedUp(OLD);
+    const alter = (sql: string): void => {
+      using db = new DatabaseSync(file);
+      db.exec(`DROP TABLE backup; ${sql}`);
+    };
+    alter('');
+    logWith({ dir, events: NEW, after: OLD });
+    expect(await rootOfBackup(file, dir)).toBe(await rootIn(dir));
+    expect(rowsIn(file)).toEqual(rowsIn(log));
+    alter(`DROP TRIGGER events_are_never_updated; ${ALTERED} 1`);
+    await expectUnchanged(file, dir, /does not match the log/);
+  });
+
+  test.for<[what: string, change: (home: { dir: string; file: string }) => unknown, message: RegExp]>([
+    [
+      'the log is another one',
+      ({ dir }) => rmSync(join(dir, 'log.db')) ?? logWith({ dir, events: OLD + NEW }),
+      /copy\.db: it is a backup of another log/,
+    ],
+    [
+      'the log has lost events',
+      ({ dir }) => alterLog(dir, `DELETE FROM events WHERE position >= ${OLD}`),
+      /copy\.db: it has events that the log does not have/,
+    ],
+    [
+      'it has got events of its own',
+      ({ file }) =>
+        new DatabaseSync(file).exec(
+          `INSERT INTO events SELECT 9999, 'x', 'x', 0, type, data, metadata, recorded_at FROM events LIMIT 1`,
+        ),
+      /copy\.db: it has events that the log does not have/,
+    ],
+    [
+      'an event that it has was altered in the log, and hashed again',
+      async ({ dir }) => {
+        alterLog(dir, `${ALTERED} 1`);
+        rmSync(join(dir, 'merkleTree.db'));
+        await updateTree(dir, OLD);
+      },
+      /does not begin with the 700 events of the backup/,
+    ],
+    [
+      'a new event was altered after it was hashed',
+      async ({ dir }) => {
+        logWith({ dir, events: NEW, after: OLD });
+        await updateTree(dir, OLD + NEW);
+        alterLog(dir, `${ALTERED} ${OLD + 1}`);
+      },
+      /does not match the log/,
+    ],
+    [
+      'a service uses it as its log',
+      async ({ file }) => new DatabaseSync(file).exec('PRAGMA journal_mode = WAL'),
+      /it is the log of a service/,
+    ],
+  ])('is refused, and changes nothing, if %s', async ([, change, message]) => {
+    const { dir, file } = await backedUp(OLD);
+    await change({ dir, file });
+    await expectUnchanged(file, dir, message);
+  });
+
+  async function expectUnchanged(file: string, dir: string, message: RegExp): Promise<void> {
+    const before = readFileSync(file);
+    expectRefused(await backup(file, dir), message);
+    expect(readFileSync(file).equals(before)).toBe(true);
+  }
+});
+
+test('npm run backup to a new file reads all of a log that was restored from a backup', async () => {
+  const { dir, file } = await backedUp(700);
+  copyFileSync(file, join(dir, 'log.db'));
+  damageFirstRows(join(dir, 'log.db'), 'events');
+  expectRefused(await backup(`${file}.new`, dir), /malformed/);
+  copyFileSync(file, join(dir, 'log.db'));
+  alterLog(dir, `${ALTERED} 2`);
+  expectRefused(await backup(`${file}.new`, dir), /does not match the log/);
+});
+
+test('npm run backup reports a log that was altered after it was hashed, and makes no file', async () => {
+  const { dir, file } = await backedUp(3);
+  alterLog(dir, `${ALTERED} 2`);
+  expectRefused(await backup(`${file}.new`, dir), /does not match the log; .* run verify/);
+  expect(readdirSync(dirname(file))).toEqual(['copy.db']);
 });
 
 describe('npm run backup reports in one line, and changes nothing, for', () => {

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -77,6 +78,65 @@ describe('npm run backup that is interrupted', () => {
     const command = [...disk.command, 'backup', join(dirname(disk.dir), 'copy.db')];
     expectRefused(await run({ command, env: { DATA_DIR: logWith({ events: EVENTS }) } }), /full/);
     expect(readdirSync(dirname(disk.visiblePath))).toEqual([]);
+  });
+});
+
+describe('an earlier backup that is being continued', () => {
+  const [OLD, NEW] = [1_000, 30_000];
+  const LIFETIMES_MS = [
+    0,
+    ...fc.sample(fc.noBias(fc.integer({ min: 0, max: 500 })), { numRuns: 5, seed: 2026 }),
+  ];
+
+  /** A log, and a backup of its first events. */
+  async function behind(place: string) {
+    const dir = logWith({ events: OLD });
+    const file = join(place, 'copy.db');
+    expect(await runCli(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+    logWith({ dir, events: NEW, after: OLD });
+    return { dir, file };
+  }
+
+  /** As a program that opens it finds it. */
+  function eventsIn(file: string): number {
+    using db = new DatabaseSync(file);
+    return db.prepare('SELECT count(*) AS events FROM events').get()?.events as number;
+  }
+
+  test.for(['SIGINT', 'SIGKILL'] as const)(
+    'that %s ends at random moments is as it was, or complete, and the next run completes it',
+    async (signal) => {
+      for (const lifetime of LIFETIMES_MS) {
+        const { dir, file } = await behind(tempDir());
+        const copying = start({ command: [NODE, MAIN, 'backup', file], env: { DATA_DIR: dir } });
+        let isOver = false;
+        void copying.ended.then(() => {
+          isOver = true;
+        });
+        while (!isOver && !existsSync(`${file}-journal`)) await pause(1);
+        await pause(lifetime);
+        if (!isOver) process.kill(copying.pid, signal);
+        await copying.ended;
+        const [crashed, continued] = [tempDir(), dirname(file)];
+        for (const name of readdirSync(continued)) copyFileSync(join(continued, name), join(crashed, name));
+        expect([OLD, OLD + NEW]).toContain(eventsIn(join(crashed, 'copy.db')));
+        expect(await runCli(['backup', file], { DATA_DIR: dir })).toMatchObject({ code: 0 });
+        expect(readdirSync(continued)).toEqual(['copy.db']);
+        expect(rowsIn(file)).toEqual(rowsIn(join(dir, 'log.db')));
+      }
+    },
+  );
+
+  test.runIf(canMount)('on a full disk is not changed', async () => {
+    const disk = await smallDisk();
+    const [inside, outside] = [dirname(disk.dir), dirname(disk.visiblePath)];
+    const { dir, file } = await behind(tempDir());
+    copyFileSync(file, join(outside, 'copy.db'));
+    logWith({ dir, events: 2 * NEW, after: OLD + NEW });
+    const command = [...disk.command, 'backup', join(inside, 'copy.db')];
+    expectRefused(await run({ command, env: { DATA_DIR: dir } }), /full/);
+    expect(readdirSync(outside)).toEqual(['copy.db']);
+    expect(readFileSync(join(outside, 'copy.db')).equals(readFileSync(file))).toBe(true);
   });
 });
 

@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -11,7 +11,7 @@ import {
 import { UnusableLog } from '../../packages/event-log/src/sqlite/file.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
 import { event, everything } from '../../packages/event-log/src/testing/contract.ts';
-import { damagePage } from '../support/damage.ts';
+import { damageFirstRows, damagePage } from '../support/damage.ts';
 import { dirWith, openIn } from '../support/stores.ts';
 import { tempDir } from '../support/tempDir.ts';
 
@@ -28,7 +28,7 @@ async function openReporting(dir: string) {
   return { file: join(dir, 'log.db'), store, reports };
 }
 
-const append = ({ store }: Awaited<ReturnType<typeof openReporting>>, id: string) =>
+const append = ({ store }: { store: EventStore }, id: string) =>
   store.append(`plant-alice/${id}`, event(id), NO_STREAM);
 
 describe('a log that turns out to be damaged', () => {
@@ -62,9 +62,9 @@ async function appendMore(log: EventStore, events: number): Promise<void> {
   await Promise.all(Array.from({ length: events }, (_, i) => append(i)));
 }
 
-/** A copy of the files of a log of three events that is open with more events, as after a crash. */
-async function crashed(events: number) {
-  const [from, dir] = [dirWith(3), tempDir()];
+/** A copy of the files of a log, by default of three events, that is open with more events, as after a crash. */
+async function crashed(events: number, { closed = 3 } = {}) {
+  const [from, dir] = [dirWith(closed), tempDir()];
   const old = join(tempDir(), 'old.db');
   copyFileSync(join(from, 'log.db'), old);
   await appendMore(await openIn(from), events);
@@ -96,10 +96,77 @@ describe('a log that was not closed', () => {
     expect(await everything(await openIn(dir))).toHaveLength(3);
   });
 
-  test('is not opened if a page is damaged', async () => {
+  test('is not opened if a page that the start reads is damaged', async () => {
     const { dir, file } = await crashed(50);
     damagePage(file, 'log');
-    expect(await refusal(dir)).toMatch(/log\.db: it is damaged: .*; restore a backup;/);
+    expect(await refusal(dir)).toMatch(/log\.db: .*malformed/);
+  });
+
+  test('accepts no appends any more once other damage is found, also after the next start', async () => {
+    const { dir, file } = await crashed(1, { closed: 2_000 });
+    damageFirstRows(file, 'events');
+    for (let i = 0; i < 2; i++) {
+      const { store, reports } = await openReporting(dir);
+      await expect.poll(() => store.appendsRefused).toMatch(/^the log is damaged: .*page/);
+      expect(reports.damage).toHaveLength(1);
+      await expect(async () => store.append('plant-alice/a', event('a'), NO_STREAM)).rejects.toThrow(
+        LogDamaged,
+      );
+      expect(await store.readEvent(2_001n)).toMatchObject({ position: 2_001n });
+      await store.close();
+    }
+  });
+
+  test('is checked once while it is used', async () => {
+    const { dir } = await crashed(50);
+    const checks: Promise<void>[] = [];
+    const open = () =>
+      openSqliteStore({ file: join(dir, 'log.db'), onCheck: (checked) => checks.push(checked) });
+    const first = await open();
+    await first.append('plant-alice/a', event('a'), NO_STREAM);
+    await Promise.all(checks);
+    await first.close();
+    const second = await open();
+    expect(await everything(second)).toHaveLength(54);
+    await second.close();
+    expect(checks).toHaveLength(1);
+  });
+
+  test('is closed without waiting for its check, and checked again by the next start', async () => {
+    const { dir } = await crashed(50);
+    const { execPath } = process;
+    process.execPath = join(dir, 'check'); // a check that does not end
+    writeFileSync(process.execPath, '#!/bin/sh\nexec sleep 3600', { mode: 0o755 });
+    onTestFinished(() => {
+      process.execPath = execPath;
+    });
+    const { store } = await openReporting(dir);
+    await append({ store }, 'a');
+    await store.close();
+    process.execPath = execPath;
+    const { promise: checked, resolve } = Promise.withResolvers<void>();
+    const again = await openSqliteStore({ file: join(dir, 'log.db'), onCheck: resolve });
+    await checked;
+    expect(await everything(again)).toHaveLength(54);
+    await again.close();
+  });
+
+  test('that cannot be checked is used', async () => {
+    const { dir } = await crashed(50);
+    const { execPath } = process;
+    process.execPath = join(dir, 'no such program');
+    onTestFinished(() => {
+      process.execPath = execPath;
+    });
+    const checks: Promise<void>[] = [];
+    const store = await openSqliteStore({
+      file: join(dir, 'log.db'),
+      onCheck: (checked) => checks.push(checked),
+    });
+    process.execPath = execPath;
+    await expect(checks[0]).rejects.toThrow('ENOENT');
+    await append({ store }, 'a');
+    await store.close();
   });
 
   test('is not opened if log.db is an older backup', async () => {

@@ -4,8 +4,20 @@ import { DatabaseSync } from 'node:sqlite';
 /** Fills the first page of a table or an index with garbage, as a failing disk does. */
 export function damagePage(file: string, name: string): void {
   const { rootpage, size } = pageOf(file, name);
+  fill(file, rootpage, size);
+}
+
+/** The same with the first page of rows of a table that has many: a start does not read it. */
+export function damageFirstRows(file: string, table: string): void {
+  using db = new DatabaseSync(file, { readOnly: true });
+  const leaves = db.prepare("SELECT pageno, pgsize FROM dbstat WHERE name = ? AND pagetype = 'leaf' LIMIT 1");
+  const { pageno, pgsize } = leaves.get(table) as { pageno: number; pgsize: number };
+  fill(file, pageno, pgsize);
+}
+
+function fill(file: string, page: number, size: number): void {
   const bytes = readFileSync(file);
-  writeFileSync(file, bytes.fill(0xff, (rootpage - 1) * size, rootpage * size));
+  writeFileSync(file, bytes.fill(0xff, (page - 1) * size, page * size));
 }
 
 /** The number of the first page of a table or an index, and the size of a page in bytes. */

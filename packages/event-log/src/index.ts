@@ -4,6 +4,7 @@ export {
   type EventLog,
   type EventStore,
   InvalidEvent,
+  LogDamaged,
   LogReplaced,
   type NewEvent,
   NO_LOG_ID,

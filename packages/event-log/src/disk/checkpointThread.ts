@@ -52,33 +52,16 @@ function open({ file, identity }: OpenFile): DatabaseSync {
   return db;
 }
 
-if (isThreadOf(import.meta.url)) {
-  const opened = new Map<string, { identity: string | undefined; db: DatabaseSync }>();
-  const dbOf = (file: OpenFile): DatabaseSync => {
-    const found = opened.get(file.file);
-    if (found && found.identity === file.identity) return found.db;
-    found?.db.close();
-    opened.delete(file.file);
-    const db = open(file);
-    opened.set(file.file, { identity: file.identity, db });
-    return db;
-  };
-  serve<Operations>(
-    {
-      checkpoint: (file) => {
-        try {
-          const db = dbOf(file);
-          for (let i = 0; i < ROUNDS; i++) db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-          return undefined;
-        } catch (error) {
-          const { message, errcode } = error as Error & { errcode?: number };
-          return { errcode, message };
-        }
-      },
-      close: () => {
-        for (const { db } of opened.values()) db.close();
-      },
-    },
-    undefined,
-  );
+/** Opens the file for this checkpoint only, so that its writer is the last to close it. */
+function checkpoint(file: OpenFile): SqliteFailure | undefined {
+  try {
+    using db = open(file);
+    for (let i = 0; i < ROUNDS; i++) db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+    return undefined;
+  } catch (error) {
+    const { message, errcode } = error as Error & { errcode?: number };
+    return { errcode, message };
+  }
 }
+
+if (isThreadOf(import.meta.url)) serve<Operations>({ checkpoint }, undefined);

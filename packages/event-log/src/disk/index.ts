@@ -3,4 +3,5 @@ export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts'
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
-export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, SQLITE } from './sqlite.ts';
+export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, openReadOnly, SQLITE } from './sqlite.ts';
+export { readViewCheckpoint } from './viewCheckpoint.ts';

@@ -1,3 +1,4 @@
+import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
 import {
   type Appended,
   LogDamaged,
@@ -8,7 +9,14 @@ import {
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import type { AppendBatch, AppendRequest, AppendResult, CommitReply, WriterOperations } from './protocol.ts';
+import {
+  type AppendBatch,
+  type AppendRequest,
+  type AppendResult,
+  type CommitReply,
+  endingReplies,
+  type WriterOperations,
+} from './protocol.ts';
 
 /** Of appends that are handed to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
@@ -23,6 +31,7 @@ type Append = {
 
 type Options = {
   file: string;
+  checkpointer: Pick<CheckpointThread, 'checkpoint'>;
   now: () => Date;
   /** Called with the events of each transaction once it is durable, before its appends are resolved. */
   onCommit: (events: RecordedEvent[]) => void;
@@ -44,6 +53,7 @@ export class AppendQueue {
   #waiting: Append[] = [];
   /** Handed over, and not resolved or rejected yet, in order. */
   #committing: Append[] = [];
+  #checkpoint = Promise.resolve();
   /** Why no append is accepted any more; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
   #isStarted = false;
@@ -85,6 +95,7 @@ export class AppendQueue {
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
+    await this.#checkpoint; // it would keep the writer from its own
     await this.#thread.close();
   }
 
@@ -114,7 +125,16 @@ export class AppendQueue {
     else if ('damaged' in reply) this.#options.onDamage(new LogDamaged(reply.damaged));
     else if ('rolledBack' in reply)
       this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
+    else if ('checkpointDue' in reply) this.#checkpoint = this.#runCheckpoint(reply.checkpointDue);
     else this.#handleCommit(reply.results, reply.seconds);
+  }
+
+  /** The shared thread does most of it; then the writer lets its write-ahead log restart. */
+  async #runCheckpoint(file: OpenFile): Promise<void> {
+    const failure = await this.#options.checkpointer.checkpoint(file);
+    const replies = failure ? endingReplies(Object.assign(new Error(failure.message), failure)) : [];
+    if (replies.length === 0) this.#thread.post('checkpoint', undefined);
+    for (const reply of replies) this.#handle(reply);
   }
 
   #handleCommit(results: AppendResult[], seconds: number): void {

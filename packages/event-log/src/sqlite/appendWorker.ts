@@ -11,7 +11,6 @@ import {
   endingReplies,
   type WriterOperations,
 } from './protocol.ts';
-import { WalCheckpointer } from './walCheckpointer.ts';
 
 // The only writer of the embedded log runs on its own thread, so that no request waits for an fsync.
 
@@ -29,6 +28,7 @@ class LogWriter {
   /** The files that are open, by path: what is written to them is lost once they are deleted or replaced. */
   readonly #files: Map<string, string | undefined>;
   #bytesSinceCheckpoint = 0;
+  #isCheckpointRunning = false;
   /** Why nothing is written any more. */
   #ended: string | undefined;
 
@@ -96,8 +96,13 @@ class LogWriter {
     }
   }
 
-  get isCheckpointDue(): boolean {
-    return this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
+  /** Asks for a checkpoint by another thread, if one is due: then appends do not wait for it. */
+  checkpointIfDue(): CommitReply[] {
+    const isDue = this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
+    if (!isDue || this.#isCheckpointRunning) return [];
+    this.#isCheckpointRunning = true;
+    const [[file, identity]] = [...this.#files] as [[string, string | undefined]];
+    return [{ checkpointDue: { file, identity } }];
   }
 
   /** To be called with a reply after which nothing may be written. */
@@ -108,6 +113,7 @@ class LogWriter {
   /** TRUNCATE moves all of the write-ahead log, which begins again. A failure without a reply is retried later. */
   checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
     this.#bytesSinceCheckpoint = 0;
+    this.#isCheckpointRunning = false;
     const replaced = this.checkFiles();
     if (replaced.length > 0 || this.#ended !== undefined) return replaced;
     try {
@@ -138,10 +144,6 @@ const file = threadData<string>();
 const db = openLogFile(file);
 db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits write
 const writer = new LogWriter(db, file);
-// The thread does most of it; what was appended meanwhile is little.
-const checkpointer = new WalCheckpointer({ file, identity: fileIdentity(file) }, (failures) =>
-  send(failures.length > 0 ? failures : writer.checkpoint('PASSIVE')),
-);
 let waiting: AppendBatch[] = [];
 
 const sendEvent = serve<WriterOperations, void, CommitReply>(
@@ -150,9 +152,9 @@ const sendEvent = serve<WriterOperations, void, CommitReply>(
       // In one transaction with those that have arrived meanwhile.
       if (waiting.push(batch) === 1) setImmediate(commitWaiting);
     },
-    async close() {
+    checkpoint: () => send(writer.checkpoint('PASSIVE')),
+    close() {
       commitWaiting();
-      await checkpointer.close();
       send(writer.close());
     },
   },
@@ -165,7 +167,7 @@ function commitWaiting(): void {
   const batches = waiting;
   waiting = [];
   send(writer.commit(batches));
-  if (writer.isCheckpointDue && !checkpointer.isRunning) checkpointer.run();
+  send(writer.checkpointIfDue());
 }
 
 function send(replies: CommitReply[]): void {

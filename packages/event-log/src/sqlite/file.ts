@@ -67,6 +67,21 @@ export function openLogFile(file: string): DatabaseSync {
 }
 
 /**
+ * Makes a log that was not closed usable, before it is opened: its write-ahead log is made durable, and must be the
+ * continuation of this file, not of a later one. @throws Error
+ */
+export function recover(file: string): void {
+  recoverWal(file);
+  assertWalFits(file);
+  using db = openReadOnly(file); // closing it does not checkpoint
+  const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
+  const pagesByWal = pagesInWalIndex(file);
+  if (pages === pagesByWal || pagesByWal === 0) return;
+  const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
+  throw new Error(`it has ${pages} pages, by its write-ahead log ${pagesByWal}; ${cure}`);
+}
+
+/**
  * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may not be on the
  * disk, and after a failed fsync the system would not try again, so the same bytes are written once more and synced.
  */
@@ -87,28 +102,11 @@ export function recoverWal(file: string): void {
 /** Whether the log has a write-ahead log that no clean stop has moved into it. */
 export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
 
-/** Checks a log that was not closed, before it is opened and anything is appended to it. @throws Error */
-export function checkAfterCrash(file: string): void {
-  assertWalFits(file);
-  const damage = findDamage(file);
-  if (damage === undefined) return;
-  const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
-  throw new Error(`it is damaged: ${damage}; ${cure}`);
-}
-
-/**
- * What SQLite's quick_check finds in a database and its write-ahead log, or that the log is not the
- * continuation of this file but of a later one; undefined if nothing.
- */
-function findDamage(file: string): string | undefined {
+/** What SQLite's quick_check finds first in a database and its write-ahead log; undefined if nothing. */
+export function findDamage(file: string): string | undefined {
   try {
-    using db = openReadOnly(file); // closing it does not checkpoint
-    const [finding] = findings(db, 'quick_check', 1);
-    if (finding !== undefined) return finding;
-    const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
-    const pagesByWal = pagesInWalIndex(file);
-    if (pages === pagesByWal || pagesByWal === 0) return undefined;
-    return `it has ${pages} pages, by its write-ahead log ${pagesByWal}`;
+    using db = openReadOnly(file);
+    return findings(db, 'quick_check', 1)[0];
   } catch (error) {
     if (isDamage(error)) return (error as Error).message;
     throw error;
@@ -124,8 +122,8 @@ export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_che
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
 
-/** The file format in a database's header at offset 18 (https://sqlite.org/fileformat.html): not WAL. */
-const ROLLBACK_JOURNAL = 1;
+/** Whether a database is in WAL mode, by its header (https://sqlite.org/fileformat.html), before it is opened. */
+export const isInWalMode = (file: string): boolean => readBytes(file, 18, 1)[0] === 2;
 
 /**
  * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called before
@@ -136,7 +134,7 @@ export function assertWalFits(file: string): void {
   if (!wasNotClosed(file)) return;
   const name = basename(file);
   if (fileSize(file) === 0) throw new Error(`found ${name}-wal without ${name}`);
-  if (readBytes(file, 18, 1)[0] === ROLLBACK_JOURNAL)
+  if (!isInWalMode(file))
     throw new Error(`${name}-wal belongs to another ${name}; if this one is a backup, ${REMOVE_WAL(file)}`);
 }
 

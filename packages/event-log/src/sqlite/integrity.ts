@@ -3,6 +3,7 @@ import { openReadOnly } from '../disk/sqlite.ts';
 import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { findings, SCHEMA } from './file.ts';
+import { BACKUP_TABLE } from './logBackup.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
 
@@ -32,7 +33,7 @@ function findProblems(file: string): string[] {
   return [...schemaProblems(db), ...damage.map((finding) => `the log is damaged: ${finding}`)];
 }
 
-/** Whatever differs from the schema of a new log, among it the triggers that make the log append-only. */
+/** Whatever differs from the schema of a new log or of a backup, among it the triggers that make the log append-only. */
 function schemaProblems(db: DatabaseSync): string[] {
   using expected = new DatabaseSync(':memory:');
   expected.exec(SCHEMA);
@@ -41,7 +42,7 @@ function schemaProblems(db: DatabaseSync): string[] {
     if (!found.has(name)) return [`the log has no ${name}`];
     return found.get(name) === sql ? [] : [`the log has an altered ${name}`];
   });
-  const unknown = [...found.keys()].filter((name) => !own.has(name));
+  const unknown = [...found.keys()].filter((name) => !own.has(name) && name !== `table ${BACKUP_TABLE}`);
   return [...problems, ...unknown.map((name) => `the log has an unknown ${name}`)];
 }
 

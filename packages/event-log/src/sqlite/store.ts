@@ -1,25 +1,33 @@
+import { CheckpointThread } from '../disk/checkpointThread.ts';
+import { fileSize } from '../disk/sqlite.ts';
 import {
   assertWellFormed,
   type EventLog,
   type EventStore,
-  type LogDamaged,
+  LogDamaged,
   type Position,
   type RecordedEvent,
+  START,
   type StoreObserver,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { checkAfterCrash, openLogFile, recoverWal, UnusableLog, wasNotClosed } from './file.ts';
+import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import { BATCH_SIZE, follow, readsOf } from './read.ts';
+import { UncleanLog } from './uncleanLog.ts';
 
 type Options = {
   file: string;
+  /** Runs the checkpoints of this log, too; by default a thread of its own does. The caller closes it after the store. */
+  checkpointer?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
+  /** Called before a log is created, and with the ID of one that has no events. What it throws ends the start. */
+  onEmpty?: (logId?: string) => void;
   /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
   onFatal?: (error: Error) => void;
-  /** Called before a log that was not closed is checked: it takes a second or more per million events. */
-  onCheck?: () => void;
+  /** Called if the log was not closed: it is checked while it is used. Rejects with LogDamaged, or if it cannot be checked. */
+  onCheck?: (checked: Promise<void>) => void;
   /** Called once if the log turns out to be damaged; then it accepts no appends. */
   onDamage?: (error: LogDamaged) => void;
   observer?: StoreObserver | undefined;
@@ -40,13 +48,14 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
-  if (wasNotClosed(file)) {
-    onCheck?.();
-    observer?.onUncleanStop();
-    recoverWal(file);
-    checkAfterCrash(file);
-  }
+  if (fileSize(file) === 0) options.onEmpty?.();
   using opened = new DisposableStack();
+  let unclean: UncleanLog | undefined;
+  if (wasNotClosed(file)) {
+    observer?.onUncleanStop();
+    recover(file);
+    unclean = opened.adopt(new UncleanLog(file), (log) => log.close());
+  }
   const db = opened.use(openLogFile(file));
   const closing = new AbortController();
   const damaged = new AbortController();
@@ -54,8 +63,11 @@ async function open(options: Options): Promise<EventStore> {
   const parsed = readsOf(db, { onDamage: handleDamage });
   const raw = readsOf(db, { onDamage: handleDamage, raw: true });
   const newest = new NewestEvents(await parsed.lastPosition());
+  if (newest.position === START) options.onEmpty?.(await parsed.logId());
+  const own = options.checkpointer ? undefined : new CheckpointThread();
   const queue = await AppendQueue.start({
     file,
+    checkpointer: options.checkpointer ?? (own as CheckpointThread),
     now,
     onFatal,
     onDamage: handleDamage,
@@ -67,12 +79,21 @@ async function open(options: Options): Promise<EventStore> {
     queue.refuse(damaged.signal.reason);
     onDamage?.(damaged.signal.reason);
   });
+  if (unclean) {
+    unclean.checked.catch((error) => error instanceof LogDamaged && handleDamage(error));
+    onCheck?.(unclean.checked);
+  }
 
   let closed: Promise<void> | undefined;
   async function close(): Promise<void> {
     closing.abort();
     db.close(); // reads are refused from now on
-    await queue.close();
+    try {
+      await queue.close();
+    } finally {
+      unclean?.close();
+      await own?.close();
+    }
   }
 
   const openLog = (reads: ReturnType<typeof readsOf>): EventLog => ({

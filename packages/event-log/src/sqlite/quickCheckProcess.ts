@@ -1,0 +1,17 @@
+import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
+import { findDamage } from './file.ts';
+
+// The process of a quick_check: SQLite checks on a thread, and the main thread ends both as soon as the service has ended.
+
+/** What was found first, null if nothing, or why the file could not be checked. */
+export type CheckResult = { finding: string | null } | { error: string };
+
+if (isThreadOf(import.meta.url)) serve(undefined, findDamage(threadData()));
+else {
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  const thread = new Thread<never, string | undefined>(new URL(import.meta.url), { data: process.argv[2] });
+  thread.started.then(
+    (finding) => process.send?.({ finding: finding ?? null } satisfies CheckResult),
+    ({ message }: Error) => process.send?.({ error: message } satisfies CheckResult),
+  );
+}

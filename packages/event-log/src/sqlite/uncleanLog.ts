@@ -1,0 +1,53 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import type { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import { openReadOnly } from '../disk/sqlite.ts';
+import { LogDamaged } from '../eventStore.ts';
+import { moduleBeside } from '../threads/thread.ts';
+import type { CheckResult } from './quickCheckProcess.ts';
+
+const PROCESS = fileURLToPath(moduleBeside(import.meta.url, 'quickCheckProcess'));
+
+/**
+ * Checks a log that was not closed by SQLite's quick_check, while it is used. It has a process of its own: SQLite cannot be
+ * interrupted, and a process ends after its threads. A read transaction keeps the write-ahead log in place until the check
+ * has passed, so that a start after an incomplete one, or with damage, checks again.
+ */
+export class UncleanLog {
+  /** Rejects with LogDamaged, or with another Error if nothing could be checked. Pending for ever after `close`. */
+  readonly checked: Promise<void>;
+  readonly #snapshot: DatabaseSync;
+  readonly #process: ChildProcess;
+  #isClosed = false;
+
+  constructor(file: string) {
+    this.#snapshot = openReadOnly(file); // closing it does not remove the write-ahead log
+    this.#snapshot.exec('BEGIN; SELECT 1 FROM sqlite_schema');
+    // In a process group of its own, so that Ctrl-C in a terminal reaches the service only.
+    const options = { detached: true, execArgv: [], stdio: ['ignore', 'ignore', 'ignore', 'ipc'] };
+    this.#process = fork(PROCESS, [file], options as object);
+    this.checked = this.#check();
+    this.checked.catch(() => {}); // it may reject before anyone waits
+  }
+
+  async #check(): Promise<void> {
+    const result = await new Promise<CheckResult>((resolve) => {
+      this.#process.on('message', resolve);
+      this.#process.on('error', ({ message }) => resolve({ error: message }));
+      this.#process.on('exit', (code, signal) => {
+        if (!this.#isClosed) resolve({ error: `its process has ended: ${signal ?? code}` });
+      });
+    });
+    this.#process.kill('SIGKILL');
+    if ('finding' in result && result.finding !== null) throw new LogDamaged(result.finding);
+    this.#snapshot.close();
+    if ('error' in result) throw new Error(result.error);
+  }
+
+  /** Ends the check. To be called when the log has no other connection. */
+  close(): void {
+    this.#isClosed = true;
+    this.#process.kill('SIGKILL');
+    if (this.#snapshot.isOpen) this.#snapshot.close();
+  }
+}

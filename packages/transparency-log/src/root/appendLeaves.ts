@@ -1,0 +1,29 @@
+import { type EventLog, type Position, readToEnd } from '@event-sourced/event-log';
+import { leafText } from '../entries/leaf.ts';
+import { leafHash, type MerkleTree } from '../merkle/merkleTree.ts';
+
+type Range = {
+  /** The position of the tree's last event. */
+  after: Position;
+  /** That of the tree in the end; that of the log by default. */
+  size?: number;
+  signal: AbortSignal;
+};
+
+/** Appends the next events of a log, read raw, to their tree. Resolves with the position of the last one. */
+export async function appendLeaves(
+  tree: MerkleTree,
+  log: Pick<EventLog, 'lastPosition' | 'readAll'>,
+  { after, size = Number.POSITIVE_INFINITY, signal }: Range,
+): Promise<Position> {
+  let position = after;
+  for await (const { events } of readToEnd(log, { after, signal })) {
+    for (const event of events.slice(0, size - tree.size)) {
+      tree.append(leafHash(leafText(event).text));
+      ({ position } = event);
+    }
+    if (tree.size >= size) break;
+  }
+  signal.throwIfAborted();
+  return position;
+}

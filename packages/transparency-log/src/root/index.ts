@@ -1,0 +1,2 @@
+export { appendLeaves } from './appendLeaves.ts';
+export { SavedTree } from './savedTree.ts';

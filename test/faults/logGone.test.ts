@@ -1,0 +1,163 @@
+import { hash } from 'node:crypto';
+import {
+  copyFileSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { expectRefused, runCli } from '../support/cli.ts';
+import { expectStartFailure } from '../support/disk.ts';
+import { listed, serviceOver } from '../support/eventStoreDbService.ts';
+import { logWith } from '../support/logs.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
+import { startService, startServiceWithTree } from '../support/service.ts';
+import { startFakeServer } from '../support/stores.ts';
+import { tempDir } from '../support/tempDir.ts';
+
+const PLANTS = 20;
+const LOG_FILES = ['log.db', 'log.db-wal', 'log.db-shm'];
+
+/** A data directory of a service that was stopped, with plants of alice and bob, a view, a tree and a signed checkpoint. */
+async function stopped(): Promise<string> {
+  const { dir, as, close } = await startServiceWithTree();
+  for (let id = 0; id < PLANTS; id++)
+    expect((await as(id % 2 === 0 ? 'alice' : 'bob').create(id, { name: `plant ${id}` })).status).toBe(200);
+  await as('alice').list();
+  await treeSaved(dir, PLANTS);
+  expect((await as('auditor', 'audit').request('/checkpoint')).status).toBe(200);
+  await close();
+  return dir;
+}
+
+/** The files with content, without what a reader of a SQLite file creates. */
+const contents = (dir: string) =>
+  readdirSync(dir)
+    .filter(
+      (name) => !name.endsWith('-shm') && !(name.endsWith('-wal') && statSync(join(dir, name)).size === 0),
+    )
+    .map((name) => `${name} ${hash('sha256', readFileSync(join(dir, name)))}`);
+
+const removeLog = (dir: string): void => {
+  for (const name of LOG_FILES) rmSync(join(dir, name), { force: true });
+};
+
+const FOUND = [
+  RegExp(`view\\.db \\(log s[\\da-f]{12}, position ${PLANTS}\\)`),
+  RegExp(`merkleTree\\.db \\(log s[\\da-f]{12}, position ${PLANTS}\\)`),
+  RegExp(`checkpoint-[\\da-f]{8} \\(${PLANTS} events of urn:plant-store\\)`),
+];
+
+describe('a start beside the view, the tree and the signed checkpoint of a log', () => {
+  test.for<[what: string, lose: (dir: string) => void]>([
+    ['was emptied', (dir) => truncateSync(join(dir, 'log.db'))],
+    ['was removed', removeLog],
+  ])('that %s is refused, names them, and changes nothing', async ([, lose]) => {
+    const dir = await stopped();
+    const saved = join(tempDir(), 'saved.db');
+    copyFileSync(join(dir, 'log.db'), saved);
+    lose(dir);
+    const before = contents(dir);
+    const line = await expectStartFailure(
+      { env: { DATA_DIR: dir } },
+      `cannot use the log ${join(dir, 'log.db')}`,
+    );
+    for (const found of FOUND) expect(line).toMatch(found);
+    expect(line).toMatch(/restore the log, or move these files away/);
+    expect(contents(dir)).toEqual(before);
+    expectRefused(await runCli(['rebuild'], { DATA_DIR: dir }), /there is no log|files of a log/);
+    expect(contents(dir)).toEqual(before);
+
+    copyFileSync(saved, join(dir, 'log.db'));
+    const { as } = await startService({ DATA_DIR: dir });
+    for (const user of ['alice', 'bob']) expect(await as(user).list()).toHaveLength(PLANTS / 2);
+  });
+
+  test.for(['view.db', 'merkleTree.db', 'checkpoint-'])(
+    'that is gone is refused also if only %s is left',
+    async (kept) => {
+      const dir = await stopped();
+      for (const name of readdirSync(dir)) if (!name.startsWith(kept)) rmSync(join(dir, name));
+      const [name = ''] = readdirSync(dir);
+      await expectStartFailure({ env: { DATA_DIR: dir } }, `has files of a log: ${name} (`);
+      renameSync(join(dir, name), join(tempDir(), name));
+      const { as } = await startService({ DATA_DIR: dir });
+      expect(await as('alice').list()).toEqual([]);
+    },
+  );
+
+  test('is refused also if an empty log of another ID is in its place', async () => {
+    const dir = await stopped();
+    removeLog(dir);
+    copyFileSync(join(logWith({ events: 0 }), 'log.db'), join(dir, 'log.db'));
+    const before = contents(dir);
+    await expectStartFailure({ env: { DATA_DIR: dir } }, 'has files of a log: view.db (log s');
+    expect(contents(dir)).toEqual(before);
+  });
+
+  test('that is gone is refused also if what is left cannot be read', async () => {
+    for (const name of ['view.db', 'merkleTree.db', 'checkpoint-0123abcd']) {
+      const dir = tempDir();
+      writeFileSync(join(dir, name), 'damaged');
+      await expectStartFailure({ env: { DATA_DIR: dir } }, `${name} (cannot be read: `);
+      expect(readFileSync(join(dir, name), 'utf8')).toBe('damaged');
+    }
+  });
+});
+
+test('a copy is not made beside files of another log', async () => {
+  const [dir, other] = [await stopped(), await stopped()];
+  removeLog(other);
+  const before = contents(other);
+  expectRefused(await runCli(['copy', '--from', dir, '--to', other]), /--to: .*has files of a log: view\.db/);
+  expect(contents(other)).toEqual(before);
+});
+
+test('a first start that ended before its log had an event is followed by another one', async () => {
+  const dir = tempDir();
+  for (const name of ['log.db', 'view.db', 'merkleTree.db']) writeFileSync(join(dir, name), '');
+  const first = await startServiceWithTree({ DATA_DIR: dir });
+  await first.close();
+  const { as } = await startServiceWithTree({ DATA_DIR: dir });
+  expect(await as('alice').list()).toEqual([]);
+});
+
+describe('a start over an empty EventStoreDB', () => {
+  /** A data directory of a service over a server, and the log of the server. */
+  async function stoppedOver() {
+    const server = await startFakeServer();
+    const { dir, alice, bob, close } = await serviceOver(server.url);
+    for (const user of [alice, bob]) expect((await user.create(1, { name: 'Fern' })).status).toBe(200);
+    expect(await listed(alice)).toEqual([{ name: 'Fern' }]);
+    await close();
+    await server.stop();
+    return { dir, log: server.log };
+  }
+
+  test('beside the view of a log is refused, and the view is kept', async () => {
+    const { dir, log } = await stoppedOver();
+    const { url } = await startFakeServer({ log: new FakeLog() });
+    const before = contents(dir);
+    const start = serviceOver(url, { DATA_DIR: dir });
+    await expect(start).rejects.toThrow(
+      /^cannot use EVENTSTOREDB_URL: .*has files of a log: view\.db \(log e[\da-f]{12}, position \d+\); restore/,
+    );
+    expect(contents(dir)).toEqual(before);
+    const again = await serviceOver((await startFakeServer({ log })).url, { DATA_DIR: dir });
+    for (const user of [again.alice, again.bob]) expect(await listed(user)).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('beside the view of an embedded log is refused, too, and the other way round', async () => {
+    const { dir } = await stoppedOver();
+    await expect(startService({ DATA_DIR: dir })).rejects.toThrow(/view\.db \(log e/);
+    const embedded = await stopped();
+    const { url } = await startFakeServer();
+    await expect(serviceOver(url, { DATA_DIR: embedded })).rejects.toThrow(/view\.db \(log s/);
+  });
+});
