@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
 import { createPlant } from '../../../../src/plants/createPlant.ts';
 import { stopClock } from '../../../../test/support/clock.ts';
-import { openIn } from '../../../../test/support/stores.ts';
+import { openIn, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type Batch, type EventStore, START } from '../../src/eventStore.ts';
 import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
@@ -108,6 +108,14 @@ test('waiting for the start waits until the view has caught up', async () => {
   expect(follower.notReady).toBeUndefined();
   expect(namesOf(view, 'bob')).toEqual(['Oak']);
   expect(progress.map(({ position }) => position)).toEqual([500n, 1_000n, 1_201n]);
+});
+
+test('a view is read although the last events of its log are of other programs', async () => {
+  const server = await startFakeServer();
+  for (const stream of ['invoice-1', 'plant-alice/1', 'invoice-1']) server.write(stream);
+  const { follower, view } = await followIn(tempDir(), await overFakeServer(server.url));
+  await follower.reached(START);
+  expect(view.applied.eventId).not.toBe('');
 });
 
 test('a view resumes from its checkpoint', async () => {
