@@ -190,7 +190,7 @@ test('a view of a log in which other programs write more than is read has a lag'
   const sources = {
     dataDir: tempDir(),
     store: { lastPosition: async () => 2n ** 63n, readAll },
-    followers: [{ view: { name: 'plantsByUser' }, readTo: 1n, rebuilds: 0, saveFailures: 0 }],
+    followers: [{ view: { name: 'plantsByUser', applied: { position: 1n } }, rebuilds: 0, saveFailures: 0 }],
     eventStreams: { total: 0 },
     listsInFlight: { total: 0 },
     now: () => new Date('2026-03-01T12:00:45Z'),
