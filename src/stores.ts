@@ -79,7 +79,6 @@ export async function openLog(
 ): Promise<EventLog> {
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });
-  if (options.storeIsOpen) return store;
   try {
     await store.lastPosition(); // a subscription would wait for the server for ever
     return store;

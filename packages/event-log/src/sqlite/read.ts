@@ -31,8 +31,6 @@ export type LogReaderOptions = {
    * written differently stays text, and text that is not UTF-8 becomes lone surrogates or bytes.
    */
   raw?: boolean;
-  /** Whether this process has the store open, too, which has checked the file; false by default. */
-  storeIsOpen?: boolean;
 };
 
 type ReadOptions = {
@@ -170,12 +168,12 @@ export async function* follow(
   }
 }
 
-function openForReading(file: string, { storeIsOpen = false, raw }: LogReaderOptions) {
+function openForReading(file: string, { raw }: LogReaderOptions) {
   // A first start that was interrupted leaves an empty file.
   if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
   try {
-    if (!storeIsOpen) assertWalFits(file); // it would end the locks of the store
+    assertWalFits(file);
     db = openReadOnly(file);
     assertIsLog(db);
     return { db, reads: readsOf(db, { raw }) };
