@@ -202,7 +202,7 @@ test('while the tree cannot be saved, checkpoints are not stale but 50302, and a
   }
   other.exec('ROLLBACK');
   other.close();
-  const [fresh] = await untilSettled(request('/checkpoint'));
+  const [fresh] = await untilSettled(get('/checkpoint'));
   expect(await fresh.text()).toMatch(/^urn:plant-store\n3\n/);
   const [named] = await untilSettled(request('/events'));
   expect(named.headers.get('checkpoint')).toMatch(/^3 /);
