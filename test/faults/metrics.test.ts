@@ -1,6 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { logWith } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -24,6 +25,7 @@ test('the metrics of a view count a rebuild, but not a new view', async () => {
   });
   await first.close();
   for (const file of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(DATA_DIR, file), { force: true });
+  logWith({ dir: DATA_DIR, events: 1 }); // another log
   const second = await start({ DATA_DIR, MERKLE_TREE: 'on' });
   await expect
     .poll(() => rebuilds(second.metricsUrl))

@@ -39,7 +39,7 @@ export class ReadYourWrites {
     const { follower, last } = this.#of(view, user);
     const acknowledged = last?.position ?? START;
     await follower.reached(named > acknowledged ? named : acknowledged, logId);
-    return view.applied.position;
+    return follower.ready.applied.position; // it may have lost events meanwhile
   }
 
   #of(view: View, user: string): { follower: Follower; last: Acknowledged | undefined } {

@@ -46,6 +46,7 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
     onProgress({ events, position, end: end > position ? end : position });
   }
   signal.throwIfAborted();
+  view.save();
   view.close();
   replaceViewFile(file, draftFile);
   return { events };

@@ -103,8 +103,9 @@ export class TableRows<R extends Row> implements Rows<R> {
   /** A row without its checksum. A text that is too long for a chunk is NULL there. */
   #verified(values: Value[]): R {
     if (values.includes(null as never)) {
-      const key = values.slice(0, this.#keyColumns);
-      return this.#row(this.#statements.get.get(...key)) as R;
+      const row = this.#row(this.#statements.get.get(...values.slice(0, this.#keyColumns)));
+      if (!row) throw new DamagedFile('a row is not found by its key');
+      return row;
     }
     const checksum = values.pop();
     if (BigInt(checksumOf(values)) !== checksum) throw new DamagedFile('a row does not have its checksum');

@@ -133,6 +133,8 @@ export abstract class View {
     this.#isClosed = true;
     try {
       if (this.#file.isOpen) this.save();
+    } catch (error) {
+      if (!(error instanceof ViewBehind)) throw error; // the next start rebuilds it
     } finally {
       this.#file.close();
     }
@@ -155,11 +157,15 @@ export abstract class View {
     this.load(this.#file.db);
   }
 
-  /** On a full disk, SQLite has rolled back itself. */
+  /** On a full disk, SQLite has rolled back itself. @throws ViewBehind if the file cannot be loaded again */
   #rollback(): void {
     this.#file.rollback();
     this.applied = this.#file.checkpoint;
-    this.load(this.#file.db);
+    try {
+      this.load(this.#file.db);
+    } catch (error) {
+      throw this.discard((error as Error).message, error);
+    }
     this.onLost();
   }
 }

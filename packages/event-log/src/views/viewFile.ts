@@ -33,8 +33,9 @@ export type ViewFormat = Readonly<{
 export const isDamage = (error: unknown): boolean =>
   error instanceof DamagedFile || isDamagedDatabase(error) || hasSqliteCode(error, SQLITE.IOERR_SHORT_READ);
 
-/** As `isDamage`, while a file is opened: SQLite reports a missing table as an error of SQL. */
-export const isOtherFile = (error: unknown): boolean => isDamage(error) || hasSqliteCode(error, SQLITE.ERROR);
+/** As `isDamage`, while a writable file is opened: SQLite reports a missing table as an error of SQL. */
+export const isOtherFile = (error: unknown): boolean =>
+  isDamage(error) || hasSqliteCode(error, SQLITE.ERROR, SQLITE.READONLY);
 
 /** What moves write-ahead logs beside requests. Without it, a commit does. */
 export type Checkpointer = Pick<CheckpointThread, 'checkpoint'>;
@@ -120,8 +121,11 @@ export class ViewFile {
       old?.close(); // moves its write-ahead log
       if (existsSync(this.#path)) renameSync(this.#path, keepAs);
     }
-    removeViewFile(this.#path);
-    if (old?.isOpen) old.close(); // afterwards: nothing of it is moved
+    try {
+      removeViewFile(this.#path);
+    } finally {
+      if (old?.isOpen) old.close(); // afterwards: nothing of it is moved
+    }
     this.#open();
   }
 
@@ -141,6 +145,7 @@ export class ViewFile {
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#format);
     assertIsView(db, this.#format);
     this.checkpoint = readCheckpoint(db);
+    db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // by its header, it may be read-only
     this.#moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
     // From now on another writer is a fault: no request waits for it.
     db.exec('PRAGMA busy_timeout = 0');
@@ -169,13 +174,14 @@ export class ViewFile {
 
   async #move(checkpointer: Checkpointer): Promise<void> {
     const db = this.#db;
+    const identity = fileIdentity(this.#path);
     this.#isMoving = true;
-    await checkpointer.checkpoint({ file: this.#path, identity: fileIdentity(this.#path) });
+    await checkpointer.checkpoint({ file: this.#path, identity });
     if (this.#db !== db) return;
     this.#isMoving = false;
     this.#isMoved = this.pause === undefined;
     this.pause = undefined;
-    this.#state = stateOf(this.#path);
+    if (fileIdentity(this.#path) === identity) this.#state = stateOf(this.#path);
   }
 }
 

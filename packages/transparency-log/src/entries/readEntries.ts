@@ -16,7 +16,7 @@ import { leafText } from './leaf.ts';
 
 /** The tree, and the log that it follows, read raw. */
 export type TreeAndLog = Readonly<{
-  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached' | 'view'>;
+  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
   log: EventLog;
 }>;
 
@@ -41,7 +41,7 @@ export async function startOfTile({ tree, log }: TreeAndLog, index: number): Pro
     throw error;
   });
   if (index > 0 && isLeaf(page?.events[0], index, 1)) return after;
-  throw tree.view.discard(`tile ${index} of level 0 has a wrong position`);
+  throw tree.ready.discard(`tile ${index} of level 0 has a wrong position`);
 }
 
 /**

@@ -24,6 +24,9 @@ export class NotYetCosigned extends Error {
   override readonly name = 'NotYetCosigned';
 }
 
+/** The end of the log was not known in time. */
+class EndUnknown extends ViewBehind {}
+
 /** Why nothing is signed. */
 export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
 
@@ -115,7 +118,7 @@ export class Checkpoints {
     const { tree, log } = this.#deps;
     const deadline = performance.now() + timeoutMs;
     const end = await unlessAborted(log.lastPosition(), AbortSignal.timeout(timeoutMs));
-    if (end === undefined) throw new ViewBehind('The event store has not responded yet; retry.');
+    if (end === undefined) throw new EndUnknown('The event store has not responded yet; retry.');
     await tree.reached(end, undefined, Math.max(deadline - performance.now(), 0));
   }
 
@@ -167,7 +170,7 @@ export class Checkpoints {
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error;
       if (tree.notReady === undefined && position === tree.view.applied.position)
-        this.#lastWaitedAt = position;
+        this.#lastWaitedAt = error instanceof EndUnknown ? undefined : position;
       return undefined;
     }
   }
