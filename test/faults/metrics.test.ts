@@ -1,6 +1,7 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { logWith } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
 import { startService } from '../support/service.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -23,7 +24,8 @@ test('the metrics of a view count a rebuild, but not a new view', async () => {
     '{view="merkleTree"}': 0,
   });
   await first.close();
-  for (const file of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(DATA_DIR, file), { force: true });
+  for (const file of ['log.db-wal', 'log.db-shm']) rmSync(join(DATA_DIR, file), { force: true });
+  cpSync(join(logWith({ events: 1 }), 'log.db'), join(DATA_DIR, 'log.db')); // another log
   const second = await start({ DATA_DIR, MERKLE_TREE: 'on' });
   await expect
     .poll(() => rebuilds(second.metricsUrl))
