@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { readViewCheckpoint } from '@event-sourced/event-log/disk';
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
@@ -6,15 +6,17 @@ import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 
 // A log that is gone is not a new one: an empty one in its place would empty the views, and give its positions again.
 
+const isCheckpoint = (file: string): boolean => /^checkpoint-[\da-f]{8}$/.test(basename(file));
+
 /** Views and signed checkpoints in a data directory. They are not opened. */
 export function filesBesideLog(dataDir: string): string[] {
   if (!existsSync(dataDir)) return [];
   const views = [...Object.values(VIEWS).map(({ file }) => file(dataDir)), merkleTreeFile(dataDir)];
-  const signed = readdirSync(dataDir).filter((name) => isCheckpoint(name));
-  return [...views.filter((file) => existsSync(file)), ...signed.map((name) => join(dataDir, name))];
+  const signed = readdirSync(dataDir)
+    .filter(isCheckpoint)
+    .map((name) => join(dataDir, name));
+  return [...views, ...signed].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
 }
-
-const isCheckpoint = (file: string): boolean => /^checkpoint-[\da-f]{8}$/.test(basename(file));
 
 /**
  * To be called when a log has no events. @throws Error for the operator if a view or a checkpoint is of a log: of another
