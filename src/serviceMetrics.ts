@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { unlessAborted } from '@event-sourced/event-log/time';
-import { type Follower, ViewLag } from '@event-sourced/event-log/views';
+import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
 import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
@@ -24,8 +24,6 @@ const PACKAGE = new URL('../package.json', import.meta.url);
 
 /** Less than the 10 000 for which Prometheus waits by default. */
 const STORE_TIMEOUT_MS = 2_000;
-/** The rest of that time is for the page that is being read then. */
-const LAG_SEARCH_TIMEOUT_MS = 1_000;
 
 const APPEND_OUTCOMES = { stored: 'stored', wrongRevision: 'wrong_revision', failed: 'failed' };
 const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
@@ -168,22 +166,18 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
     const files = fileOf.map((file) => file(dataDir));
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
     const all: Follower[] = tree ? [...followers, tree] : [...followers];
-    const views = all.map((follower) => ({ follower, lag: new ViewLag(store, now) }));
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
-      const searching = AbortSignal.timeout(LAG_SEARCH_TIMEOUT_MS);
       const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
       const lags = await Promise.all(
-        views.map(({ follower, lag }) =>
-          respondsIn(signal, lag.at(follower.view.applied.position, searching)),
-        ),
+        all.map(({ view }) => respondsIn(signal, viewLag(store, view.applied.position, now()))),
       );
 
       this.#available.set(Number(canRead && store.appendsRefused === undefined));
       for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
       for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
-      views.forEach(({ follower }, i) => {
+      all.forEach((follower, i) => {
         const lag = lags[i];
         const view = follower.view.name;
         this.#viewReady.set({ view }, Number(follower.notReady === undefined));

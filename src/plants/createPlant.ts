@@ -4,7 +4,6 @@ import {
   type Position,
   type RecordedEvent,
   StoreUnavailable,
-  StreamDeleted,
   WrongExpectedRevision,
 } from '@event-sourced/event-log';
 import { type CommandContext, isPlantCreated, newPlantEvent } from './events.ts';
@@ -41,10 +40,7 @@ export async function createPlant(
   const data = { id: String(id), user, name, ...(tag === undefined ? {} : { tag }) };
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
-    const { position, revision } = await store.append(stream, event, NO_STREAM);
-    // EventStoreDB continues a deleted stream at its next revision; views accept revision 0 only.
-    if (revision !== 0n) throw new StreamDeleted(stream);
-    return position;
+    return (await store.append(stream, event, NO_STREAM)).position;
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error;
     const [first] = await store.readStream(stream, 1);

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-log/src/eventStoreDb/accessCheck.ts';
+import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-log/src/eventStoreDb/client.ts';
 import { Connection } from '../../packages/event-log/src/eventStoreDb/connection.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
@@ -27,8 +27,12 @@ test.each<[string, (to: Secured) => string | Promise<string>, RegExp]>([
   url.searchParams.set('tls', 'true');
   const clock = slowClock();
   using calls = vi.spyOn(Connection.prototype, 'call');
+  let isOver = false;
   const starting = serviceOver(url.href).catch((error: unknown) => error);
-  await expect.poll(() => calls.mock.settledResults[0]?.type).toBe('rejected');
+  void starting.finally(() => {
+    isOver = true;
+  });
+  await expect.poll(() => isOver || calls.mock.settledResults[0]?.type === 'rejected').toBe(true);
   clock.pass(ACCOUNTS_TIMEOUT_MS);
   const error = await starting;
   expect(error).toBeInstanceOf(Error);

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { status } from '@grpc/grpc-js';
 import { describe, expect, test, vi } from 'vitest';
 import {
   type EventStore,
@@ -14,11 +13,9 @@ import {
 import { event } from '../../packages/event-log/src/testing/contract.ts';
 import {
   type Drop,
-  type FakeEvent,
   type FakeEventStoreDb,
   FakeLog,
 } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { stopClock } from '../support/clock.ts';
 import { cluster, open, subscribed } from '../support/eventStoreDbStore.ts';
 import { slowClock } from '../support/slowClock.ts';
 import { startFakeServer } from '../support/stores.ts';
@@ -182,38 +179,6 @@ test('a dropped subscription is resubscribed, with the reason in one log line', 
   expect(drops().length).toBeLessThanOrEqual(server.calls.subscribe - 1);
 });
 
-test('an append that succeeds ends the wait of a dropped subscription for its next attempt', async () => {
-  const server = await startFakeServer();
-  const { store, streams } = await subscribed(server.url);
-  const append = (id: number) => store.append(`plant-alice/${id}`, event('Fern'), NO_STREAM);
-  await append(1);
-  await expect.poll(() => streams).toHaveLength(1);
-  stopClock(); // from here on no wait ends by itself; expect.poll would advance the clock
-  server.failReads(1, status.DEADLINE_EXCEEDED);
-  server.dropSubscriptions('end');
-  while (server.failuresLeft > 0) {
-    vi.advanceTimersByTime(1); // the first attempt follows the drop without delay
-    await nextTurn();
-  }
-  for (let id = 2; streams.length < 2; id++) await append(id);
-});
-
-test('a read that still fails after an append has succeeded is retried with back-off', async () => {
-  const server = await startFakeServer();
-  const { store } = await open(server.url);
-  const append = (id: number) => store.append(`plant-alice/${id}`, event('Fern'), NO_STREAM);
-  await append(1);
-  stopClock(); // no wait ends by itself
-  const failures = 50;
-  server.failReads(failures, status.DEADLINE_EXCEEDED);
-  const reading = store.lastPosition().catch((error) => error);
-  while (server.failuresLeft === failures) await nextTurn();
-  for (let id = 2; id < 20; id++) await append(id);
-  expect(failures - server.failuresLeft).toBeLessThanOrEqual(2);
-  await store.close();
-  expect(await reading).toBeInstanceOf(StoreUnavailable);
-});
-
 describe('a node that was the leader before, and does not know yet that it is not,', () => {
   async function overPausedLeader() {
     const clock = slowClock();
@@ -281,21 +246,67 @@ describe('a node that was the leader before, and does not know yet that it is no
   });
 });
 
-test.each([
-  ['after the last event of another stream that it has read', false],
-  ['after its own last event, if the other one was removed from the log', true],
-])('a dropped subscription continues %s', async (_, isRemoved) => {
+test('a dropped subscription continues after its last event', async () => {
   const server = await startFakeServer();
   const own = server.write('plant-alice/1');
-  const { streams, readTo } = await subscribed(server.url);
+  const { streams } = await subscribed(server.url);
   for (let i = 0; i < 3_000; i++) server.write('other');
-  const other = server.log.all.at(-1) as FakeEvent;
-  await expect.poll(() => readTo.at(-1), { timeout: 30_000 }).toBe(other.position);
-  if (isRemoved) server.log.scavenge(other);
   server.dropSubscriptions('end');
   server.write('plant-alice/2');
   await expect.poll(() => streams).toEqual(['plant-alice/1', 'plant-alice/2']);
-  expect(server.subscribedAfter).toEqual([0n, isRemoved ? own.position : other.position]);
+  expect(server.subscribedAfter).toEqual([0n, own.position]);
+});
+
+describe('the last position', () => {
+  test('is that of an event of its own streams, and others after it are searched once', async () => {
+    const server = await startFakeServer();
+    const { store } = await open(server.url);
+    expect(await store.lastPosition()).toBe(START);
+    const own = server.write('plant-alice/1');
+    for (let i = 0; i < 100; i++) server.write('other');
+    expect(await store.lastPosition()).toBe(own.position);
+    const readsOf = async (position: Position) => {
+      const { read, sent } = { ...server.calls };
+      expect(await store.lastPosition()).toBe(position);
+      return [server.calls.read - read, server.calls.sent - sent];
+    };
+    expect(await readsOf(own.position)).toEqual([1, 1]);
+    for (let i = 0; i < 100; i++) server.write('other');
+    const [reads = 0, sent] = await readsOf(own.position);
+    expect(reads).toBeGreaterThan(1);
+    expect(sent).toBeLessThanOrEqual(3);
+    const next = server.write('plant-bob/1');
+    expect(await readsOf(next.position)).toEqual([1, 1]);
+  });
+
+  test('is known after an append without a search, also among events of others', async () => {
+    const server = await startFakeServer();
+    const { store } = await open(server.url);
+    for (let i = 0; i < 100; i++) server.write('other');
+    const { position } = await store.append('plant-alice/1', event('Fern'), NO_STREAM);
+    const { read } = server.calls;
+    expect(await store.lastPosition()).toBe(position);
+    expect(server.calls.read - read).toBe(1);
+  });
+
+  test('is found by a search that takes longer than its first caller waits', async () => {
+    const clock = slowClock();
+    const server = await startFakeServer();
+    const own = server.write('plant-alice/1');
+    server.write('other');
+    const { store } = await open(server.url);
+    await store.logId();
+    server.pauseReadsAfter(0);
+    const first = store.lastPosition().catch((error) => error);
+    await expect.poll(() => server.pausedReads).toBe(1);
+    server.resumeReads(); // the last event is read, and the search pauses
+    server.pauseReadsAfter(0);
+    await expect.poll(() => server.pausedReads).toBe(1);
+    clock.pass(60_000);
+    expect(await first).toBeInstanceOf(StoreUnavailable);
+    server.resumeReads();
+    await expect.poll(() => store.lastPosition()).toBe(own.position);
+  });
 });
 
 test('a cluster that loses its leader continues appends and subscriptions on the next one, and logs it', async () => {

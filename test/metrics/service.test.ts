@@ -1,9 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { ServiceMetrics } from '../../src/serviceMetrics.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
 import { signedJwt } from '../support/jwt.ts';
 import { appendTo, plantOf } from '../support/logs.ts';
@@ -178,26 +176,6 @@ test('the metrics of a view that has halted say how far it is behind', async () 
   expect(samples.get('plant_store_view_lag_events{view="plantsByUser"}')).toBe(3);
   const seconds = (Date.now() - Date.parse('2026-03-01T12:00:00Z')) / 1_000;
   expect(samples.get('plant_store_view_lag_seconds{view="plantsByUser"}')).toBeCloseTo(seconds, -4);
-});
-
-test('a view of a log in which other programs write more than is read has a lag', async () => {
-  let position = 0n;
-  const readAll = async () => {
-    await sleep(1);
-    position += 500n;
-    return { events: [], position, isEnd: false, writtenAt: new Date('2026-03-01T12:00:00Z') };
-  };
-  const sources = {
-    dataDir: tempDir(),
-    store: { lastPosition: async () => 2n ** 63n, readAll },
-    followers: [{ view: { name: 'plantsByUser', applied: { position: 1n } }, rebuilds: 0, saveFailures: 0 }],
-    eventStreams: { total: 0 },
-    listsInFlight: { total: 0 },
-    now: () => new Date('2026-03-01T12:00:45Z'),
-  };
-  const { text } = await new ServiceMetrics().reader(sources as never)();
-  expect(text).toContain('\nplant_store_view_lag_events{view="plantsByUser"} 0\n');
-  expect(text).toContain('\nplant_store_view_lag_seconds{view="plantsByUser"} 45\n');
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { type Position, START, type StoreObserver } from '../../packages/event-log/src/eventStore.ts';
+import { START, type StoreObserver } from '../../packages/event-log/src/eventStore.ts';
 import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
 import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { STREAMS } from '../../src/stores.ts';
@@ -27,11 +27,9 @@ export async function subscribed(url: string, options: Parameters<typeof open>[1
   onTestFinished(() => leaving.abort());
   const caughtUp = Promise.withResolvers<void>();
   const streams: string[] = [];
-  const readTo: Position[] = [];
   void (async () => {
     for await (const batch of store.subscribe({ after: START, signal: leaving.signal })) {
       streams.push(...batch.events.map(({ stream }) => stream));
-      if (batch.readTo) readTo.push(batch.readTo.position);
       if (batch.caughtUp) caughtUp.resolve();
     }
   })().catch(caughtUp.reject);
@@ -41,8 +39,6 @@ export async function subscribed(url: string, options: Parameters<typeof open>[1
     store,
     /** The streams of the received events. */
     streams,
-    /** The positions up to which the log was read, as reported. */
-    readTo,
     lines,
     drops: () => lines.filter(isDrop).map(({ level, reason }) => ({ level, reason })),
   };

@@ -30,27 +30,19 @@ export type RecordedEvent = Readonly<{
 
 export type Appended = { position: Position; revision: bigint };
 
-/**
- * Consecutive events of a subscription. `caughtUp`: none followed them when they were read. `readTo`, if the log
- * also has events of other streams: between these events and it there are only such.
- */
-export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean; readTo?: ReadTo | undefined };
-
-/** How far a log was read: up to this event, of any stream. */
-export type ReadTo = Readonly<{ position: Position; eventId: string }>;
+/** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
+export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
 /** A page ends when data and metadata of its events have this number of characters, however few events that is. */
 export const PAGE_LENGTH = 256 * 1024;
 
 /**
  * A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read.
- * `writtenAt`: when the event at `position` was written, in a log that also has events of other streams.
  */
 export type Page = {
   events: readonly RecordedEvent[];
   position: Position;
   isEnd: boolean;
-  writtenAt?: Date | undefined;
 };
 
 /** At most `limit` events after an event's position; `prefix` is that of the streams that are of interest. */
@@ -67,7 +59,10 @@ export type EventLog = {
   /** Identifies the log for its whole lifetime; NO_LOG_ID as long as it has no identity. Never writes. */
   logId(): Promise<string>;
 
-  /** The position of the last event; START if there is none. */
+  /**
+   * The position of the last event of the log's own streams, which a subscription delivers; START if there is none.
+   * EventStoreDB may also have streams of other programs.
+   */
   lastPosition(): Promise<Position>;
 
   /** The log has had this position: a server that does not have it may have been left behind. */
@@ -79,13 +74,16 @@ export type EventLog = {
   /** The event at exactly this position, if there is one. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
-  /** The first `limit` events of a stream, oldest first; none if the stream does not exist. @throws StreamDeleted */
+  /**
+   * The first `limit` events of a stream, oldest first; none if the stream does not exist.
+   * @throws StreamDeleted if the first one that can be read is not at revision 0, or none can
+   */
   readStream(stream: string, limit: number): Promise<RecordedEvent[]>;
 
   /**
    * A page of the log: at most `limit` events after the position of an event, or after START. It may have fewer, or
-   * none, also before the end of the log: it ends after PAGE_LENGTH, and events of other streams are left out. Those
-   * whose streams do not start with `prefix` may be left out, too. @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
+   * none, also before the end of the log: it ends after PAGE_LENGTH. Events whose streams do not start with `prefix` may
+   * be left out. @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
    */
   readAll(range: ForwardRange): Promise<Page>;
 
@@ -109,7 +107,7 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
-  /** Why every append is refused: by the server, for now, or since the log is damaged; human-readable. */
+  /** Why appends are refused: by the server, until it accepts one, or since the log is damaged; human-readable. */
   readonly appendsRefused?: string | undefined;
 
   /**
@@ -121,7 +119,8 @@ export type EventStore = EventLog & {
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
    * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
-   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now; StreamDeleted;
+   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now; StreamDeleted: the event
+   * may have been stored, at a revision other than 0;
    * StoreUnavailable: the outcome is unknown, retry with the same event; TypeError: the stream name is not
    * well-formed Unicode, or the event is not JSON
    */

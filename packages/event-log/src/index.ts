@@ -10,7 +10,6 @@ export {
   NO_LOG_ID,
   NO_STREAM,
   type Position,
-  type ReadTo,
   type RecordedEvent,
   START,
   type StoreObserver,

@@ -4,82 +4,87 @@ import {
   LogReplaced,
   NO_LOG_ID,
   type Position,
-  type ReadTo,
   START,
   type StoreObserver,
 } from '../eventStore.ts';
 import type { Logger } from '../logger.ts';
-import { backOff, unlessAborted } from '../time/sleep.ts';
+import { backOff, sleep, unlessAborted } from '../time/sleep.ts';
+import { AccessDenied, ATTEMPT_TIMEOUT_MS, type Client, MAX_RETRY_DELAY_MS } from './client.ts';
 import type { Connection } from './connection.ts';
+import type { LogEnd } from './logEnd.ts';
 import { CallFailed } from './protocol.ts';
-import {
-  AccessDenied,
-  ATTEMPT_TIMEOUT_MS,
-  MAX_RETRY_DELAY_MS,
-  type RetryingClient,
-} from './retryingClient.ts';
+import type { SubscriptionBatch } from './subscription.ts';
 
-/** What a subscription needs to know of its log. */
-export type LogIdentity = Pick<EventLog, 'logId' | 'readEvent'>;
+/** Where a subscription continues: after an event, whose ID is known once it was read, in the log that has it. */
+export type Cursor = { position: Position; eventId?: string | undefined; logId: string };
 
-type Options = {
-  after: Position;
-  signal: AbortSignal;
-  /** The ID of the log, if it is known. */
-  logId: string;
+type Source = {
+  client: Client;
+  log: Pick<EventLog, 'logId' | 'readEvent' | 'lastPosition'>;
+  end: LogEnd;
   /** Of the streams. */
   prefix: string;
-  logger?: Logger;
+  logger: Logger;
   observer?: Pick<StoreObserver, 'onSubscriptionDropped'> | undefined;
 };
 
 /** A subscription that has lasted this long is renewed without delay. */
 const STABLE_AFTER_MS = 1_000;
+/** A subscription without events for this time is compared with the end of the log. */
+export const SILENCE_TIMEOUT_MS = 2_000;
 
-/** A subscription that is renewed after its last event whenever it is dropped. @throws LogReplaced */
+const MISSES_EVENTS = 'silent, although the log has more events';
+const NEVER_CAUGHT_UP = 'silent before it has caught up; servers before 23.10 never report that they have';
+
+/**
+ * A subscription that is renewed after its last event whenever it is dropped; it moves the cursor.
+ * @throws LogReplaced
+ */
 export async function* catchUpSubscription(
-  client: RetryingClient,
-  log: LogIdentity,
-  { after, logId: expectedLogId, prefix, logger, observer, ...options }: Options,
+  { client, log, end, prefix, logger, observer }: Source,
+  cursor: Cursor,
+  signal: AbortSignal,
 ): AsyncGenerator<Batch> {
-  const signal = AbortSignal.any([options.signal, client.closed]);
-  /** The last event, whose ID is known once it was read, and the log that it is in. */
-  let position = after;
-  let eventId: string | undefined;
-  let logId = expectedLogId;
-  /** Up to here no event follows it; another subscription starts here if the log still has the event. */
-  let readTo: ReadTo | undefined;
-  /** Attempts since the last progress, and whether an append has ended a wait since then. */
+  /** Attempts since the last progress. */
   let failures = 0;
-  let wasWoken = false;
   let isAccessDenied = false;
+  let caughtUp = false;
 
   const orAbort = async <T>(promise: Promise<T>): Promise<T> => {
     const result = await unlessAborted(promise, signal);
     signal.throwIfAborted();
     return result as T;
   };
-  const eventIdAt = async (at: Position) => (await orAbort(log.readEvent(at)))?.id;
 
-  /** Where to subscribe. @throws LogReplaced */
-  async function findStart(): Promise<Position> {
-    const currentLogId = await orAbort(log.logId());
-    if (logId === NO_LOG_ID) logId = currentLogId;
-    if (logId !== currentLogId)
+  /** @throws LogReplaced */
+  async function checkStart(): Promise<void> {
+    const logId = await orAbort(log.logId());
+    if (cursor.logId === NO_LOG_ID) cursor.logId = logId;
+    if (cursor.logId !== logId)
       throw new LogReplaced('the log is not the one that the subscription began with');
+    if (cursor.position === START) return;
     // The server accepts a position beyond its end, and rejects one within an event as an unknown error.
-    if (position !== START) {
-      const found = await eventIdAt(position);
-      if (found === undefined || found !== (eventId ?? found))
-        throw new LogReplaced(`the log no longer has the event at position ${position}`);
-      eventId = found;
-    }
-    return readTo && (await eventIdAt(readTo.position)) === readTo.eventId ? readTo.position : position;
+    const found = (await orAbort(log.readEvent(cursor.position)))?.id;
+    if (found === undefined || found !== (cursor.eventId ?? found))
+      throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
+    cursor.eventId = found;
   }
 
-  function handleProgress(): void {
-    failures = 0;
-    wasWoken = false;
+  /** Servers send no heartbeat: the second comparison in a row that finds a missing event ends the subscription. */
+  async function heard(next: Promise<SubscriptionBatch>): Promise<SubscriptionBatch> {
+    const arrived = new AbortController();
+    const wake = (): void => arrived.abort();
+    next.then(wake, wake);
+    const waking = AbortSignal.any([signal, arrived.signal]);
+    for (let isBehind = false; ; ) {
+      await sleep(SILENCE_TIMEOUT_MS, waking);
+      if (waking.aborted) return orAbort(next);
+      const last = caughtUp ? await orAbort(log.lastPosition().catch(() => START)) : START;
+      const isBehindNow = !caughtUp || last > cursor.position;
+      if (isBehind && isBehindNow)
+        throw new CallFailed('transient', caughtUp ? MISSES_EVENTS : NEVER_CAUGHT_UP);
+      isBehind = isBehindNow;
+    }
   }
 
   /** Each drop is logged once; an attempt that did not even subscribe belongs to the drop before it. */
@@ -90,12 +95,12 @@ export async function* catchUpSubscription(
     if (failures === 0 || subscribedAt !== undefined || (isAccessDenied && !wasAccessDenied)) {
       const isNormal = kind === 'transient' || kind === 'notLeader';
       observer?.onSubscriptionDropped();
-      logger?.[isAccessDenied ? 'error' : isNormal ? 'info' : 'warn'](
-        { reason: error.message, position: String(position) },
+      logger[isAccessDenied ? 'error' : isNormal ? 'info' : 'warn'](
+        { reason: error.message, position: String(cursor.position) },
         'subscription dropped; resubscribing',
       );
     }
-    if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) handleProgress();
+    if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) failures = 0;
   }
 
   while (!signal.aborted) {
@@ -103,23 +108,28 @@ export async function* catchUpSubscription(
     let connection: Connection | undefined;
     let subscribedAt: number | undefined;
     try {
-      const start = await findStart();
-      connection = client.connection; // which may have been replaced meanwhile
-      await orAbort(connection.call('subscribe', { subscription, after: start, prefix }, ATTEMPT_TIMEOUT_MS));
+      await checkStart();
+      connection = await orAbort(client.connected());
+      const range = { subscription, after: cursor.position, prefix };
+      await orAbort(connection.call('subscribe', range, ATTEMPT_TIMEOUT_MS));
       subscribedAt = performance.now();
-      if (failures > 1) logger?.info({ position: String(position) }, 'resubscribed');
+      caughtUp = false;
+      if (failures > 1) logger.info({ position: String(cursor.position) }, 'resubscribed');
       for (let next = connection.call('next', subscription); ; ) {
-        const batch = await orAbort(next);
+        const { events, checkpoint, ...batch } = await heard(next);
         next = connection.call('next', subscription); // fetched while this batch is processed
         next.catch(() => {});
-        const last = batch.events.at(-1);
+        const last = events.at(-1);
         if (last) {
-          eventId = last.id;
-          position = last.position;
-          handleProgress();
+          end.advance(last.position);
+          cursor.position = last.position;
+          cursor.eventId = last.id;
+          failures = 0;
         }
-        if (last || batch.readTo) readTo = batch.readTo;
-        yield batch;
+        if (checkpoint !== undefined) end.searched(checkpoint);
+        if (!last && batch.caughtUp === caughtUp) continue;
+        caughtUp = batch.caughtUp;
+        yield { events, caughtUp };
       }
     } catch (error) {
       if (error instanceof LogReplaced) throw error;
@@ -128,8 +138,7 @@ export async function* catchUpSubscription(
     } finally {
       void connection?.call('unsubscribe', subscription).catch(() => {});
     }
-    const delay = failures === 0 ? 0 : backOff(failures, MAX_RETRY_DELAY_MS);
-    wasWoken = await client.pause(delay, signal, wasWoken);
+    await sleep(failures === 0 ? 0 : backOff(failures, MAX_RETRY_DELAY_MS), signal);
     failures++;
   }
 }

@@ -4,7 +4,7 @@ import { CallFailed, type FailureKind } from './protocol.ts';
 // Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
 
 /** gRPC status codes (https://grpc.io/docs/guides/status-codes/), as far as they are handled. */
-export const GRPC_STATUS = { OK: 0, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
+export const GRPC_STATUS = { OK: 0, CANCELLED: 1, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
 
 type ClientError = Error & { code?: number };
 
@@ -80,6 +80,7 @@ function classify(error: ClientError): FailureKind {
   }
   // The client does not recognise "Server Is Busy" in the reply to a batch append.
   if (error instanceof UnknownError && error.code === undefined) return 'transient';
+  if (error.code === GRPC_STATUS.CANCELLED) return 'transient'; // by this client, which connects to the leader
   if (error.code === GRPC_STATUS.INVALID_ARGUMENT) return 'permanent';
   // An exception in the server, for this request.
   if (error.code === GRPC_STATUS.UNKNOWN && isCommandError(error)) return 'transient';

@@ -1,3 +1,3 @@
+export { AccessDenied } from './client.ts';
 export { CONNECTION_STRING } from './protocol.ts';
-export { AccessDenied } from './retryingClient.ts';
 export { openEventStoreDb } from './store.ts';

@@ -7,9 +7,6 @@ export const CONNECTION_STRING =
 
 // Between the adapter and the thread that holds @eventstore/db-client.
 
-/** Pages and appends are of the streams with the prefix. */
-export type WorkerOptions = { url: string; prefix: string };
-
 /** Why a call failed, and what to do. */
 export type FailureKind =
   | 'wrongRevision'

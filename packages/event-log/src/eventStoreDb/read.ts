@@ -1,253 +1,139 @@
-import {
-  type AllStreamResolvedEvent,
-  BACKWARDS,
-  START as CLIENT_START,
-  type Direction,
-  END,
-  ErrorType,
-  type EventStoreDBClient,
-  FORWARDS,
-  type ReadPosition,
-  type ReadStreamOptions,
-  type ResolvedEvent,
-  type StreamingRead,
-} from '@eventstore/db-client';
+import { convertToCommandError, type EventStoreDBClient } from '@eventstore/db-client';
 import {
   type BackwardRange,
+  type ForwardRange,
   PAGE_LENGTH,
   type Page,
   type Position,
   type RecordedEvent,
   START,
 } from '../eventStore.ts';
-import { errorType, GRPC_STATUS } from './failures.ts';
+import { GRPC_STATUS } from './failures.ts';
 import { CallFailed } from './protocol.ts';
+import { eventIn, openRead, type ReadRange } from './readCall.ts';
 
-/** Without an event for this time a read fails: the client takes a deadline and ignores it. */
-const READ_TIMEOUT_MS = 3_000;
+/** Pages are of the streams with this prefix. */
+type Filtered<Range> = Range & { prefix: string };
 
-/** A follower may lag behind what has been acknowledged; the leader does not. */
-const FROM_LEADER = { requiresLeader: true };
-
-/**
- * Events that were read. `isCut`: they have the length at which reading ended, so there may be more. `writtenAt`: when
- * the last of them was written, by the clock of the server.
- */
-type Collected = { events: RecordedEvent[]; isCut: boolean; writtenAt: Date | undefined };
+/** Events that were read. `isCut`: reading ended at the limit or the length of a page, so there may be more. */
+type Collected = { events: RecordedEvent[]; isCut: boolean };
 
 /** Reads of streams and of $all. Each is whole, or fails. */
 export class Reader {
   readonly #client: EventStoreDBClient;
-  /** Pages have the events of streams with this prefix. */
-  readonly #prefix: string;
   readonly #onNode: (node: string) => void;
   #node: string | undefined;
 
   /** `onNode` gets the address of the node that responds, when it changes: the leader, since reads require it. */
-  constructor(client: EventStoreDBClient, prefix: string, onNode: (node: string) => void = () => {}) {
+  constructor(client: EventStoreDBClient, onNode: (node: string) => void = () => {}) {
     this.#client = client;
-    this.#prefix = prefix;
     this.#onNode = onNode;
   }
 
   /** The first events of a stream; none if it does not exist. @throws CallFailed if the first was deleted */
   async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
-    const events = await this.#unlessNotFound(stream, { maxCount: limit });
-    if (events?.[0]?.revision === 0n || (!events && !(await this.#isTruncated(stream)))) return events ?? [];
-    throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
+    const { events } = await this.#collect({ stream, limit });
+    const isDeleted = events[0] ? events[0].revision !== 0n : await this.#isTruncated(stream);
+    if (isDeleted) throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
+    return events;
   }
 
   /** A stream that was deleted softly looks as if it did not exist, except for its metadata. */
   async #isTruncated(stream: string): Promise<boolean> {
-    const newest = { fromRevision: END, direction: BACKWARDS, maxCount: 1 } as const;
-    const [metadata] = (await this.#unlessNotFound(`$$${stream}`, newest)) ?? [];
+    const newest = { stream: `$$${stream}`, from: 'end', backwards: true, limit: 1 } as const;
+    const [metadata] = (await this.#collect(newest)).events;
     return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
-  }
-
-  async #unlessNotFound(stream: string, range: ReadStreamOptions): Promise<RecordedEvent[] | undefined> {
-    try {
-      return (await this.#collect(this.#client.readStream(stream, { ...range, ...FROM_LEADER }))).events;
-    } catch (error) {
-      if (errorType(error) === ErrorType.STREAM_NOT_FOUND) return undefined;
-      throw error;
-    }
   }
 
   /** The first, or the last, event of $all; undefined if there is none. */
   async edge(edge: 'first' | 'last'): Promise<RecordedEvent | undefined> {
-    const { events } =
-      edge === 'first' ? await this.#all(CLIENT_START, FORWARDS, 1) : await this.#all(END, BACKWARDS, 1);
-    return events[0];
+    const range: ReadRange = edge === 'first' ? {} : { from: 'end', backwards: true };
+    return (await this.#collect({ ...range, limit: 1 })).events[0];
   }
 
   /** The event of $all at a position; undefined if there is none. */
   async at(position: Position): Promise<RecordedEvent | undefined> {
-    return (await this.#from(position, 1))?.events[0];
+    const [event] = (await this.#unlessInvalid({ from: position, limit: 1 }))?.events ?? [];
+    return event?.position === position ? event : undefined;
   }
 
-  /** The first event of $all at or after the position of a record; undefined if there is none. */
-  async firstFrom(position: Position): Promise<RecordedEvent | undefined> {
-    return (await this.#all(clientPosition(position), FORWARDS, 1)).events[0];
-  }
-
-  /** The events of the streams with the prefix in one page of $all, maybe none; undefined if no event is at `after`. */
-  async page({ after, limit }: { after: Position; limit: number }): Promise<Page | undefined> {
-    const skipped = after === START ? 0 : 1; // the event at `after` itself
-    const page = await this.#from(after, limit + skipped);
-    if (!page) return undefined;
-    const { events, isCut, writtenAt } = page;
-    return {
-      events: events.slice(skipped).filter(({ stream }) => stream.startsWith(this.#prefix)),
-      position: events.at(-1)?.position ?? after,
-      isEnd: !isCut && events.length < limit + skipped,
-      writtenAt,
-    };
+  /** A page of $all; undefined if no event is at `after`. */
+  async page({ after, limit, prefix }: Filtered<ForwardRange>): Promise<Page | undefined> {
+    const skipped = after === START ? 0 : 1; // the event at `after` itself, if it matches
+    const page = await this.#unlessInvalid({ from: after, limit: limit + skipped, prefix });
+    const startsAtEvent = page?.events[0]?.position === after;
+    if (!page || !(skipped === 0 || startsAtEvent || (await this.at(after)))) return undefined;
+    const events = page.events.slice(startsAtEvent ? 1 : 0, limit + skipped);
+    return { events, position: events.at(-1)?.position ?? after, isEnd: !page.isCut };
   }
 
   /** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
-  async pageBackwards({ before, limit, prefix: narrower = '' }: BackwardRange): Promise<Page | undefined> {
+  async pageBackwards({ before, limit, prefix }: Filtered<BackwardRange>): Promise<Page | undefined> {
     if (before === START) return { events: [], position: START, isEnd: true };
-    const page = await this.#unlessInvalid(before ?? START, () =>
-      this.#all(before === undefined ? END : clientPosition(before), BACKWARDS, limit),
-    );
+    const page = await this.#unlessInvalid({ from: before ?? 'end', backwards: true, limit, prefix });
     if (!page) return undefined;
-    const { events, isCut } = page;
-    const position = events.at(-1)?.position ?? before;
-    const isEnd = !isCut && events.length < limit;
-    const first = isEnd ? await this.edge('first') : undefined;
-    if (first && (position === undefined || position > first.position))
-      throw new CallFailed('transient', 'the read ended before the start of the log');
-    return {
-      events: events.filter(({ stream }) => stream.startsWith(this.#prefix) && stream.startsWith(narrower)),
-      position: position ?? START,
-      isEnd,
-    };
-  }
-
-  /** A page of $all from a position on, inclusive; undefined if no event starts at the position. */
-  async #from(position: Position, maxCount: number): Promise<Collected | undefined> {
-    const page = await this.#unlessInvalid(position, () =>
-      this.#all(clientPosition(position), FORWARDS, maxCount),
-    );
-    return position === START || page?.events[0]?.position === position ? page : undefined;
+    const position = page.events.at(-1)?.position ?? before ?? START;
+    return { events: page.events, position, isEnd: !page.isCut };
   }
 
   /**
-   * A read from a position; undefined if the server rejects the position. That error may have other causes: it counts
-   * if a read of $all succeeds after it, and the same read fails again.
+   * A read of $all; undefined if the server rejects its position. That error may have other causes: it counts if
+   * another read succeeds after it, and the same read fails again.
    */
-  async #unlessInvalid(position: Position, read: () => Promise<Collected>): Promise<Collected | undefined> {
-    try {
-      return await read();
-    } catch (error) {
-      if (position === START || !isInvalidPosition(error as Error)) throw error;
+  async #unlessInvalid(range: ReadRange & { limit: number }): Promise<Collected | undefined> {
+    for (let isRepeated = false; ; isRepeated = true) {
+      try {
+        return await this.#collect(range);
+      } catch (error) {
+        if (range.from === START || !isInvalidPosition(error as Error)) throw error;
+        if (isRepeated) return undefined;
+      }
+      await this.edge('last');
     }
-    await this.edge('last');
-    try {
-      return await read();
-    } catch (error) {
-      if (isInvalidPosition(error as Error)) return undefined;
-      throw error;
-    }
-  }
-
-  /** Events of $all from a position on, until they have the length of a page. */
-  #all(fromPosition: ReadPosition, direction: Direction, maxCount: number): Promise<Collected> {
-    const range = { fromPosition, direction, maxCount };
-    return this.#collect(this.#client.readAll({ ...range, ...FROM_LEADER }), PAGE_LENGTH);
   }
 
   /**
-   * The events of a bounded read, until they have a length in characters. The client ends a read that it has cancelled
-   * without an error, so it is whole only if the server has completed it. @throws CallFailed if not, or not in time
+   * The events of a read, until they have its limit or the length of a page. What the server sends for fewer events is
+   * whole only once it has completed the call. @throws the client's error, CallFailed
    */
-  async #collect(
-    stream: StreamingRead<ResolvedEvent>,
-    maxLength = Number.POSITIVE_INFINITY,
-  ): Promise<Collected> {
+  async #collect({ limit, ...range }: ReadRange & { limit: number }): Promise<Collected> {
+    const call = await openRead(this.#client, { ...range, limit });
     let isCompleted = false;
-    stream.once('pipe', (piped) => {
-      const call = piped as ReadCall;
-      call.once('status', ({ code }) => {
-        isCompleted = code === GRPC_STATUS.OK;
-        if (!isCompleted || call.getPeer() === this.#node) return;
-        this.#node = call.getPeer();
-        this.#onNode(this.#node);
-      });
+    call.on('error', () => {}); // the loop throws the first one
+    call.once('status', ({ code }: { code: number }) => {
+      isCompleted = code === GRPC_STATUS.OK;
+      if (isCompleted) this.#responds(call.getPeer());
     });
-    stream.on('error', () => {}); // the loop throws the first error; a second one may follow
-    const timer = setTimeout(() => {
-      stream.destroy(new CallFailed('unavailable', `no response for ${READ_TIMEOUT_MS} ms`));
-      void stream.cancel().catch(() => {});
-    }, READ_TIMEOUT_MS);
     const events: RecordedEvent[] = [];
     let length = 0;
-    let writtenAt: Date | undefined;
     try {
-      for await (const { event } of stream) {
-        timer.refresh();
-        if (!event) continue;
-        const recorded = toRecordedEvent(event);
-        events.push(recorded);
-        writtenAt = event.created;
-        if (Number.isFinite(maxLength)) length += lengthOf(recorded.data) + lengthOf(recorded.metadata);
-        if (length < maxLength || events.length < 2) continue; // the first one may be the last of the page before
-        void stream.cancel().catch(() => {});
-        return { events, isCut: true, writtenAt };
+      for await (const response of call) {
+        const found = eventIn(response);
+        if (!found) continue;
+        events.push(found.event);
+        length += range.stream === undefined ? found.length : 0;
+        // The first one may be the last of the page before. The server would search on after the limit.
+        if (events.length < limit && (length < PAGE_LENGTH || events.length < 2)) continue;
+        this.#responds(call.getPeer());
+        call.cancel();
+        return { events, isCut: true };
       }
-    } finally {
-      clearTimeout(timer);
+    } catch (error) {
+      throw convertToCommandError(error as Error);
     }
     if (!isCompleted) throw new CallFailed('transient', 'the read ended before the server had completed it');
-    return { events, isCut: false, writtenAt };
+    return { events, isCut: false };
+  }
+
+  #responds(node: string): void {
+    if (node === this.#node) return;
+    this.#node = node;
+    this.#onNode(node);
   }
 }
-
-/** A gRPC call, as far as it is used here. Its status comes from the server, or from the client that ends it. */
-type ReadCall = {
-  once(event: 'status', listener: (status: { code: number }) => void): void;
-  getPeer(): string;
-};
 
 /** EventStoreDB 23.10 responds "Unexpected ReadAllResult: Error" to a position between two events. */
 function isInvalidPosition({ code, message }: Error & { code?: number }): boolean {
   const isUnknown = code === GRPC_STATUS.UNKNOWN && /position|ReadAllResult/i.test(message);
   return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
-}
-
-/** Of bytes, or of JSON: the client does not keep the text that it has parsed. */
-function lengthOf(content: unknown): number {
-  return content instanceof Uint8Array ? content.length : (JSON.stringify(content)?.length ?? 0);
-}
-
-export function clientPosition(position: Position) {
-  return position === START ? CLIENT_START : { commit: position, prepare: position };
-}
-
-export function toRecordedEvent(
-  event: NonNullable<ResolvedEvent['event'] | AllStreamResolvedEvent['event']>,
-): RecordedEvent {
-  const { position, streamId: stream, revision, id, type, data, metadata } = event;
-  if (!position) throw new Error('the server returns no positions: it must be 23.10 or later');
-  return {
-    position: position.commit,
-    stream,
-    revision,
-    id,
-    type,
-    data: cloneable(data),
-    metadata: cloneable(metadata),
-  };
-}
-
-/** Deeper nesting overflows the stack of a structured clone between threads. This service writes none. */
-const MAX_NESTING = 500;
-
-function cloneable<T>(value: T): T | undefined {
-  return isDeeperThan(MAX_NESTING, value) ? undefined : value;
-}
-
-function isDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return false;
-  return levels === 0 || Object.values(value).some((part) => isDeeperThan(levels - 1, part));
 }

@@ -21,51 +21,46 @@ import {
 import type { Logger } from '../logger.ts';
 import { isPosition } from '../position.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
-import { checkAccess } from './accessCheck.ts';
-import { appendRequest } from './appendRequest.ts';
+import { type AppendRequest, appendRequest } from './appendRequest.ts';
 import { catchUpSubscription } from './catchUpSubscription.ts';
-import type { Connection } from './connection.ts';
-import { DeletedStreams } from './deletedStreams.ts';
-import { KnownEnd } from './knownEnd.ts';
+import { AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
+import { LogEnd } from './logEnd.ts';
 import { CallFailed } from './protocol.ts';
-import { AppendDenied, CLOSE_TIMEOUT_MS, RetryingClient } from './retryingClient.ts';
-import type { Operations } from './worker.ts';
+import { SharedSubscription } from './sharedSubscription.ts';
 import { WriteAccess } from './writeAccess.ts';
 
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
   url: string;
-  /** Subscriptions and pages have the streams with this prefix. */
+  /** Of the log's own streams: subscriptions, pages and the last position are of their events. */
   prefix: string;
   /** Whose first event gives an empty log its identity. */
   identityStream: string;
   logger: Logger;
   /** How long a request may wait for the server in all: four fifths to append, the rest to read. */
   timeoutMs: number;
-  /** Whether to prepare for appends: to check that the account may, and to follow which streams are deleted. */
+  /** Whether this store logs changes of the leader, for all connections of a service. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
 };
 
-/** The wait between reads from a node that does not have the last events, in milliseconds. */
-const BEHIND_DELAY_MS = 100;
 /** The first wait between reads of a stream whose first event cannot be read yet, in milliseconds; it doubles. */
 const FIRST_READABLE_DELAY_MS = 10;
+export const ACCESS_RETRY_INTERVAL_MS = 500;
 
 /**
  * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that is
  * unavailable are retried until `timeoutMs`, subscriptions for ever. @throws AccessDenied
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
-  const { url, prefix, logger, appends, observer } = options;
+  const { url, logger, appends, observer } = options;
   const onLeaderChange = (from: string, to: string): void => {
     observer?.onLeaderChange();
     logger.info({ from, to }, 'the leader of the cluster changed');
   };
-  // The store that appends reports it once for all connections of a service.
-  const client = new RetryingClient({ url, prefix }, appends ? { observer, onLeaderChange } : { observer });
+  const client = new Client(url, appends ? { observer, onLeaderChange } : { observer });
   try {
-    await checkAccess(client);
+    await client.firstAttempt();
   } catch (error) {
     await client.close();
     throw error;
@@ -74,24 +69,23 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
 }
 
 class EventStoreDbStore implements EventStore {
-  readonly #client: RetryingClient;
+  readonly #client: Client;
   readonly #options: Options;
   readonly #writeAccess: WriteAccess;
-  readonly #deletedStreams: DeletedStreams | undefined;
-  readonly #knownEnd = new KnownEnd();
-  /** The log ID as read over a connection; the server of the next connection may have another log, also an empty one. */
-  #identity: { connection: Connection; logId: string } | undefined;
-
+  readonly #end: LogEnd;
+  readonly #subscription: SharedSubscription;
+  /** As last read; the server of the next connection may have another log, also an empty one. */
+  #logId = NO_LOG_ID;
   /** The last append's wait for the identity of the log. */
   #identifying = Promise.resolve();
 
-  constructor(client: RetryingClient, options: Options) {
+  constructor(client: Client, options: Options) {
     this.#client = client;
     this.#options = options;
     this.#writeAccess = new WriteAccess(client, options.logger);
-    if (!options.appends) return;
-    void this.#writeAccess.check();
-    this.#deletedStreams = new DeletedStreams(client, this, options.prefix);
+    this.#end = new LogEnd(client, options.prefix);
+    const source = { ...options, client, log: this, end: this.#end };
+    this.#subscription = new SharedSubscription(catchUpSubscription.bind(undefined, source));
   }
 
   get appendsRefused(): string | undefined {
@@ -103,42 +97,35 @@ class EventStoreDbStore implements EventStore {
     return this.#readLogId(this.#readTimeoutMs);
   }
 
-  /** The first event of $all identifies the log. */
+  /** The first event of $all identifies the log; it is read again as long as there is none. */
   async #readLogId(timeoutMs: number): Promise<string> {
-    const { connection } = this.#client;
-    if (this.#identity?.connection === connection) return this.#identity.logId;
-    const first = await this.#client.call('readEdge', 'first', timeoutMs);
-    this.#identity = first && { connection, logId: `e${first.id.slice(-12)}` };
-    return this.#identity?.logId ?? NO_LOG_ID;
+    const connection = await this.#client.connected(performance.now() + timeoutMs);
+    connection.firstEventId ??= (await this.#client.call('readEdge', 'first', timeoutMs))?.id;
+    const id = connection.firstEventId;
+    this.#logId = id === undefined ? NO_LOG_ID : `e${id.slice(-12)}`;
+    return this.#logId;
   }
 
-  async lastPosition(): Promise<Position> {
-    const deadline = performance.now() + this.#readTimeoutMs;
-    for (;;) {
-      const known = this.#knownEnd.position;
-      const last = await this.#client.call('readEdge', 'last', deadline - performance.now());
-      const position = last?.position ?? START;
-      if (this.#knownEnd.accepts(position, known)) return position;
-      if (performance.now() + BEHIND_DELAY_MS > deadline)
-        throw new StoreUnavailable('the node does not have the last events: it was the leader before');
-      await sleep(BEHIND_DELAY_MS, this.#client.closed);
-    }
+  lastPosition(): Promise<Position> {
+    return this.#end.read(this.#readTimeoutMs);
   }
 
   hadPosition(position: Position): void {
-    this.#knownEnd.advance(position);
+    this.#end.advance(position);
   }
 
   async readEvent(position: Position): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
     if (!isPosition(position)) return undefined;
     const read = () => this.#client.call('readAt', position, this.#readTimeoutMs);
-    return this.#confirmed(read, (event) => !event && position <= this.#knownEnd.position);
+    return this.#confirmed(read, (event) => !event && position <= this.#end.position);
   }
 
   async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
-    const read = () => this.#readStream(stream, limit, this.#readTimeoutMs);
-    return this.#confirmed(read, (events) => events.length === 0);
+    return this.#confirmed(
+      () => this.#readStream(stream, limit),
+      (events) => events.length === 0,
+    );
   }
 
   /** A result that a node may only have since it is behind is read again, if the node was. */
@@ -150,32 +137,42 @@ class EventStoreDbStore implements EventStore {
     return this.#client.node === node ? result : read();
   }
 
-  async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
+  async #readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
     try {
-      return await this.#client.call('readStream', { stream, limit }, timeoutMs);
+      return await this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
     } catch (error) {
       throw isDeleted(error) ? new StreamDeleted(stream, { cause: error }) : error;
     }
   }
 
-  readAll({ after, limit }: ForwardRange): Promise<Page> {
-    const known = this.#knownEnd.position;
-    const read = () => this.#readPage('readPage', { after, limit }, after);
-    return this.#confirmed(read, ({ isEnd, position }) => isEnd && position < known);
+  async readAll({ prefix, ...range }: ForwardRange): Promise<Page> {
+    const known = this.#end.position;
+    const filtered = { ...range, prefix: this.#filter(prefix) };
+    const read = () => this.#client.call('readPage', filtered, this.#options.timeoutMs);
+    const page = await this.#readPage(read, range.after, ({ isEnd, position }) => isEnd && position < known);
+    // The server has searched to its end, which is not before the last event that was known.
+    const end = this.#end.position < known ? this.#end.position : known;
+    return page.isEnd && page.position < end ? { ...page, position: end } : page;
   }
 
-  readBackwards(range: BackwardRange): Promise<Page> {
-    return this.#readPage('readPageBackwards', range, range.before);
+  readBackwards({ prefix, ...range }: BackwardRange): Promise<Page> {
+    const filtered = { ...range, prefix: this.#filter(prefix) };
+    const read = () => this.#client.call('readPageBackwards', filtered, this.#options.timeoutMs);
+    return this.#readPage(read, range.before, () => false);
   }
 
-  async #readPage<O extends 'readPage' | 'readPageBackwards'>(
-    operation: O,
-    range: Parameters<Operations[O]>[0],
+  #filter(prefix = ''): string {
+    return prefix.startsWith(this.#options.prefix) ? prefix : this.#options.prefix;
+  }
+
+  async #readPage(
+    read: () => Promise<Page | undefined>,
     position: Position = START,
+    isDoubtful: (page: Page) => boolean,
   ): Promise<Page> {
-    const read = async () =>
-      isPosition(position) ? this.#client.call(operation, range, this.#options.timeoutMs) : undefined;
-    const page = await this.#confirmed(read, (one) => !one && position <= this.#knownEnd.position);
+    const isKnown = position <= this.#end.position;
+    const page =
+      isPosition(position) && (await this.#confirmed(read, (one) => (one ? isDoubtful(one) : isKnown)));
     if (!page) throw new LogReplaced(`there is no event at position ${position}`);
     return page;
   }
@@ -183,9 +180,15 @@ class EventStoreDbStore implements EventStore {
   async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     let outcome: AppendOutcome = 'failed';
     try {
-      const appended = await this.#appendTo(stream, event, expectedRevision);
-      this.#knownEnd.advance(appended.position);
+      const request = appendRequest(stream, event, expectedRevision);
+      const deadline = performance.now() + (this.#options.timeoutMs * 4) / 5;
+      this.#identifying = this.#identify(deadline);
+      await this.#identifying;
+      const appended = await this.#append(request, deadline);
       outcome = 'stored';
+      this.#end.advance(appended.position);
+      // The server continues a stream that was deleted and not tombstoned, although no stream is expected.
+      if (expectedRevision === NO_STREAM && appended.revision !== 0n) throw new StreamDeleted(stream);
       return appended;
     } catch (error) {
       if (error instanceof WrongExpectedRevision) outcome = 'wrongRevision';
@@ -195,30 +198,9 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
-  async #appendTo(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
-    const request = appendRequest(stream, event, expectedRevision);
-    this.#writeAccess.assertGranted();
-    const deadline = performance.now() + (this.#options.timeoutMs * 4) / 5;
-    this.#identifying = this.#identify(deadline);
-    await this.#identifying;
-    if (expectedRevision === NO_STREAM) await this.#assertNotDeleted(stream, deadline);
-    return this.#append(request, deadline);
-  }
-
-  /** The server would continue a deleted stream, although no stream is expected. @throws StreamDeleted */
-  async #assertNotDeleted(stream: string, deadline: number): Promise<void> {
-    const isDeleted = this.#deletedStreams?.has(stream);
-    if (isDeleted) throw new StreamDeleted(stream);
-    if (this.#deletedStreams && isDeleted === undefined)
-      await this.#readStream(stream, 1, deadline - performance.now());
-  }
-
-  async *subscribe(options: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
-    const range = { ...this.#options, ...options, logId: this.#identity?.logId ?? NO_LOG_ID };
-    for await (const batch of catchUpSubscription(this.#client, this, range)) {
-      this.#knownEnd.advance(batch.readTo?.position ?? batch.events.at(-1)?.position ?? START);
-      yield batch;
-    }
+  subscribe({ after, signal }: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
+    const ended = AbortSignal.any([signal, this.#client.closed]);
+    return this.#subscription.subscribe({ position: after, logId: this.#logId }, ended);
   }
 
   async close(): Promise<void> {
@@ -234,37 +216,34 @@ class EventStoreDbStore implements EventStore {
     return this.#options.timeoutMs / 5;
   }
 
-  async #append(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
-    try {
-      return await this.#appendOnceGranted(request, deadline);
-    } catch (error) {
-      if (!(error instanceof CallFailed)) throw error;
-      const { stream, expectedRevision } = request;
-      if (isDeleted(error)) throw new StreamDeleted(stream, { cause: error });
-      if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
-      throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
-    }
-  }
-
-  /** An append that is refused again, although the account may append, is to a stream with an ACL of its own. */
-  async #appendOnceGranted(request: ReturnType<typeof appendRequest>, deadline: number): Promise<Appended> {
-    for (let isGranted = false; ; isGranted = true) {
+  async #append(request: AppendRequest, deadline: number): Promise<Appended> {
+    const { stream, expectedRevision } = request;
+    for (;;) {
       try {
-        return await this.#client.call('append', request, deadline - performance.now());
+        const appended = await this.#client.call('append', request, deadline - performance.now());
+        this.#writeAccess.granted();
+        return appended;
       } catch (error) {
-        if (!(error instanceof AppendDenied)) throw error;
-        const message = `the account may append, but not to stream ${request.stream}`;
-        if (isGranted) throw new AppendDenied(message, { cause: error });
-        await this.#writeAccess.confirm(error, deadline);
+        if (error instanceof AppendDenied) {
+          const isRetried = this.#writeAccess.denied(error.message);
+          if (!isRetried || performance.now() + ACCESS_RETRY_INTERVAL_MS > deadline) throw error;
+          await sleep(ACCESS_RETRY_INTERVAL_MS, this.#client.closed);
+          continue;
+        }
+        if (!(error instanceof CallFailed)) throw error;
+        this.#writeAccess.granted(); // the server has compared the revisions
+        if (isDeleted(error)) throw new StreamDeleted(stream, { cause: error });
+        if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
+        throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
       }
     }
   }
 
   /** The server refuses another first event of a stream before the first one can be read. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
-    const isReadable = async () => (await this.#readStream(stream, 1, this.#readTimeoutMs)).length > 0;
-    for (let delay = FIRST_READABLE_DELAY_MS; !(await isReadable()); delay *= 2) {
-      if (performance.now() + delay > deadline) return;
+    for (let delay = FIRST_READABLE_DELAY_MS; ; delay *= 2) {
+      const isReadable = (await this.#readStream(stream, 1)).length > 0;
+      if (isReadable || performance.now() + delay > deadline) return;
       await sleep(delay, this.#client.closed);
     }
   }

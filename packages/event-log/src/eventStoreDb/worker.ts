@@ -1,19 +1,19 @@
 import { NO_STREAM as CLIENT_NO_STREAM, type EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
-import { type Appended, type Batch, NO_STREAM, type Position } from '../eventStore.ts';
+import { type Appended, NO_STREAM, type Position } from '../eventStore.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import type { AppendRequest } from './appendRequest.ts';
 import { openClient } from './connectionString.ts';
 import { toFailure } from './failures.ts';
-import { CallFailed, type WorkerOptions } from './protocol.ts';
+import { CallFailed } from './protocol.ts';
 import { Reader } from './read.ts';
-import { Subscription } from './subscription.ts';
+import { Subscription, type SubscriptionBatch } from './subscription.ts';
 
 // The thread that holds @eventstore/db-client. An error that the client does not catch, such as a reply to a
 // call that was given up, ends this thread and not the service; and whatever hangs in the client ends with
 // the thread.
 
-function operationsOf(client: EventStoreDBClient, prefix: string) {
-  const reader = new Reader(client, prefix, (node) => send(node));
+function operationsOf(client: EventStoreDBClient) {
+  const reader = new Reader(client, (node) => send(node));
   const subscriptions = new Map<string, Subscription>();
   return {
     async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
@@ -36,7 +36,7 @@ function operationsOf(client: EventStoreDBClient, prefix: string) {
       await subscribed.confirmed;
     },
     /** The next batch of a subscription, as soon as there is one. */
-    async next(subscription: string): Promise<Batch> {
+    async next(subscription: string): Promise<SubscriptionBatch> {
       const subscribed = subscriptions.get(subscription);
       if (!subscribed) throw new CallFailed('transient', 'unsubscribed');
       return subscribed.next();
@@ -49,17 +49,16 @@ function operationsOf(client: EventStoreDBClient, prefix: string) {
 }
 export type Operations = ReturnType<typeof operationsOf>;
 
-const { url, prefix } = threadData<WorkerOptions>();
-const send = start();
+const send = start(threadData<string>());
 
-function start(): (node: string) => void {
+function start(url: string): (node: string) => void {
   let client: EventStoreDBClient;
   try {
     client = openClient(url);
   } catch (error) {
     return serve(undefined, (error as Error).message);
   }
-  const calls = Object.entries(operationsOf(client, prefix)).map(([name, operation]) => {
+  const calls = Object.entries(operationsOf(client)).map(([name, operation]) => {
     const run = operation as (argument: unknown) => Promise<unknown>;
     return [
       name,

@@ -7,16 +7,24 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener('abort', finish);
       resolve();
     };
-    const timer = setTimeout(finish, ms);
+    const timer = setTimeout(finish, Math.max(ms, 0));
     signal?.addEventListener('abort', finish);
   });
 }
 
+/** What a promise resolves to; undefined if that takes longer than `ms` milliseconds. */
+export async function unlessLater<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
+  const finished = new AbortController();
+  const timeout = sleep(ms, finished.signal).then(() => undefined);
+  return Promise.race([promise, timeout]).finally(() => finished.abort());
+}
+
 /** Resolves when a promise has resolved or rejected, after `ms` milliseconds at the latest. */
 export async function finishedWithin(ms: number, promise: Promise<unknown>): Promise<void> {
-  const timeout = new AbortController();
-  await Promise.race([promise.catch(() => {}), sleep(ms, timeout.signal)]);
-  timeout.abort();
+  await unlessLater(
+    ms,
+    promise.catch(() => {}),
+  );
 }
 
 /** Exponential back-off in whole milliseconds, with jitter so that clients do not retry at once. */
@@ -31,5 +39,13 @@ export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Prom
     const abort = (): void => resolve(undefined);
     signal.addEventListener('abort', abort);
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+/** Resolves when the signal aborts. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
   });
 }

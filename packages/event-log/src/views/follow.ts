@@ -184,6 +184,7 @@ export class Follower<V extends View = View> {
     let mismatch = logId === current ? undefined : 'it belongs to another log';
     if (mismatch === undefined) {
       if (eventId === '') return;
+      store.hadPosition?.(position);
       const isInLog = (await store.readEvent(position))?.id === eventId;
       mismatch = isInLog ? await view.mismatch(store) : 'the log has lost events, as after a restore';
       if (mismatch === undefined) return;

@@ -6,5 +6,5 @@ export { TableView, type ViewDefinition } from './tableView.ts';
 export { View } from './view.ts';
 export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
 export { type Checkpointer, NO_CHECKPOINT, type ViewCheckpoint, type ViewFormat } from './viewFile.ts';
-export { ViewLag } from './viewLag.ts';
+export { viewLag } from './viewLag.ts';
 export { REACHED_TIMEOUT_MS, ViewBehind, Waiting } from './waiting.ts';

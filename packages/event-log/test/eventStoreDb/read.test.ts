@@ -1,47 +1,67 @@
-import type { EventStoreDBClient } from '@eventstore/db-client';
-import { expect, test } from 'vitest';
-import { clientRead } from '../../../../test/support/clientRead.ts';
-import { PAGE_LENGTH, type Page, START } from '../../src/eventStore.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startFakeServer } from '../../../../test/support/stores.ts';
+import { PAGE_LENGTH, START } from '../../src/eventStore.ts';
+import { openClient } from '../../src/eventStoreDb/connectionString.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';
+import type { EventToWrite } from '../../src/testing/fakeEventStoreDb/server.ts';
 
-type Content = { data?: unknown; metadata?: unknown };
-
-/** A page of events with these data and metadata, and how many of them were read. */
-async function pageOf(contents: readonly Content[]) {
-  const events = contents.map((content, i) => ({
-    position: { commit: BigInt(i + 1), prepare: BigInt(i + 1) },
-    streamId: 'plant-alice/1',
-    revision: 0n,
-    id: `${i}`,
-    type: 'Written',
-    data: {},
-    metadata: {},
-    ...content,
-  }));
-  let isCancelled = false;
-  const cancel = async (): Promise<void> => {
-    isCancelled = true;
-  };
-  const client = { readAll: () => Object.assign(clientRead(events), { cancel }) };
-  const reader = new Reader(client as unknown as EventStoreDBClient, 'plant-');
-  const page = (await reader.page({ after: START, limit: 500 })) as Page;
-  return { ...page, isCancelled };
+/** A reader of a server with these events, each in a stream of its own. */
+async function readerOf(events: readonly EventToWrite[]) {
+  const server = await startFakeServer();
+  for (const [i, event] of events.entries()) server.write(`plant-alice/${i}`, event);
+  const client = openClient(server.url);
+  onTestFinished(() => client.dispose());
+  return { server, reader: new Reader(client) };
 }
 
 const LARGE = 'x'.repeat(PAGE_LENGTH / 2);
+const ALL = { limit: 500, prefix: 'plant-' };
 
-test.each<[string, Content]>([
+test.each<[string, EventToWrite]>([
   ['data', { data: { text: LARGE } }],
   ['metadata', { metadata: { text: LARGE } }],
-  ['data that is not JSON', { data: Buffer.alloc(PAGE_LENGTH / 2) }],
+  ['data that is not JSON', { data: Buffer.alloc(PAGE_LENGTH / 2), contentType: 'application/octet-stream' }],
 ])('a page ends after two events with half a page of %s, and the rest is not read', async (_, content) => {
-  const { events, isEnd, isCancelled } = await pageOf([content, content, content]);
-  expect([events.length, isEnd, isCancelled]).toEqual([2, false, true]);
+  const { reader } = await readerOf([content, content, content]);
+  const page = await reader.page({ after: START, ...ALL });
+  expect([page?.events.length, page?.isEnd]).toEqual([2, false]);
 });
 
 test('an event whose data is nested too deeply to be sent between threads has none', async () => {
-  let data = {};
-  for (let level = 0; level < 20_000; level++) data = { 1: data };
-  const { events, isEnd } = await pageOf([{ data }, {}]);
+  const { reader } = await readerOf([{ data: '{"1":'.repeat(20_000) + '{}'.padEnd(20_002, '}') }, {}]);
+  const { events = [], isEnd } = (await reader.page({ after: START, ...ALL })) ?? {};
   expect([events[0]?.data, events[1]?.data, isEnd]).toEqual([undefined, {}, true]);
+});
+
+test('data that is not JSON is bytes, and malformed JSON is its text', async () => {
+  const { reader } = await readerOf([
+    { data: Buffer.from([1, 2]), contentType: 'application/octet-stream', metadata: Buffer.from([0xff]) },
+    { data: '{"a":' },
+  ]);
+  const { events = [] } = (await reader.page({ after: START, ...ALL })) ?? {};
+  expect(events.map(({ data, metadata }) => [data, metadata])).toEqual([
+    [Uint8Array.of(1, 2), Uint8Array.of(0xff)],
+    ['{"a":', undefined],
+  ]);
+});
+
+describe('a page of a prefix', () => {
+  test('has only what the server sends for it, and is one read', async () => {
+    const { server, reader } = await readerOf([{}, {}, {}]);
+    for (let i = 0; i < 1_000; i++) server.write(`other-${i}`);
+    server.write('plant-bob/1');
+    const { read, sent } = { ...server.calls };
+    const after = await reader.page({ after: START, limit: 2, prefix: 'plant-bob/' });
+    const before = await reader.pageBackwards({ limit: 2, prefix: 'plant-bob/' });
+    for (const page of [after, before])
+      expect(page).toMatchObject({ events: [{ stream: 'plant-bob/1' }], isEnd: true });
+    expect([server.calls.read - read, server.calls.sent - sent]).toEqual([2, 2]);
+  });
+
+  test('ends with its limit: the server does not search on for another event', async () => {
+    const { server, reader } = await readerOf([{}, {}]);
+    const page = await reader.page({ after: START, limit: 2, prefix: 'plant-' });
+    expect([page?.events.length, page?.isEnd]).toEqual([2, false]);
+    await expect.poll(() => server.openReads).toBe(0);
+  });
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ReadReq, ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
 import type { ServerWritableStream } from '@grpc/grpc-js';
-import type { FakeLog } from './log.ts';
+import type { FakeEvent, FakeLog } from './log.ts';
 import {
   type CallError,
   caughtUp,
@@ -99,20 +99,36 @@ export function* read(options: Options, { log, version, heldAfter }: Served): Me
   const count = Number(options.getCount());
   const isPage = isAll && count > 1;
   while (isPage && start >= Math.max(heldAfter(), 1)) yield undefined;
-  for (let sent = 0; sent < count; sent++) {
-    const event = events[isBackwards ? start - 1 - sent : start + sent];
+  const matches = filterOf(options);
+  for (let next = isBackwards ? start - 1 : start, sent = 0; sent < count; next += isBackwards ? -1 : 1) {
+    const event = events[next];
     if (event === undefined) return;
+    if (!matches(event)) continue;
+    sent++;
     yield eventMessage(isAll, event);
   }
 }
 
+/** Whether an event is in one of the streams that a call asks for. */
+function filterOf(options: Options): (event: FakeEvent) => boolean {
+  if (!options.hasFilter()) return () => true;
+  const prefixes = options.getFilter()?.getStreamIdentifier()?.getPrefixList() ?? [];
+  return ({ stream }) => prefixes.some((prefix) => stream.startsWith(prefix));
+}
+
 /** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
-export function* pausing(messages: Messages, pausesAfter: () => number | undefined): Messages {
+export function* pausing(
+  messages: Messages,
+  pausesAfter: () => number | undefined,
+  onSent: () => void,
+): Messages {
   let sent = 0;
   for (const message of messages) {
     while (sent >= (pausesAfter() ?? Number.POSITIVE_INFINITY)) yield undefined;
     yield message;
-    if (message) sent++;
+    if (!message) continue;
+    sent++;
+    onSent();
   }
   while (pausesAfter() !== undefined) yield undefined;
 }
@@ -122,7 +138,7 @@ export function* subscription(options: Options, { log, version, heldAfter }: Ser
   const start = startInAll(log, options, version);
   const isAfterEvent = log.all[start]?.position === positionIn(options);
   const filter = options.getFilter();
-  const prefixes = filter?.getStreamIdentifier()?.getPrefixList() ?? [];
+  const matches = filterOf(options);
   const checkpointInterval = (filter?.getCheckpointintervalmultiplier() ?? 0) * (filter?.getMax() ?? 0);
   while (heldAfter() < 0) yield undefined;
   yield confirmation(randomUUID());
@@ -136,7 +152,7 @@ export function* subscription(options: Options, { log, version, heldAfter }: Ser
       continue;
     }
     next++;
-    if (prefixes.some((prefix) => event.stream.startsWith(prefix))) yield eventMessage(true, event);
+    if (matches(event)) yield eventMessage(true, event);
     if (processed++ % checkpointInterval === 0) yield checkpoint(event);
   }
 }

@@ -71,11 +71,13 @@ export class FakeEventStoreDb {
   readonly log: FakeLog;
   /**
    * The number of calls: `appended` counts appends that stored an event, `cancelled` reads that the client cancelled,
-   * or whose connection broke.
+   * or whose connection broke, `sent` the events of reads.
    */
-  readonly calls = { appended: 0, read: 0, cancelled: 0, subscribe: 0 };
+  readonly calls = { appended: 0, read: 0, cancelled: 0, sent: 0, subscribe: 0 };
   /** Users who may read and not append. */
   readonly readers = new Set<string>();
+  /** A call for appends keeps the rights that its user had at its start. */
+  keepsRights = false;
   /** Streams whose ACL allows no one to append. */
   readonly protectedStreams = new Set<string>();
   /** The streams to which appends were refused. */
@@ -339,6 +341,7 @@ export class FakeEventStoreDb {
     });
     const accessError = this.#accessError(call.metadata);
     if (accessError?.code === status.UNAUTHENTICATED) fail(accessError);
+    const readers = new Set(this.readers);
     call.on('data', (request: BatchAppendReq) => {
       if (!this.#batches.has(call)) return;
       const correlation = request.getCorrelationId()?.getString() ?? '';
@@ -349,7 +352,7 @@ export class FakeEventStoreDb {
       pending.delete(correlation);
       const append = appendOf(options, request);
       const outcome =
-        accessError || this.#isDenied(call.metadata, append.stream)
+        accessError || this.#isDenied(call.metadata, append.stream, this.keepsRights ? readers : this.readers)
           ? ({ is: 'denied' } as const)
           : this.#outcome(append);
       if (!outcome) return;
@@ -384,7 +387,8 @@ export class FakeEventStoreDb {
     const stream = options.hasAll() ? '' : streamName(options.getStream()?.getStreamIdentifier());
     const lag = this.#notIndexed.get(stream) ?? 0;
     if (lag === 0) {
-      return pausing(read(options, this.#served), () => this.#readsPauseAfter);
+      const sent = (): void => void this.calls.sent++;
+      return pausing(read(options, this.#served), () => this.#readsPauseAfter, sent);
     }
     this.#notIndexed.set(stream, lag - 1);
     return [streamNotFound(stream)].values();
@@ -456,9 +460,9 @@ export class FakeEventStoreDb {
   }
 
   /** Whether this user may not append to a stream. */
-  #isDenied(metadata: Metadata, stream: string): boolean {
+  #isDenied(metadata: Metadata, stream: string, readers: ReadonlySet<string>): boolean {
     const [user = ''] = credentialsIn(metadata)?.split(':') ?? [];
-    const isDenied = this.readers.has(user) || this.protectedStreams.has(stream);
+    const isDenied = readers.has(user) || this.protectedStreams.has(stream);
     if (isDenied) this.denied.push(stream);
     return isDenied;
   }

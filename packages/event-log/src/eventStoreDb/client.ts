@@ -1,0 +1,191 @@
+import { type StoreObserver, StoreUnavailable } from '../eventStore.ts';
+import { backOff, finishedWithin, sleep, unlessLater } from '../time/sleep.ts';
+import { type Argument, Connection, type Result } from './connection.ts';
+import { CallFailed } from './protocol.ts';
+import type { Operations } from './worker.ts';
+
+/** The server refuses the account, or its certificate is not trusted: only another connection string helps. */
+export class AccessDenied extends StoreUnavailable {}
+
+export class AppendDenied extends StoreUnavailable {}
+
+/** An attempt without a reply is repeated after this. The server gives up a write after 2 s. */
+export const ATTEMPT_TIMEOUT_MS = 3_000;
+/** The first connection may take this to its first reply: on a busy machine, seconds. */
+export const FIRST_REPLY_TIMEOUT_MS = 10_000;
+/** Later ones: a cluster leads to a leader that is frozen until it has another one; looking for that takes 2 s a node. */
+export const REOPENING_TIMEOUT_MS = 5_000;
+export const MAX_RETRY_DELAY_MS = 1_000;
+/** What calls in flight may take when the client is closed. */
+export const CLOSE_TIMEOUT_MS = 1_500;
+/** Between the starts of connections: each is a thread. */
+export const MIN_CONNECTION_INTERVAL_MS = 1_000;
+/** A server that has just started may not know its accounts before. */
+export const ACCOUNTS_TIMEOUT_MS = 5_000;
+/** What to check as long as the server has never responded. */
+const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
+
+type Listeners = {
+  observer?: StoreObserver | undefined;
+  /** Called when another node of a cluster responds to reads, which only its leader does. */
+  onLeaderChange?: ((from: string, to: string) => void) | undefined;
+};
+
+/**
+ * One connection at a time. One loop opens it, with a read, and opens another one when it has ended; calls and
+ * subscriptions wait for an open one. Failed calls are retried until a deadline.
+ */
+export class Client {
+  readonly #url: string;
+  readonly #listeners: Listeners;
+  readonly #closing = new AbortController();
+  readonly #inFlight = new Set<Promise<unknown>>();
+  #open: Connection | undefined;
+  /** No connection is opened any more. */
+  #isOver = false;
+  #connection: Connection;
+  /** The outcome of the next attempt to open a connection: the failure, if any. */
+  #attempt = Promise.withResolvers<CallFailed | undefined>();
+  #lastFailure = new CallFailed('timeout', `no response yet: ${UNREACHABLE_HINT}`);
+  /** The address of the node that has responded to the last read. */
+  node: string | undefined;
+
+  constructor(url: string, listeners: Listeners = {}) {
+    this.#url = url;
+    this.#listeners = listeners;
+    this.#connection = new Connection(url, this.#onNode);
+    void this.#run();
+  }
+
+  get closed(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Waits for the first attempt to connect; one that is refused is repeated. @throws AccessDenied if that lasts */
+  async firstAttempt(): Promise<void> {
+    const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
+    for (;;) {
+      const failure = await this.#attempt.promise;
+      const isDenied = failure?.kind === 'accessDenied';
+      if (failure?.kind === 'badConnectionString' || (isDenied && performance.now() >= deadline))
+        throw new AccessDenied(failure.message, { cause: failure });
+      if (!isDenied) return;
+    }
+  }
+
+  /** The connection, as soon as one is open. @throws StoreUnavailable at the deadline, or if the client is closed */
+  async connected(deadline = Number.POSITIVE_INFINITY): Promise<Connection> {
+    while (!this.#open) {
+      if (this.#isOver) throw new StoreUnavailable('the log is closed');
+      const remaining = deadline - performance.now();
+      if (remaining <= 0) throw unavailable(this.#lastFailure);
+      const attempt = this.#attempt.promise;
+      await (remaining === Number.POSITIVE_INFINITY ? attempt : unlessLater(remaining, attempt));
+    }
+    return this.#open;
+  }
+
+  /** Ends the connection if it has been in use for this time; returns whether it has. */
+  renew(reason: string, afterMs: number): boolean {
+    const isDue = performance.now() - this.#connection.startedAt >= afterMs;
+    if (isDue) this.#connection.end(reason);
+    return isDue;
+  }
+
+  /**
+   * Calls the server until it succeeds, for at most `timeoutMs`. A page is not interrupted at the deadline: as long as
+   * the connection lives, the server searches the log. @throws CallFailed with a kind that is a result;
+   * StoreUnavailable; AppendDenied, or Error, if retrying does not help
+   */
+  call<O extends keyof Operations>(operation: O, argument: Argument<O>, timeoutMs: number): Result<O> {
+    const result = this.#retry(operation, argument, timeoutMs);
+    this.#inFlight.add(result);
+    const done = (): void => void this.#inFlight.delete(result);
+    result.then(done, done);
+    return result;
+  }
+
+  async #retry<O extends keyof Operations>(
+    operation: O,
+    argument: Argument<O>,
+    timeoutMs: number,
+  ): Result<O> {
+    const deadline = performance.now() + timeoutMs;
+    let lastFailure: CallFailed | undefined;
+    for (let failures = 0; ; failures++) {
+      if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
+      const connection = await this.connected(deadline);
+      const remaining = deadline - performance.now();
+      const isPage = operation.startsWith('readPage');
+      try {
+        const attemptMs = isPage ? undefined : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
+        return await connection.call(operation, argument, attemptMs);
+      } catch (error) {
+        const failure = error as CallFailed;
+        if (failure.kind === 'wrongRevision' || failure.kind === 'streamDeleted') throw failure;
+        if (failure.kind === 'permanent')
+          throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
+        if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
+        if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
+        const delay = backOff(failures, MAX_RETRY_DELAY_MS);
+        if (performance.now() + delay >= deadline) throw unavailable(lastFailure);
+        await sleep(delay, this.closed);
+      }
+    }
+  }
+
+  async #run(): Promise<void> {
+    let hasResponded = false;
+    for (let failures = 0; ; ) {
+      const connection = this.#connection;
+      try {
+        await connection.started.promise;
+        const timeoutMs = hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
+        connection.firstEventId = (await connection.call('readEdge', 'first', timeoutMs))?.id;
+        hasResponded = true;
+        failures = 0;
+        this.#open = connection;
+        this.#finishAttempt();
+        this.#lastFailure = await connection.ended.promise;
+        this.#open = undefined;
+      } catch (error) {
+        const { kind, message } = error as CallFailed;
+        const hint = kind === 'timeout' && !hasResponded ? `: ${UNREACHABLE_HINT}` : '';
+        this.#lastFailure = new CallFailed(kind, message + hint);
+        this.#finishAttempt(this.#lastFailure);
+        await sleep(backOff(failures++, MAX_RETRY_DELAY_MS), this.closed);
+      }
+      if (this.closed.aborted) break;
+      if (connection.endReason === undefined) continue;
+      const age = performance.now() - connection.startedAt;
+      await sleep(Math.max(0, MIN_CONNECTION_INTERVAL_MS - age), this.closed);
+      if (this.closed.aborted) break;
+      this.#listeners.observer?.onReconnect();
+      this.#connection = new Connection(this.#url, this.#onNode);
+    }
+    this.#isOver = true;
+    this.#finishAttempt();
+  }
+
+  #finishAttempt(failure?: CallFailed): void {
+    this.#attempt.resolve(failure);
+    this.#attempt = Promise.withResolvers();
+  }
+
+  readonly #onNode = (node: string): void => {
+    if (this.node !== undefined && this.node !== node) this.#listeners.onLeaderChange?.(this.node, node);
+    this.node = node;
+  };
+
+  /** Ends the connection when the calls in flight have their replies, soon at the latest. Nothing is retried now. */
+  async close(): Promise<void> {
+    if (this.closed.aborted) return;
+    this.#closing.abort();
+    await finishedWithin(CLOSE_TIMEOUT_MS, Promise.allSettled(this.#inFlight));
+    this.#connection.end('the log is closed');
+  }
+}
+
+function unavailable(cause: CallFailed): StoreUnavailable {
+  return new (cause.kind === 'accessDenied' ? AccessDenied : StoreUnavailable)(cause.message, { cause });
+}
