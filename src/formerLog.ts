@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { readViewCheckpoint } from '@event-sourced/event-log/disk';
+import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
 import { merkleTreeFile, VIEWS } from '../projections/views.ts';
 

@@ -5,7 +5,8 @@ import { type EventLog, START } from '@event-sourced/event-log';
 import { logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { type BackupHead, copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead, MerkleTree } from '@event-sourced/transparency-log';
-import { appendLeaves, SavedTree } from '@event-sourced/transparency-log/root';
+import { appendLeaves } from '@event-sourced/transparency-log/entries';
+import { SavedTree } from '@event-sourced/transparency-log/view';
 import { merkleTreeFile } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
 

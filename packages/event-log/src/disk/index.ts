@@ -4,4 +4,3 @@ export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
 export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, openReadOnly, SQLITE } from './sqlite.ts';
-export { readViewCheckpoint } from './viewCheckpoint.ts';

@@ -5,6 +5,12 @@ export type { Rows, Table } from './table.ts';
 export { TableView, type ViewDefinition } from './tableView.ts';
 export { View } from './view.ts';
 export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
-export { type Checkpointer, NO_CHECKPOINT, type ViewCheckpoint, type ViewFormat } from './viewFile.ts';
+export {
+  type Checkpointer,
+  NO_CHECKPOINT,
+  readViewCheckpoint,
+  type ViewCheckpoint,
+  type ViewFormat,
+} from './viewFile.ts';
 export { viewLag } from './viewLag.ts';
 export { REACHED_TIMEOUT_MS, ViewBehind, Waiting } from './waiting.ts';

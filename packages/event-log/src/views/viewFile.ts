@@ -217,6 +217,14 @@ export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
   return { logId, position, eventId };
 }
 
+/** The saved checkpoint in the file of any view; undefined without a file, or if the view belongs to no log. @throws Error */
+export function readViewCheckpoint(file: string): ViewCheckpoint | undefined {
+  if (fileSize(file) === 0) return undefined;
+  using db = openReadOnly(file);
+  const checkpoint = readCheckpoint(db);
+  return checkpoint.logId === NO_CHECKPOINT.logId ? undefined : checkpoint;
+}
+
 /** Opens the file of a view for reading only, also beside its writer. */
 export function openForReading(file: string, format: ViewFormat): DatabaseSync {
   using opening = new DisposableStack();

@@ -1,3 +1,4 @@
+export { appendLeaves } from './appendLeaves.ts';
 export { hashedAttributes, leafOfCloudEvent } from './cloudEventLeaf.ts';
 export { type Claim, proofFromLog, rootOfLog } from './proof.ts';
 export { LogContradictsTree } from './receipt.ts';

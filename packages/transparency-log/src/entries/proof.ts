@@ -5,6 +5,7 @@ import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { type ProvenTree, proveConsistency, proveInclusion } from '../notes/prove.ts';
 import type { CheckpointSigner } from '../signer/checkpointSigner.ts';
+import { appendLeaves } from './appendLeaves.ts';
 import { leafText } from './leaf.ts';
 
 /** The log does not have what is to be proven; the message names it. */
@@ -65,13 +66,7 @@ export async function proofFromLog(
 /** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
 export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
   const tree = new MerkleTree();
-  if (size !== 0)
-    for await (const { events } of readToEnd(log, { signal })) {
-      for (const event of events.slice(0, size === undefined ? undefined : size - tree.size))
-        tree.append(leafHash(leafText(event).text));
-      if (tree.size === size) break;
-    }
-  signal.throwIfAborted();
+  if (size !== 0) await appendLeaves(tree, log, { after: START, size, signal });
   assertSize(tree.size, size);
   return { size: tree.size, root: tree.root() };
 }

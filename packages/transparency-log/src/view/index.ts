@@ -1,1 +1,2 @@
+export { SavedTree } from './savedTree.ts';
 export { type LogHead, MerkleTreeView } from './treeView.ts';

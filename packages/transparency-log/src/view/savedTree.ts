@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Position } from '@event-sourced/event-log';
-import { openReadOnly, readViewCheckpoint } from '@event-sourced/event-log/disk';
+import { openReadOnly } from '@event-sourced/event-log/disk';
+import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { MerkleTree } from '../merkle/merkleTree.ts';
 import { HASH_BYTES, TILE_WIDTH, TileMismatch, treeOfTile } from '../merkle/tiles.ts';
 

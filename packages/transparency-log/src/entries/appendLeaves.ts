@@ -1,12 +1,12 @@
 import { type EventLog, type Position, readToEnd } from '@event-sourced/event-log';
-import { leafText } from '../entries/leaf.ts';
 import { leafHash, type MerkleTree } from '../merkle/merkleTree.ts';
+import { leafText } from './leaf.ts';
 
 type Range = {
   /** The position of the tree's last event. */
   after: Position;
   /** That of the tree in the end; that of the log by default. */
-  size?: number;
+  size?: number | undefined;
   signal: AbortSignal;
 };
 

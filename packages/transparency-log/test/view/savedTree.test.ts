@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
-import { SavedTree } from '../../src/root/savedTree.ts';
+import { SavedTree } from '../../src/view/savedTree.ts';
 
 const SIZE = 66_000;
 const LOG_ID = 's1';

@@ -1,2 +1,0 @@
-export { appendLeaves } from './appendLeaves.ts';
-export { SavedTree } from './savedTree.ts';
