@@ -49,11 +49,12 @@ export async function openStore(
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });
-  const store = await connect(eventStoreDb, { logger, appends, observer });
+  const onEmpty = () => assertNoFormerLog(dataDir);
+  const store = await connect(eventStoreDb, { logger, appends, observer, onEmpty });
   try {
-    // While the server is unavailable, it is taken for that of the files.
+    // A server that is unavailable now is asked again before its first event.
     const isEmpty = async () => (await store.logId().catch(() => undefined)) === NO_LOG_ID;
-    if (filesBesideLog(dataDir).length > 0 && (await isEmpty())) assertNoFormerLog(dataDir);
+    if (filesBesideLog(dataDir).length > 0 && (await isEmpty())) onEmpty();
     return store;
   } catch (error) {
     await store.close();
@@ -90,7 +91,7 @@ export async function openLog(
 
 async function connect(
   { url, timeoutMs, setting }: EventStoreDbLocation,
-  options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined },
+  options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined; onEmpty?: () => void },
 ): Promise<EventStore> {
   // Not loaded by the threads and commands that do not need it.
   const { AccessDenied, openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');

@@ -122,10 +122,10 @@ describe('a copy of log.db in a read-only directory', () => {
     onTestFinished(() => chmodSync(dir, 0o700)); // so that it can be removed
     return dir;
   };
-  const command = (name: string, DATA_DIR: string) =>
-    run({ ...reader, command: [NODE, MAIN, name], env: { DATA_DIR } });
+  const command = (name: string, DATA_DIR: string, ...args: string[]) =>
+    run({ ...reader, command: [NODE, MAIN, name, ...args], env: { DATA_DIR } });
 
-  test('can be verified and replayed', async () => {
+  test('can be verified, replayed and backed up', async () => {
     const DATA_DIR = inReadOnlyDir(join(logWith({ events: 3 }), 'log.db'));
     const verified = await command('verify', DATA_DIR);
     expect(verified).toMatchObject({
@@ -134,6 +134,12 @@ describe('a copy of log.db in a read-only directory', () => {
       stdout: expect.stringMatching(/^problems +none$/m),
     });
     expect((await command('replay', DATA_DIR)).stdout.split('\n')).toHaveLength(4);
+    const target = tempDir();
+    chmodSync(target, 0o777);
+    expect(await command('backup', DATA_DIR, join(target, 'backup.db'))).toMatchObject({
+      code: 0,
+      stdout: /^expect +(.+)$/m.exec(verified.stdout)?.[1]?.concat('\n'),
+    });
     expect(readdirSync(DATA_DIR)).toEqual(['log.db']);
   });
 

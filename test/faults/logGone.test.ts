@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
 import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
@@ -151,6 +152,24 @@ describe('a start over an empty EventStoreDB', () => {
     expect(contents(dir)).toEqual(before);
     const again = await serviceOver((await startFakeServer({ log })).url, { DATA_DIR: dir });
     for (const user of [again.alice, again.bob]) expect(await listed(user)).toEqual([{ name: 'Fern' }]);
+  });
+
+  test('that responds only after the start appends nothing beside the view of a log, which is kept', async () => {
+    const { dir } = await stoppedOver();
+    const server = await startFakeServer({ log: new FakeLog() });
+    await server.stop();
+    const service = await serviceOver(server.url, { DATA_DIR: dir, EVENTSTOREDB_TIMEOUT: '2' });
+    await server.restart();
+    for (let attempt = 0; attempt < 2; attempt++)
+      expect((await service.alice.create(2, { name: 'Moss' })).status).toBe(503);
+    await expect.poll(async () => (await service.readiness()).text()).toContain('it has no events');
+    expect(server.log.all).toEqual([]);
+    await service.close();
+    using view = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
+    expect(view.prepare('SELECT user FROM rows ORDER BY user').all()).toEqual([
+      { user: 'alice' },
+      { user: 'bob' },
+    ]);
   });
 
   test('beside the view of an embedded log is refused, too, and the other way round', async () => {

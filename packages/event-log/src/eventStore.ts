@@ -65,7 +65,7 @@ export type EventLog = {
    */
   lastPosition(): Promise<Position>;
 
-  /** The log has had this position: a server that does not have it may have been left behind. */
+  /** The log has had this position: a node without it may be stale. */
   hadPosition?(position: Position): void;
 
   /** The number of events after a position, if the store knows it without reading them. */

@@ -6,11 +6,11 @@ import type { Cursor } from './catchUpSubscription.ts';
 type Source = (cursor: Cursor, signal: AbortSignal) => AsyncGenerator<Batch>;
 
 /** Events that are kept for subscribers that take them later than others; one that needs more catches up alone. */
-export const WINDOW_SIZE = 4_096;
+export const WINDOW_SIZE = 1_024;
 const BATCH_SIZE = 512;
 
 /**
- * One subscription to the server for all subscribers. The one that is ahead takes its next batch; the others find it in
+ * One subscription to the server for all subscribers. The subscriber that is ahead takes its next batch; the others find it in
  * the window. A subscriber that is not within the window has a subscription of its own until it is.
  */
 export class SharedSubscription {

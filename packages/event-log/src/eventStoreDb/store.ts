@@ -36,6 +36,8 @@ type Options = {
   prefix: string;
   /** Whose first event gives an empty log its identity. */
   identityStream: string;
+  /** Called before a log that has no events gets its first one; if it throws, nothing is appended. */
+  onEmpty?: (() => void) | undefined;
   logger: Logger;
   /** How long a request may wait for the server in all: four fifths to append, the rest to read. */
   timeoutMs: number;
@@ -254,6 +256,11 @@ class EventStoreDbStore implements EventStore {
    */
   async #identify(deadline: number): Promise<void> {
     if ((await this.#readLogId(deadline - performance.now())) !== NO_LOG_ID) return;
+    try {
+      this.#options.onEmpty?.();
+    } catch (error) {
+      throw new StoreUnavailable((error as Error).message, { cause: error });
+    }
     const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
     try {
       await this.#append(appendRequest(this.#options.identityStream, begun, NO_STREAM), deadline);

@@ -1,4 +1,5 @@
-import { statSync } from 'node:fs';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -23,6 +24,15 @@ const BATCH_SIZE = 10_000;
 /** Of the indexes, in KiB. */
 const CACHE_SIZE_KIB = 65_536;
 
+function canWrite(dir: string): boolean {
+  try {
+    accessSync(dir, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * An open backup, and one transaction: `commit` ends it durably. Whatever happens before, the file is as it was, at the
  * latest when SQLite opens it next, which finds `…-journal` beside it.
@@ -44,6 +54,8 @@ export class LogBackup implements Disposable {
     using opening = new DisposableStack();
     const log = pathToFileURL(logFile);
     log.searchParams.set('mode', 'ro'); // https://sqlite.org/uri.html
+    // In a directory that cannot be written, SQLite reads a closed log without the files that it shares with a writer.
+    if (!existsSync(`${logFile}-wal`) && !canWrite(dirname(logFile))) log.searchParams.set('immutable', '1');
     this.#db = opening.use(new DatabaseSync(pathToFileURL(file)));
     assertIsLog(this.#db);
     this.#db.exec(`PRAGMA synchronous = EXTRA; PRAGMA cache_size = -${CACHE_SIZE_KIB}`);

@@ -40,8 +40,8 @@ export class UncleanLog {
     });
     this.#process.kill('SIGKILL');
     if ('finding' in result && result.finding !== null) throw new LogDamaged(result.finding);
-    this.#snapshot.close();
     if ('error' in result) throw new Error(result.error);
+    this.#snapshot.close();
   }
 
   /** Ends the check. To be called when the log has no other connection. */

@@ -33,7 +33,7 @@ type Options<V extends View> = {
 const PIECE_SIZE = 250;
 /** Applied events are committed after this time, or when their commit would take about COMMIT_MS; fewer pages are written, the more of them share a commit. */
 export const SAVE_INTERVAL_MS = 1_000;
-const COMMIT_MS = 5;
+const COMMIT_MS = 20;
 const MIN_SAVE_BATCH = 250;
 const MAX_SAVE_BATCH = 10_000;
 /** Of fewer events, the length of a commit says nothing about more. */
@@ -181,6 +181,8 @@ export class Follower<V extends View = View> {
     const { store, view, logger, keepMismatchAs } = this.#options;
     const { logId, position, eventId } = view.applied;
     const current = await store.logId();
+    if (current === NO_LOG_ID && eventId !== '')
+      throw new StoreUnavailable(`it has no events, but the view ${view.name} is of log ${logId}`);
     let mismatch = logId === current ? undefined : 'it belongs to another log';
     if (mismatch === undefined) {
       if (eventId === '') return;
@@ -233,6 +235,7 @@ export class Follower<V extends View = View> {
       logger.error({ view: view.name, err: error }, 'saving the view failed; retrying');
       this.saveFailures++;
       this.#failedSaves++;
+      this.#scheduleSave();
     }
     const perEvent = (performance.now() - start) / this.#unsaved;
     if (this.#unsaved >= MEASURED_BATCH && this.#failedSaves === 0)

@@ -2,10 +2,10 @@ import { type Position, START } from '../eventStore.ts';
 import type { Follower } from './follow.ts';
 import type { View } from './view.ts';
 
-/** A write that a client knows of. After a reset of the view it does not count: its position may be gone. */
+/** A write that a client knows of. After a reset of the view it does not count: its position may no longer exist. */
 type Acknowledged = { logId: string; position: Position; resets: number };
 
-/** Users whose acknowledged writes are kept apart, per view; of more users, the earliest writes count for all. */
+/** Users whose acknowledged writes are tracked, per view; beyond that, every user waits for the oldest untracked write. */
 const MAX_USERS = 100_000;
 
 /**

@@ -40,7 +40,7 @@ export abstract class View {
     this.applied = this.#file.checkpoint;
   }
 
-  /** Why the file is a new one; undefined if it is the one that was opened. */
+  /** Why a new file was started; undefined if none was. */
   get replaced(): string | undefined {
     return this.#file.replaced;
   }

@@ -53,7 +53,7 @@ const MIN_WAL_BYTES = 1024 * 1024;
 export class ViewFile {
   /** As of the last commit. */
   checkpoint = NO_CHECKPOINT;
-  /** Why the file is a new one; undefined if it is the one that was opened. */
+  /** Why a new file was started; undefined if none was. */
   replaced: string | undefined;
   readonly #path: string;
   readonly #format: ViewFormat;

@@ -8,6 +8,7 @@ const PAGE_SIZE = 500;
 
 /** How far a view at a position is behind its log. A log without `countAfter` is counted up to a page. @throws StoreUnavailable, LogReplaced */
 export async function viewLag(log: EventLog, position: Position, now: Date): Promise<Lag> {
+  if ((await log.lastPosition()) <= position) return { events: 0, seconds: 0 };
   const { events } = await log.readAll({ after: position, limit: log.countAfter ? 1 : PAGE_SIZE });
   const [first] = events;
   if (!first) return { events: 0, seconds: 0 };

@@ -138,6 +138,18 @@ test('a view of another log is rebuilt', async () => {
   expect(logged.join()).toContain('it belongs to another log');
 });
 
+test('a view of a log is kept, and not read, while its log has no events and no ID', async () => {
+  const { dir, store } = await followedLog();
+  const logId = vi.spyOn(store, 'logId').mockResolvedValue('');
+  const { follower, view } = await followIn(dir, store);
+  await expect
+    .poll(() => follower.notReady)
+    .toContain('it has no events, but the view plantsByUser is of log');
+  expect(namesOf(view, 'alice')).toEqual(['Fern']);
+  logId.mockRestore();
+  await follower.reached(1n);
+});
+
 test('a view is rebuilt if its log is replaced by an older backup', async () => {
   const { dir, store } = await followedLog();
   await store.close();

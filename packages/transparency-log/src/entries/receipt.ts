@@ -31,15 +31,18 @@ export async function receiptOf(
   const tile = ready.tileOf(event.position);
   const leaves = ready.readTile({ level: 0, index: tile, width: tileWidth(0, tile, ready.head.size) });
   // The leaf names its stream and revision, so no other event has the same one.
-  const index = tile * TILE_WIDTH + hashesOfTile(leaves).indexOf(leafHash(entry));
+  const at = hashesOfTile(leaves).indexOf(leafHash(entry));
+  if (at < 0) {
+    for (const one of [tile, tile + 1])
+      if (tree.ready.has({ level: 0, index: one, width: 1 })) await startOfTile({ tree, log }, one);
+    throw new LogContradictsTree(event.position);
+  }
+  const index = tile * TILE_WIDTH + at;
   const head = checkpoints.headWith(index);
   const read = (one: Tile) => tree.ready.readTile(one);
   try {
     return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
   } catch (error) {
-    if (!(error instanceof NotInTree)) throw error;
-    for (const one of [tile, tile + 1])
-      if (tree.ready.has({ level: 0, index: one, width: 1 })) await startOfTile({ tree, log }, one);
-    throw new LogContradictsTree(event.position);
+    throw error instanceof NotInTree ? new LogContradictsTree(event.position) : error;
   }
 }

@@ -219,7 +219,7 @@ export class Checkpoints {
       const { signed, head } = error;
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
         this.#rebuiltForRoot = signed.root;
-        if (tree.notReady === undefined) tree.view.discard(error.message); // its file may be what was altered
+        if (tree.notReady === undefined) this.#discard(error.message); // its file may be what was altered
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
       this.#contradiction = error;
@@ -237,6 +237,14 @@ export class Checkpoints {
       );
     }
     return error;
+  }
+
+  #discard(reason: string): void {
+    try {
+      this.#deps.tree.view.discard(reason);
+    } catch (error) {
+      this.#deps.logger.error({ err: error }, 'the Merkle tree cannot be replaced; retrying');
+    }
   }
 
   #refuse(refusal: CheckpointRefusal, details: object, message: string): void {

@@ -2,6 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
   assertReached,
   type EventLog,
+  LogReplaced,
   type Position,
   type RecordedEvent,
   START,
@@ -41,8 +42,6 @@ const FORMAT: ViewFormat = {
 /** The tree of the last commit: its last tiles must have this root. */
 const HEAD_SCHEMA = 'CREATE TABLE IF NOT EXISTS head (size INTEGER PRIMARY KEY, root TEXT NOT NULL) STRICT';
 
-/** Events of the log that are read at once, to compare them with the last tile. */
-const PAGE_SIZE = 500;
 /** Verified full tiles of 8 KiB that are kept in memory. */
 const MAX_CACHED = 64;
 
@@ -106,15 +105,20 @@ export class MerkleTreeView extends View {
   override async mismatch(log: EventLog): Promise<string | undefined> {
     const { position } = this.applied;
     const last = this.#tree.lastTile(0);
+    if (!last) return undefined;
     const leaves: string[] = [];
-    for (let after = last?.startsAfter ?? position; after < position; ) {
-      const page = await log.readAll({ after, limit: PAGE_SIZE });
-      for (const event of page.events) if (event.position <= position) leaves.push(this.#leafOf(event));
-      after = page.position;
-      if (page.isEnd) assertReached(position, after);
+    try {
+      for (let after = last.startsAfter as Position; after < position && leaves.length <= last.width; ) {
+        const page = await log.readAll({ after, limit: TILE_WIDTH });
+        for (const event of page.events) if (event.position <= position) leaves.push(this.#leafOf(event));
+        after = page.position;
+        if (page.isEnd) assertReached(position, after);
+      }
+    } catch (error) {
+      if (!(error instanceof LogReplaced)) throw error; // EventStoreDB has no event where the tile starts
     }
-    if (leaves.join('') === (last?.hashes.toString('hex') ?? '')) return undefined;
-    return `its last ${last?.width} leaves are not those of the log`;
+    if (leaves.join('') === last.hashes.toString('hex')) return undefined;
+    return `its last ${last.width} leaves are not those of the log`;
   }
 
   protected override load(db: DatabaseSync): void {

@@ -19,6 +19,7 @@ import { startServiceWithTree } from '../../../../test/support/service.ts';
 import { overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
 import { tempDir } from '../../../../test/support/tempDir.ts';
 import { followTree, logIn, rootOf, treeIn } from '../../../../test/support/tree.ts';
+import { LogReplaced } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
@@ -237,6 +238,13 @@ describe('a Merkle tree is rebuilt', () => {
     const { head, logged } = await follow(dir);
     expect(head).toMatchObject({ size: 700, root: await rootOf(logIn(dir), 700) });
     expect(logged).toContain('the log has lost events, as after a restore');
+  });
+
+  test('if its last tile starts where the log has no event', async () => {
+    const view = MerkleTreeView.open(treeIn(copy()));
+    const readAll = () => Promise.reject(new LogReplaced('there is no event at this position'));
+    expect(await view.mismatch({ readAll } as never)).toBe('its last 20 leaves are not those of the log');
+    view.close();
   });
 
   test('if it does not match the log, and is kept as a copy, which replaces an older one', async () => {
