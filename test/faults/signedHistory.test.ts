@@ -187,7 +187,7 @@ test('while the tree cannot be saved, checkpoints are not stale but 50302, and a
   expect((await get('/checkpoint')).status).toBe(200);
   await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
   const other = new DatabaseSync(merkleTreeFile(service.dir));
-  await vi.waitFor(() => other.exec('BEGIN IMMEDIATE')); // once the tree is saved: simulates a full disk
+  await vi.waitFor(() => other.exec('BEGIN IMMEDIATE'), { timeout: 60_000 }); // once the tree is saved: simulates a full disk
   await service.as('bob').create(9, { name: 'Late' });
   stopClock();
   vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more

@@ -141,13 +141,14 @@ export class Checkpoints {
   }
 
   async #sign(head: TreeHead): Promise<string> {
+    const tree = this.#trees;
     try {
       const note = await this.#deps.signer.sign(head, this.#prove);
       this.#accept();
       if (this.#consistentTree !== this.#trees) this.#checkTree();
       return note;
     } catch (error) {
-      throw this.#handle(error);
+      throw this.#handle(error, tree);
     }
   }
 
@@ -193,9 +194,10 @@ export class Checkpoints {
   /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
   #checkTree(): void {
     this.#checkFailedAt = undefined;
-    this.#checking = this.#check(++this.#trees).catch((error) => {
+    const tree = ++this.#trees;
+    this.#checking = this.#check(tree).catch((error) => {
       if (!(error instanceof LogContradictsCheckpoint)) this.#checkFailedAt = this.#now();
-      this.#handle(error);
+      this.#handle(error, tree);
     });
   }
 
@@ -212,11 +214,12 @@ export class Checkpoints {
     if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // it was handled
   }
 
-  /** What to throw for an error of the signer. A tree that contradicts what was signed is rebuilt once. */
-  #handle(error: unknown): unknown {
+  /** What to throw for an error of the signer of a tree. One that contradicts what was signed is rebuilt once. */
+  #handle(error: unknown, ofTree: number): unknown {
     const { tree, signer } = this.#deps;
     if (error instanceof LogContradictsCheckpoint) {
       const { signed, head } = error;
+      if (ofTree !== this.#trees) return new ViewBehind(BEING_REBUILT, { cause: error }); // another tree is ready by now
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
         this.#rebuiltForRoot = signed.root;
         if (tree.notReady === undefined) this.#discard(error.message); // its file may be what was altered
