@@ -20,8 +20,8 @@ type Options = {
   onProgress: (progress: Progress) => void;
 };
 
-/** Events per commit: they share pages. */
-const SAVE_BATCH = 30_000;
+/** Events per commit of a draft: they share pages. */
+export const DRAFT_BATCH = 30_000;
 
 /** Rebuilds a view in a draft, which then replaces the view's file. @throws InvalidEvent, StoreUnavailable */
 export async function rebuildView(options: Options): Promise<{ events: number }> {
@@ -38,7 +38,7 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
   for await (const batch of readToEnd(log, { end, signal })) {
     view.apply(batch.events, skip);
     events += batch.events.length;
-    if (events - saved >= SAVE_BATCH) {
+    if (events - saved >= DRAFT_BATCH) {
       view.save();
       saved = events;
     }

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
+import { DRAFT_BATCH } from './rebuildView.ts';
 import { prepareArrays } from './table.ts';
 import type { View } from './view.ts';
 import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
@@ -18,9 +19,6 @@ type Options = ComparedView & {
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
 };
-
-/** Events per commit of the draft. */
-const SAVE_BATCH = 30_000;
 
 /**
  * Compares the view in a file with a draft, folded from its log up to the checkpoint that the view had at the
@@ -67,7 +65,7 @@ export class ViewComparison implements Disposable {
     } catch (error) {
       if (!(error instanceof InvalidEvent)) throw error; // reported elsewhere; here it has no row
     }
-    if (++this.#events % SAVE_BATCH === 0) this.#draft.save();
+    if (++this.#events % DRAFT_BATCH === 0) this.#draft.save();
   }
 
   /** After the last event: every difference. */
