@@ -3,6 +3,9 @@ import Format from 'typebox/format';
 /** The form in which Date.prototype.toISOString writes a time, for days that every month has. */
 const COMMON_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
+/** A date-time to its seconds, the digits of its fraction, and its offset. */
+const PARTS = /^([^.Z+]+:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/i;
+
 /** Whether a value is a date-time of RFC 3339; most are not parsed for it. */
 export function isRfc3339(text: unknown): text is string {
   return typeof text === 'string' && (COMMON_TIME.test(text) || parseRfc3339(text) !== undefined);
@@ -13,7 +16,9 @@ export function parseRfc3339(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined;
   if (COMMON_TIME.test(text)) return Date.parse(text);
   if (!Format.IsDateTime(text)) return undefined;
-  const time = Date.parse(text.replace(':60', ':59'));
+  // Date.parse misreads some fractions of more than nine digits.
+  const [, seconds, digits = '', offset] = PARTS.exec(text) ?? [];
+  const time = Date.parse(`${seconds?.replace(/60$/, '59')}${offset}`) + Number(`${digits}000`.slice(0, 3));
   return Number.isNaN(time) ? undefined : time;
 }
 
