@@ -13,7 +13,7 @@ import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { InFlight } from './inFlight.ts';
 import { openStore } from './stores.ts';
-import { createVerifier } from './tokens.ts';
+import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
 /** Between pieces of the Merkle tree, while a view that is listed catches up. */
 const TREE_PAUSE_MS = 20;
@@ -44,9 +44,10 @@ export async function startService(
   { logger, progressOf, onFatal }: Context,
 ): Promise<Service> {
   const now = () => new Date();
+  const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(lockDataDir(config.dataDir));
-  const verifyToken = createVerifier(config, now);
+  const verifyToken = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only if they are on: the modules take part of the time of a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();

@@ -1,17 +1,45 @@
 import {
   issueToken,
+  NotAKeySet,
   PROVIDER_ALGORITHMS,
+  type ProviderKeys,
   providerKeys,
   tokenVerifier,
   type VerifyToken,
 } from '@event-sourced/http/tokens';
 import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
+import type { FastifyBaseLogger } from 'fastify';
 import type { Config } from './config.ts';
 
-/** Verifies tokens by the keys of the identity provider, or by the service's own key, which it creates. */
-export function createVerifier({ jwksUrl, keyFile, issuer, audience }: Config, now: () => Date): VerifyToken {
-  const key = jwksUrl ? providerKeys(jwksUrl) : loadOrCreateKey(keyFile).publicKey;
-  const algorithms = jwksUrl ? PROVIDER_ALGORITHMS : ['EdDSA'];
+/**
+ * The keys of the identity provider, if there is one. While it is unavailable, the service starts without them.
+ * @throws Error if the URL is not that of a key set
+ */
+export async function fetchProviderKeys(
+  { jwksUrl }: Config,
+  logger: FastifyBaseLogger,
+): Promise<ProviderKeys | undefined> {
+  if (!jwksUrl) return undefined;
+  const keys = providerKeys(jwksUrl);
+  try {
+    await keys.reload();
+  } catch (error) {
+    const { message } = error as Error;
+    if (error instanceof NotAKeySet)
+      throw new Error(`JWKS_URL is not the URL of a key set: ${message}`, { cause: error });
+    logger.warn({ reason: message }, 'the keys of the identity provider cannot be fetched yet');
+  }
+  return keys;
+}
+
+/** Verifies tokens by the keys of an identity provider, or by the service's own key, which it creates. */
+export function createVerifier(
+  { keyFile, issuer, audience }: Config,
+  providerKeys: ProviderKeys | undefined,
+  now: () => Date,
+): VerifyToken {
+  const key = providerKeys ?? loadOrCreateKey(keyFile).publicKey;
+  const algorithms = providerKeys ? PROVIDER_ALGORITHMS : ['EdDSA'];
   return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 

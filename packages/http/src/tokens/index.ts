@@ -1,2 +1,9 @@
 export { issueToken } from './issueToken.ts';
-export { PROVIDER_ALGORITHMS, providerKeys, tokenVerifier, type VerifyToken } from './tokenVerifier.ts';
+export {
+  NotAKeySet,
+  PROVIDER_ALGORITHMS,
+  type ProviderKeys,
+  providerKeys,
+  tokenVerifier,
+  type VerifyToken,
+} from './tokenVerifier.ts';

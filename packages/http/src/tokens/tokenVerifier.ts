@@ -22,6 +22,11 @@ export class ExpiredToken extends InvalidToken {
   }
 }
 
+/** What the URL of the keys returns is not a key set, and will not become one: only another URL helps. */
+export class NotAKeySet extends Error {
+  override readonly name = 'NotAKeySet';
+}
+
 /** The keys of the identity provider could not be fetched, so the token cannot be verified. */
 export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
@@ -61,6 +66,10 @@ const KEY_SET_TTL_MS = 60_000;
 /** However many tokens name unknown keys. */
 const FETCH_INTERVAL_MS = 1_000;
 const FETCH_TIMEOUT_MS = 5_000;
+/** How far the clock of an identity provider may be ahead, for `nbf`. */
+const CLOCK_SKEW_S = 30;
+/** Responses of a server that may soon return something else. */
+const RETRIED_STATUSES = [408, 425, 429];
 const MAX_KEY_SET_BYTES = 1024 * 1024;
 
 /**
@@ -69,8 +78,11 @@ const MAX_KEY_SET_BYTES = 1024 * 1024;
  */
 const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
+/** Finds the key of a token. `reload` fetches the keys. @throws NotAKeySet, Error */
+export type ProviderKeys = JWTVerifyGetKey & { reload(): Promise<void> };
+
 /** The keys of an identity provider (JWKS, RFC 7517), fetched on demand, also when a key is unknown. */
-export function providerKeys(url: URL): JWTVerifyGetKey {
+export function providerKeys(url: URL): ProviderKeys {
   const keys = createRemoteJWKSet(url, {
     cacheMaxAge: KEY_SET_TTL_MS,
     cooldownDuration: FETCH_INTERVAL_MS,
@@ -86,7 +98,7 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
       });
     return nextFetch;
   };
-  return async (header, token) => {
+  const getKey: JWTVerifyGetKey = async (header, token) => {
     const { coolingDown } = keys;
     try {
       return await keys(header, token);
@@ -96,10 +108,14 @@ export function providerKeys(url: URL): JWTVerifyGetKey {
       return keys(header, token);
     }
   };
+  return Object.assign(getKey, { reload: keys.reload });
 }
 
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
   const response = await fetch(url, options);
+  const { status } = response;
+  if (status >= 300 && status < 500 && !RETRIED_STATUSES.includes(status))
+    throw new NotAKeySet(`it responds with status ${status}${status < 400 ? ', a redirect' : ''}`);
   let length = 0;
   const limit = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
@@ -108,7 +124,18 @@ async function fetchKeySet(url: string, options: RequestInit): Promise<Response>
       controller.enqueue(chunk);
     },
   });
-  return new Response(response.body?.pipeThrough(limit) ?? null, response);
+  const body = await new Response(response.body?.pipeThrough(limit)).text();
+  if (status === 200 && !isKeySet(body))
+    throw new NotAKeySet('it returns no JSON object with an array "keys"');
+  return new Response(body, { status });
+}
+
+function isKeySet(text: string): boolean {
+  try {
+    return Array.isArray(JSON.parse(text)?.keys);
+  } catch {
+    return false;
+  }
 }
 
 /** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
@@ -129,11 +156,21 @@ export function tokenVerifier(options: Options): VerifyToken {
 
   async function verify(token: string): Promise<Claims> {
     if (!isCanonical(token)) throw new InvalidToken(INVALID);
-    const checks: JWTVerifyOptions = { algorithms, requiredClaims: ['sub', 'exp'], currentDate: now() };
+    const currentDate = now();
+    const checks: JWTVerifyOptions = {
+      algorithms,
+      requiredClaims: ['sub', 'exp'],
+      currentDate,
+      clockTolerance: CLOCK_SKEW_S,
+    };
     if (issuer !== undefined) checks.issuer = issuer;
     if (audience !== undefined) checks.audience = audience;
-    const { payload, protectedHeader } = await jwtVerify(token, getKey, checks).catch(rethrow);
+    const verified = await jwtVerify(token, getKey, checks)
+      .catch((error) => tryEachKey(error, (key) => jwtVerify(token, key, checks)))
+      .catch(rethrow);
+    const { payload, protectedHeader } = verified;
     const { sub, exp, scope } = payload;
+    if ((exp as number) * 1000 <= currentDate.getTime()) throw new ExpiredToken(); // the tolerance is for nbf
     if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ)) throw new InvalidToken(INVALID);
     const verifyAgainAt = Math.min((exp as number) * 1000, now().getTime() + CACHE_TTL_MS);
     const claims = { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], verifyAgainAt };
@@ -162,6 +199,19 @@ const bytesOf = ({ subject, scopes }: Claims, token: string): number =>
 
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
+
+/** A token without `kid` may be signed with any of the keys for its algorithm. @throws the error, if no key is the one */
+async function tryEachKey<T>(error: unknown, verify: (key: CryptoKey) => Promise<T>): Promise<T> {
+  if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+  for await (const key of error) {
+    try {
+      return await verify(key);
+    } catch (failure) {
+      if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
+    }
+  }
+  throw error;
+}
 
 const hasNoKey = (error: unknown): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||

@@ -1,17 +1,28 @@
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
-import { errors } from 'jose';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { errors, SignJWT } from 'jose';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { appOver } from '../../../../test/support/appOver.ts';
 import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
-import { AUDIENCE, signingKey, startIdentityProvider } from '../../../../test/support/identityProvider.ts';
+import {
+  AUDIENCE,
+  type SigningKey,
+  signingKey,
+  startIdentityProvider,
+} from '../../../../test/support/identityProvider.ts';
 import { listen } from '../../../../test/support/rawHttp.ts';
 import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startService } from '../../../../test/support/service.ts';
+import { tempDir } from '../../../../test/support/tempDir.ts';
 import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
-import { PROVIDER_ALGORITHMS, providerKeys, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
+import {
+  InvalidToken,
+  PROVIDER_ALGORITHMS,
+  providerKeys,
+  tokenVerifier,
+} from '../../src/tokens/tokenVerifier.ts';
 
 const MINUTE = 60_000;
 
@@ -82,6 +93,57 @@ test('after a key rotation, new tokens work at once and old ones for ten minutes
   expect((await service.list(old)).status).toBe(200);
   pass(10 * MINUTE);
   await expectRefused(await service.list(old));
+});
+
+test('a token without kid is verified with each key that its algorithm has', async () => {
+  const keys = await Promise.all(['first', 'second', 'third'].map(() => signingKey('RS256')));
+  const published = JSON.stringify({ keys: keys.slice(0, 2).map((key) => key.public) });
+  const { port } = await listen((_request, response) => response.end(published));
+  const key = providerKeys(new URL(`http://127.0.0.1:${port}`));
+  const verify = tokenVerifier({ key, algorithms: PROVIDER_ALGORITHMS, now: () => new Date() });
+  const token = (signer: SigningKey, claims = {}): Promise<string> =>
+    new SignJWT({ sub: 'alice', exp: Date.now() / 1_000 + 60, ...claims })
+      .setProtectedHeader({ alg: 'RS256' })
+      .sign(signer.privateKey);
+  const [first, second, third] = keys as [SigningKey, SigningKey, SigningKey];
+  for (const signer of [first, second])
+    expect(await verify(await token(signer))).toMatchObject({ subject: 'alice' });
+  await expect(verify(await token(third))).rejects.toThrow(InvalidToken);
+  await expect(verify(await token(second, { exp: 1 }))).rejects.toThrow('The token has expired.');
+});
+
+describe('the service does not start with a JWKS_URL that', () => {
+  const settings = (port: number) => ({
+    JWKS_URL: `http://127.0.0.1:${port}/`,
+    JWT_ISSUER: 'https://login.example',
+    JWT_AUDIENCE: AUDIENCE,
+  });
+
+  test.each<[string, string, RequestListener]>([
+    [
+      'redirects',
+      'status 302, a redirect',
+      (_, response) => response.writeHead(302, { location: '/' }).end(),
+    ],
+    ['has nothing', 'status 404', (_, response) => response.writeHead(404).end()],
+    [
+      'is a discovery document',
+      'no JSON object with an array "keys"',
+      (_, response) => response.end('{"jwks_uri":"x"}'),
+    ],
+    ['is a page', 'no JSON object with an array "keys"', (_, response) => response.end('<!doctype html>')],
+  ])('%s', async (_what, reason, listener) => {
+    const { port } = await listen(listener);
+    const dir = join(tempDir(), 'data');
+    await expect(startService({ ...settings(port), DATA_DIR: dir })).rejects.toThrow(reason);
+    expect(existsSync(dir)).toBe(false);
+  });
+
+  test('but starts while the provider is unavailable', async () => {
+    const { port } = await listen((_, response) => response.writeHead(503).end());
+    const { url } = await startService(settings(port));
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
+  });
 });
 
 test('a token with an unknown key is 503 while it is unavailable', async () => {
