@@ -1,5 +1,5 @@
 import { logFile } from '@event-sourced/event-log/disk';
-import { logFileProblems } from '@event-sourced/event-log/sqlite';
+import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
 import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
@@ -19,7 +19,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
-  const [verification, fileProblems] = await Promise.all([
+  const [verification, file] = await Promise.all([
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
@@ -38,7 +38,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
       signal,
       onProgress: (done) => progress.show({ step: 'verifying', ...done }),
     }),
-    eventStoreDb ? [] : logFileProblems(logFile(dataDir), { signal, resources }),
+    eventStoreDb ? { problems: [], notices: [] } : checkLogFile(logFile(dataDir), { signal, resources }),
   ]);
   progress[Symbol.dispose]();
   const { views: compared, problems, problemCount, ...rest } = verification;
@@ -46,8 +46,9 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ...rest,
     view: compared.plantsByUser?.upTo,
     tree: compared.merkleTree?.upTo,
-    problems: [...fileProblems.map((problem) => ({ problem })), ...problems],
-    problemCount: problemCount + fileProblems.length,
+    notices: file.notices,
+    problems: [...file.problems.map((problem) => ({ problem })), ...problems],
+    problemCount: problemCount + file.problems.length,
   };
   const { size, root, position, unknown, skipped } = result;
   const lines: Line[] = [
@@ -59,6 +60,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ['tree', comparedText(compared.merkleTree)],
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
     ...(skipped > 0 ? [['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`] as const] : []),
+    ...file.notices.map((notice) => ['notice', printable(notice)] as const),
   ];
   await write(output, options.json ? `${toJson(result)}\n` : toText([...lines, ...problemLines(result)]));
   if (result.problemCount > 0)

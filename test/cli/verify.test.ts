@@ -46,6 +46,7 @@ describe('npm run verify', () => {
     expect(facts).toEqual({
       size: 3,
       position: '3',
+      notices: [],
       root: expect.stringMatching(/^[\da-f]{64}$/),
       view: '3',
       tree: '3',

@@ -58,3 +58,22 @@ describe('verify reports in the log file', () => {
     expect({ code, problems: problemsIn(stdout) }).toEqual({ code: 1, problems: expected });
   });
 });
+
+test('verify names what other programs have added to the log file, which is no problem', async () => {
+  const DATA_DIR = logWith({ events: 12 });
+  using db = new DatabaseSync(fileIn(DATA_DIR));
+  // Litestream's tables, and those of ANALYZE.
+  db.exec(
+    'CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); CREATE TABLE _litestream_lock (id INTEGER)',
+  );
+  db.exec('ANALYZE; CREATE TRIGGER other AFTER INSERT ON _litestream_lock BEGIN SELECT 1; END');
+  const { code, stdout } = await runCli(['verify', '--json'], { DATA_DIR });
+  const added = ['table _litestream_seq', 'table _litestream_lock', 'table sqlite_stat1', 'trigger other'];
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({
+    problems: [],
+    notices: expect.arrayContaining(added.map((name) => `the file has a ${name} of another program`)),
+  });
+  const { stdout: text } = await runCli(['verify'], { DATA_DIR });
+  expect(text).toContain('notice    the file has a table _litestream_seq of another program\n');
+});

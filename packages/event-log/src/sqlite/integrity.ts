@@ -10,49 +10,65 @@ import { BACKUP_TABLE } from './logBackup.ts';
 const MAX_FINDINGS = 100;
 
 /**
- * What contradicts the format of the log file, also while a server writes to it: damage, by SQLite's integrity_check,
- * and tables or triggers that are missing or altered. Its thread has ended when `resources` are disposed of, unless
+ * `problems` contradict the format of the log file: damage, by SQLite's integrity_check, and tables or triggers that are
+ * missing or altered, or act on the log's tables. `notices`: what other programs have added beside them.
+ */
+type Findings = { problems: string[]; notices: string[] };
+
+/**
+ * Checks the log file, also while a server writes to it. Its thread has ended when `resources` are disposed of, unless
  * the signal has aborted. @throws Error if the file cannot be read
  */
-export async function logFileProblems(
+export async function checkLogFile(
   file: string,
   { signal, resources }: { signal: AbortSignal; resources: AsyncDisposableStack },
-): Promise<string[]> {
-  const thread = new Thread<never, string[]>(new URL(import.meta.url), { data: file });
+): Promise<Findings> {
+  const thread = new Thread<never, Findings>(new URL(import.meta.url), { data: file });
   resources.defer(async () => {
     await unlessAborted(thread.terminate(), signal); // SQLite completes its check first, which may take seconds
   });
-  const problems = await unlessAborted(thread.started, signal);
+  const found = await unlessAborted(thread.started, signal);
   signal.throwIfAborted();
-  return problems as string[];
+  return found as Findings;
 }
 
-function findProblems(file: string): string[] {
+function check(file: string): Findings {
   using db = openReadOnly(file);
+  const { problems, notices } = checkSchema(db);
   const damage = findings(db, 'integrity_check', MAX_FINDINGS);
-  return [...schemaProblems(db), ...damage.map((finding) => `the log is damaged: ${finding}`)];
+  return { problems: [...problems, ...damage.map((finding) => `the log is damaged: ${finding}`)], notices };
 }
 
-/** Whatever differs from the schema of a new log or of a backup, among it the triggers that make the log append-only. */
-function schemaProblems(db: DatabaseSync): string[] {
+/** Compares the schema with that of a new log or of a backup, with the triggers that make the log append-only. */
+function checkSchema(db: DatabaseSync): Findings {
   using expected = new DatabaseSync(':memory:');
   expected.exec(SCHEMA);
   const [own, found] = [objectsIn(expected), objectsIn(db)];
-  const problems = [...own].flatMap(([name, sql]) => {
+  const tables = new Set([...own.values()].map(({ table }) => table));
+  const problems = [...own].flatMap(([name, { sql }]) => {
     if (!found.has(name)) return [`the log has no ${name}`];
-    return found.get(name) === sql ? [] : [`the log has an altered ${name}`];
+    return found.get(name)?.sql === sql ? [] : [`the log has an altered ${name}`];
   });
-  const unknown = [...found.keys()].filter((name) => !own.has(name) && name !== `table ${BACKUP_TABLE}`);
-  return [...problems, ...unknown.map((name) => `the log has an unknown ${name}`)];
+  const notices: string[] = [];
+  for (const [name, { table }] of found) {
+    if (own.has(name) || table === BACKUP_TABLE) continue;
+    if (tables.has(table)) problems.push(`the log has an unknown ${name}`);
+    else notices.push(`the file has a ${name} of another program`);
+  }
+  return { problems, notices };
 }
 
-/** The tables, indexes and triggers of a database, as in "table events", and their SQL. */
-function objectsIn(db: DatabaseSync): Map<string, string> {
-  const rows = db.prepare('SELECT type, name, sql FROM sqlite_schema').all() as Record<
-    string,
-    string | null
-  >[];
-  return new Map(rows.map(({ type, name, sql }) => [`${type} ${name}`, (sql ?? '').replaceAll(/\s+/g, ' ')]));
+type SchemaObject = { table: string; sql: string };
+
+/** The tables, indexes, triggers and views of a database, as in "table events", with their tables and SQL. */
+function objectsIn(db: DatabaseSync): Map<string, SchemaObject> {
+  const rows = db.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema').all();
+  return new Map(
+    (rows as Record<string, string | null>[]).map(({ type, name, tbl_name, sql }) => [
+      `${type} ${name}`,
+      { table: tbl_name ?? '', sql: (sql ?? '').replaceAll(/\s+/g, ' ') },
+    ]),
+  );
 }
 
-if (isThreadOf(import.meta.url)) serve(undefined, findProblems(threadData()));
+if (isThreadOf(import.meta.url)) serve(undefined, check(threadData()));
