@@ -30,7 +30,10 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .usage('USER [options]')
     .argument('<user>', 'The subject of the token.')
     .option('--expires <time>', 'Lifetime: a number and a unit, such as 90s, 15m, 12h or 30d.', '30d')
-    .option('--scope <scope>', 'OAuth scopes, space-separated; audit grants access to /events.')
+    .option(
+      '--scope <scope>',
+      'The scope audit grants access to /events, checkpoints, tiles, and proofs of all users.',
+    )
     .action((user, options) =>
       run(async (context) => (await import('./token.ts')).tokenCommand(user, options, context)),
     );

@@ -1,4 +1,5 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
+import { AUDIT_SCOPE } from '../auth.ts';
 import { isUser, USER_RULE } from '../domain.ts';
 import { issueOwnToken } from '../tokens.ts';
 import { type Context, write } from './context.ts';
@@ -12,6 +13,7 @@ export async function tokenCommand(
 ): Promise<void> {
   if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
+  if (scope !== undefined && scope !== AUDIT_SCOPE) throw new Error(`the only scope is ${AUDIT_SCOPE}`);
   createDataDir(config.dataDir);
   await write(output, `${await issueOwnToken(user, { lifetime: expires, scope }, config)}\n`);
 }

@@ -37,11 +37,11 @@ describe('npm run -s token', () => {
 
   test('has the lifetime and scope of its options, and the issuer and audience that the server requires', async () => {
     const env = { JWT_ISSUER: 'us', JWT_AUDIENCE: 'plants' };
-    const { stdout } = await token(['alice', '--expires', '15m', '--scope', 'read write'], env);
+    const { stdout } = await token(['alice', '--expires', '15m', '--scope', 'audit'], env);
     const { iat = 0, ...claims } = decodeJwt(stdout.trim());
     expect(claims).toEqual({
       sub: 'alice',
-      scope: 'read write',
+      scope: 'audit',
       iss: 'us',
       aud: 'plants',
       exp: iat + 15 * 60,
@@ -58,7 +58,9 @@ describe('npm run -s token reports in one line, and prints no token, for', () =>
   test.for([
     ['an option without its value', ['alice', '--expires']],
     ['a lifetime without a unit', ['alice', '--expires', '30']],
-    ['an invalid scope', ['alice', '--scope', 'a"b']],
+    ['a scope that does not exist', ['alice', '--scope', 'admin']],
+    ['several scopes', ['alice', '--scope', 'audit admin']],
+    ['an empty scope', ['alice', '--scope', '']],
     ['an empty user', ['']],
     ['a user with a control character', ['ali\nce']],
   ] as const)('%s', async ([, args]) => {
