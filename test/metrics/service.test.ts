@@ -212,6 +212,13 @@ describe('the port of the metrics', () => {
   });
 });
 
+test('counters, and only they, end in _total', async () => {
+  const { metricsUrl } = await start();
+  const types = [...(await scrapeText(metricsUrl)).matchAll(/^# TYPE (\w+) (\w+)$/gm)];
+  expect(types).not.toEqual([]);
+  for (const [line, name, type] of types) expect(name?.endsWith('_total'), line).toBe(type === 'counter');
+});
+
 test('docs/metrics.md lists exactly the metrics of the service, with their types', async () => {
   const { metricsUrl, as } = await start({ MERKLE_TREE: 'on', DATA_DIR: dirWith(1) });
   await as('alice').list();

@@ -23,6 +23,9 @@ export class Metrics implements ServerObserver {
   constructor(prefix: string) {
     this.#prefix = prefix;
     collectDefaultMetrics({ register: this.#registry });
+    // Gauges with the suffix of a counter: each is the sum of the gauge without it.
+    for (const what of ['handles', 'requests', 'resources'])
+      this.#registry.removeSingleMetric(`nodejs_active_${what}_total`);
     this.#requests = this.histogram(
       'http_request_duration_seconds',
       'Requests, until the response is sent or the client has disconnected.',
