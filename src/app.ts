@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { auditPageFiles } from '@event-sourced/audit-page';
+import { auditPageFiles } from '@event-sourced/audit';
 import type { EventStore } from '@event-sourced/event-log';
 import { FairQueue } from '@event-sourced/event-log/time';
 import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';

@@ -17,7 +17,7 @@ export async function auditPageFiles(domain: Domain, domainModule: string): Prom
   const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
     'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),
     'lru-cache': join(PAGE, `node/lruCache${EXTENSION}`),
-    'audit-page:domain': domainModule,
+    'audit:domain': domainModule,
   });
   return [
     { path: '', type: 'text/html; charset=utf-8', body: html },

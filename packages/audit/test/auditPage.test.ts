@@ -38,8 +38,8 @@ test('the page and its modules need no token, have the headers of pages, and no 
   const rooms = new Set([...modules].map((path) => path.split('/').slice(1, -1).join('/')));
   expect([...rooms].toSorted()).toEqual([
     '',
-    '@event-sourced/audit-page/src/page',
-    '@event-sourced/audit-page/src/page/node',
+    '@event-sourced/audit/src/page',
+    '@event-sourced/audit/src/page/node',
     '@event-sourced/transparency-log/src',
     '@event-sourced/transparency-log/src/merkle',
     '@event-sourced/transparency-log/src/monitor',
