@@ -10,8 +10,6 @@ export const VIEWS = {
   },
 };
 
-export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
-
 export type Views = {
   readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
 };

@@ -15,12 +15,16 @@ const FORBIDDEN = [
   ['packages/http/src/x.ts', '@event-sourced/event-log'],
   ['packages/http/src/x.ts', 'pino'],
   ['packages/event-log/src/x.ts', '@event-sourced/transparency-log'],
+  ['packages/event-log/src/x.ts', 'fastify'],
+  ['packages/transparency-log/src/x.ts', 'fastify'],
   ['packages/transparency-log/src/x.ts', '@event-sourced/http'],
   ['src/plants/x.ts', '@event-sourced/http'],
+  ['src/plants/x.ts', 'fastify'],
   ['src/plants/x.ts', '../config.ts'],
   ['src/plants/x.ts', '../../projections/plantsByUser.ts'],
   ['projections/x.ts', '../src/config.ts'],
   ['projections/x.ts', '@event-sourced/transparency-log'],
+  ['projections/x.ts', 'fastify'],
   ['src/cli/x.ts', '../plants/events.ts'],
   ['src/cli/x.ts', '@event-sourced/http'],
   ['src/x.ts', './cli/main.ts'],
@@ -29,6 +33,7 @@ const FORBIDDEN = [
 const ALLOWED = [
   ['packages/http/src/a/x.ts', '../y.ts'],
   ['packages/http/src/x.ts', 'fastify'],
+  ['packages/audit/src/a/x.ts', '@event-sourced/transparency-log/view'],
   ['packages/http/src/x.ts', 'node:fs'],
   ['src/plants/x.ts', '@event-sourced/event-log/views'],
   ['projections/x.ts', '../src/plants/events.ts'],
@@ -90,7 +95,7 @@ test('rooms, floors and arrows of the import graph', () => {
   const rooms = [...arrows.keys()];
   expect(rooms.length).toBeLessThanOrEqual(8);
   expect(Math.max(...rooms.map((room) => floor(room)))).toBeLessThanOrEqual(5);
-  expect([...arrows.values()].reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(14);
+  expect([...arrows.values()].reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(16);
 });
 
 test('packages know nothing of plants', () => {

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { SETTINGS } from '../src/config.ts';
 import { API_ERRORS } from '../src/errors.ts';
-import { MAX_IN_FLIGHT } from '../src/inFlight.ts';
+import { LIMITS } from './support/limits.ts';
 import { anchorsOf } from './support/markdown.ts';
 import { ROOT } from './support/process.ts';
 
@@ -36,16 +36,13 @@ test('docs/errors.md lists exactly the error codes', () => {
   expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
 });
 
-test.each(Object.entries(MAX_IN_FLIGHT))(
-  'docs/operations.md has the limit of %s in flight',
-  (kind, limit) => {
-    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
-    const row = limits
-      .split('\n')
-      .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
-    expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
-  },
-);
+test.each(Object.entries(LIMITS))('docs/operations.md has the limit of %s in flight', (kind, limit) => {
+  const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
+  const row = limits
+    .split('\n')
+    .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
+  expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
+});
 
 test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { addMonitorCommands, once } from '@event-sourced/transparency-log/monitor';
 import { Command } from 'commander';
-import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
+import { PlantEventQuery } from './eventOptions.ts';
 
 const MANIFEST = new URL('../../package.json', import.meta.url);
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { MAX_IN_FLIGHT } from '../../packages/audit/src/limits.ts';
 import type { Batch, EventLog, EventStore } from '../../packages/event-log/src/eventStore.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 import { logWith } from '../support/logs.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
+import { LIMITS } from '../support/limits.ts';
 import { getWith, unread } from '../support/rawHttp.ts';
 import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
@@ -43,13 +43,13 @@ test.each([
       fetch(`${url}${to}`, {
         headers: { authorization: `Bearer ${user}`, accept: accept ?? 'application/x-ndjson' },
       });
-    const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol'));
+    const responses = Array.from({ length: LIMITS[kind] + 20 }, () => get('carol'));
     const received: Response[] = [];
     for (const response of responses) void response.then((one) => received.push(one));
     await expect.poll(() => received.length).toBe(20);
     for (const response of received) {
       expect(response.headers.get('retry-after')).toBe('1');
-      expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
+      expect(await refusedWith(42901, response)).toContain(`${LIMITS[kind]} ${kind}`);
     }
     const ofDave = get('dave');
     expect((await fetch(`${url}/health/live`)).status).toBe(200);

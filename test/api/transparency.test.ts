@@ -6,6 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
+import { Metrics } from '../../packages/http/src/metrics/metrics.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
@@ -286,8 +287,7 @@ async function overFakeTree(
     onReady: () => {},
   };
   const state = { now: 0 };
-  const refusals: unknown[] = [];
-  const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
+  const metrics = new Metrics('');
   const { url, log } = await appOver(
     {
       lastPosition: async () => 0n,
@@ -299,7 +299,7 @@ async function overFakeTree(
       ...AUDITORS,
       transparency: { tree: tree as never, signer },
       now: () => new Date(state.now),
-      observer: { onRequest: () => {}, onTokenRejected: () => {}, onCheckpoints },
+      metrics,
     },
   );
   const get = (path: string) =>
@@ -310,6 +310,11 @@ async function overFakeTree(
     await response.text();
     return response.headers.get('checkpoint');
   };
+  /** Why checkpoints are refused. */
+  const refusals = async () =>
+    [...(await metrics.read()).text.matchAll(/^checkpoints_refused{reason="(\w+)"} 1$/gm)].map(
+      ([, reason]) => reason,
+    );
   return { signer, tree, state, refusals, get, log, replayed };
 }
 
@@ -404,11 +409,11 @@ test('checkpoints are refused until one can be saved, although the one before ca
   await refusedWith(50304, await get('/checkpoint'));
   tree.onReady();
   expect(await replayed()).toMatch(/^0 /);
-  expect(refusals).toEqual(['file_unusable']);
+  expect(await refusals()).toEqual(['file_unusable']);
   sign.mockRestore();
   state.now = 1_000;
   await replayed();
-  expect(refusals).toEqual(['file_unusable', undefined]);
+  expect(await refusals()).toEqual([]);
 });
 
 test('a replay names its checkpoint again after the end of the log could not be read in time', async () => {

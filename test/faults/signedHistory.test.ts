@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test, vi } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { merkleTreeFile } from '../../projections/views.ts';
+import { merkleTreeFile } from '../../packages/transparency-log/src/view/treeView.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { stopClock, untilSettled } from '../support/clock.ts';
 import { untilAvailable } from '../support/instances.ts';

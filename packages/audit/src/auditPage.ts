@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { servePage } from '@event-sourced/http';
+import type { FastifyInstance } from 'fastify';
 import { browserModules } from './browserModules.ts';
 import type { Domain } from './domain.ts';
 
@@ -7,17 +10,17 @@ const PAGE = join(import.meta.dirname, 'page');
 /** Of modules: .ts, or .js once they are compiled. */
 const EXTENSION = extname(import.meta.filename);
 
-export type PageFile = { path: string; type: string; body: string };
+/** The auditor's page, at /audit. It needs no token. Browsers load the domain from its module. */
+export const auditPage = (app: FastifyInstance, domain: Domain, domainModule: URL): Promise<void> =>
+  servePage(app, { path: '/audit', readFiles: () => pageFiles(domain, domainModule) });
 
-/** The auditor's page: files to serve below /audit. Browsers load the domain from its module. */
-export async function auditPageFiles(domain: Domain, domainModule: string): Promise<PageFile[]> {
-  const { title, noun } = domain;
+async function pageFiles({ title, streams: { noun } }: Domain, domainModule: URL) {
   const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };
   const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
   const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
     'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),
     'lru-cache': join(PAGE, `node/lruCache${EXTENSION}`),
-    'audit:domain': domainModule,
+    'audit:domain': fileURLToPath(domainModule),
   });
   return [
     { path: '', type: 'text/html; charset=utf-8', body: html },

@@ -1,15 +1,12 @@
+import type { StreamNames } from '@event-sourced/event-log/replay';
+
 /** What the events of a stream make, as far as the page shows it. */
 export type Entity = { name: string; tag?: string | undefined };
 
-/** What the page knows of the app whose events it shows. It is exported by a module that runs in browsers. */
+/** What is known of the app whose events are shown. The page loads it from a module, which runs in browsers. */
 export type Domain = {
   title: string;
-  /** What an entity is called; with an s, several of them. */
-  noun: string;
-  /** The path of receipts in the API, to which the page adds user and ID. */
-  receipts: string;
-  /** The user and the ID in a stream's name; undefined if it is not the stream of an entity. */
-  parseStream(stream: string): { user: string; id: string } | undefined;
+  streams: StreamNames;
   /** An entity after one more event of its stream; undefined if there is none. */
   evolve(
     entity: Entity | undefined,

@@ -6,7 +6,9 @@ export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
+  parseTilePath,
   TILE_WIDTH,
+  type Tile,
   TileMismatch,
   type TileOrEntries,
   tilePath,

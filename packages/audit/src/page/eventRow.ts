@@ -16,7 +16,7 @@ export type Actions = Context & {
 /** The row of an event; it opens to show the event's JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
-  const entity = actions.domain.parseStream(subject);
+  const entity = actions.domain.streams.parse(subject);
   const toggle = button(actions.zone.format(time) || 'no time', () => {
     const isOpen = toggle.getAttribute('aria-expanded') === 'true';
     toggle.setAttribute('aria-expanded', String(!isOpen));
@@ -49,12 +49,12 @@ function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLT
   const text = indentedJson(json);
   const status = make('output', 'status');
   const buttons = [copyButton('Copy JSON', text, status)];
-  const entity = domain.parseStream(subject);
+  const entity = domain.streams.parse(subject);
   if (entity) {
     const saveReceipt = async (): Promise<void> => {
       try {
-        const receipt = await api.get(`${domain.receipts}?${new URLSearchParams(entity)}`);
-        saveFile(`${domain.noun}-${entity.id}.tlog-proof`, await receipt.blob());
+        const receipt = await api.get(`proofs/${domain.streams.noun}s?${new URLSearchParams(entity)}`);
+        saveFile(`${domain.streams.noun}-${entity.id}.tlog-proof`, await receipt.blob());
         status.textContent = 'Saved; “Check” verifies it.';
       } catch (error) {
         const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;

@@ -54,7 +54,7 @@ export class PointInTime extends View {
 
   async #showUsers(signal: AbortSignal): Promise<void> {
     const { events } = await readPage(this.api, `order=descending&limit=${MAX_EVENTS}`, signal);
-    const streams = events.map(({ subject }) => this.#domain.parseStream(subject));
+    const streams = events.map(({ subject }) => this.#domain.streams.parse(subject));
     const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
     const links = [...users].slice(0, MAX_USERS).map((user) => {
       const link = make('a', 'chip', cellText(user));
@@ -65,13 +65,13 @@ export class PointInTime extends View {
   }
 
   async #read(user: string, signal: AbortSignal): Promise<Change[]> {
-    const { parseStream, evolve } = this.#domain;
+    const { streams, evolve } = this.#domain;
     const changes: Change[] = [];
     const entities = new Map<string, Entity | undefined>();
     const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
     for await (const line of linesOf(response)) {
       const { type, revision, data, time, subject } = parseEvent(line);
-      const stream = parseStream(subject);
+      const stream = streams.parse(subject);
       if (stream?.user !== user) continue;
       const change = { id: stream.id, type, revision, data, time };
       const before = entities.get(change.id);
@@ -93,7 +93,8 @@ export class PointInTime extends View {
 
   #show(rows = PAGE_SIZE): void {
     this.#rows = rows;
-    const { noun, evolve } = this.#domain;
+    const { streams, evolve } = this.#domain;
+    const { noun } = streams;
     const { zone } = this;
     const [first = 0] = this.#times;
     const states = statesAt(this.#changes, this.#at, evolve);

@@ -1,19 +1,18 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { TooManyInFlight } from '../../packages/http/src/inFlight.ts';
-import { InFlight, MAX_IN_FLIGHT } from '../../src/inFlight.ts';
+import { InFlight, TooManyInFlight } from '../src/inFlight.ts';
 
 const open = () => Object.assign(new EventEmitter(), { closed: false });
 
-test('the lists of all users are counted, and those of each user limited, until their responses are closed', () => {
-  const lists = new InFlight('lists');
-  const responses = Array.from({ length: MAX_IN_FLIGHT.lists }, open);
+test('the responses of all users are counted, and those of each user limited, until they are closed', () => {
+  const lists = new InFlight('lists', 3);
+  const responses = Array.from({ length: 3 }, open);
   for (const response of responses) lists.add('alice', response);
   const another = open();
   expect(() => lists.add('alice', another)).toThrow(TooManyInFlight);
   const ofBob = open();
   lists.add('bob', ofBob);
-  expect(lists.total).toBe(MAX_IN_FLIGHT.lists + 1);
+  expect(lists.total).toBe(4);
   responses.pop()?.emit('close');
   lists.add('alice', another);
   expect(() => lists.add('alice', open())).toThrow(TooManyInFlight);
@@ -22,7 +21,7 @@ test('the lists of all users are counted, and those of each user limited, until 
 });
 
 test('a response that is closed is not counted', () => {
-  const lists = new InFlight('lists');
+  const lists = new InFlight('lists', 3);
   expect(lists.add('alice', Object.assign(open(), { closed: true }))).toBe(false);
   expect(lists.total).toBe(0);
 });

@@ -1,13 +1,17 @@
 import { Readable } from 'node:stream';
-import { type EventStore, NO_LOG_ID, type Position, START } from '@event-sourced/event-log';
+import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
 import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
-import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
+import type { ReadYourWrites } from '@event-sourced/event-log/views';
+import { InFlight, traceparentOf } from '@event-sourced/http';
+import type { Metrics } from '@event-sourced/http/metrics';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { createPlant, PlantIdTaken } from './createPlant.ts';
-import { isInt64 } from './stream.ts';
+import type { PageQuery, PlantPage } from '../projections/plantsByUser.ts';
+import type { Views } from '../projections/views.ts';
+import { API_ERRORS, MAX_LISTS_IN_FLIGHT } from './errors.ts';
+import { createPlant, PlantIdTaken } from './plants/createPlant.ts';
+import { isInt64 } from './plants/stream.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },
@@ -65,48 +69,26 @@ const PAGE_SIZE = 500;
 /** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
 const FIRST_PAGES_LENGTH = 1024 * 1024;
 
-/** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
-export type PageQuery = { after: Position; upTo: Position; limit: number };
-/**
- * `plants`: JSON objects, separated by commas. `last`: the position of the last one; that of the query if there is
- * none. `hasMore`: others follow up to `upTo`.
- */
-export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
-type PlantsByUser = View & {
-  plantsOf(user: string, query: PageQuery): PlantPage;
-  nextPage(user: string, query: PageQuery, turn: () => Promise<void>): Promise<Position | undefined>;
-};
-
 type Dependencies = {
   store: EventStore;
-  views: { plantsByUser: PlantsByUser };
+  views: Views;
   readYourWrites: ReadYourWrites;
   now: () => Date;
   newEventId: (now: Date) => string;
-  /** The valid W3C Trace Context of a request. */
-  traceparentOf: (headers: FastifyRequest['headers']) => string | undefined;
-  /** Limits the lists of a user; `add` returns false if the client has disconnected. */
-  listsInFlight: { add(user: string, response: FastifyReply['raw']): boolean };
   fairQueue: FairQueue;
-  /** The responses to these errors, by status. */
-  errorsOf: (errors: readonly PlantError[], headers: typeof PLANT_HEADERS) => object;
+  metrics?: Metrics | undefined;
 };
-/** By their names in the catalogue of the service. */
-type PlantError =
-  | 'invalidBody'
-  | 'notJson'
-  | 'plantIdTaken'
-  | 'bodyTooLarge'
-  | 'unsupportedMediaType'
-  | 'eventLost'
-  | 'invalidQuery'
-  | 'badPosition'
-  | 'tooManyInFlight';
 
 /** The two operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
-  const { store, readYourWrites, now, newEventId, traceparentOf, fairQueue, errorsOf } = deps;
+  const { store, readYourWrites, now, newEventId, fairQueue, metrics } = deps;
   const { plantsByUser } = deps.views;
+  const lists = new InFlight('lists', MAX_LISTS_IN_FLIGHT);
+  metrics?.measure(
+    'lists_in_flight',
+    'Lists of plants that wait for the view, or are being sent.',
+    () => lists.total,
+  );
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
 
   app.post(
@@ -122,11 +104,16 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         body: NewPlant,
         response: {
           200: json('The plant.', { schema: Plant, example: FERN }, PLANT_HEADERS),
-          ...errorsOf(
-            ['invalidBody', 'notJson', 'plantIdTaken', 'bodyTooLarge', 'unsupportedMediaType', 'eventLost'],
-            PLANT_HEADERS,
-          ),
         },
+        errors: [
+          API_ERRORS.invalidBody,
+          API_ERRORS.notJson,
+          API_ERRORS.plantIdTaken,
+          API_ERRORS.bodyTooLarge,
+          API_ERRORS.unsupportedMediaType,
+          API_ERRORS.eventLost,
+        ],
+        errorHeaders: PLANT_HEADERS,
       },
     },
     async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
@@ -157,12 +144,13 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
             { schema: Type.Array(Plant), example: [FERN, { name: 'Moss' }] },
             { ...PLANT_HEADERS, Link },
           ),
-          ...errorsOf(['invalidQuery', 'badPosition', 'tooManyInFlight'], PLANT_HEADERS),
         },
+        errors: [API_ERRORS.invalidQuery, API_ERRORS.badPosition, API_ERRORS.tooManyLists],
+        errorHeaders: PLANT_HEADERS,
       },
     },
     async ({ user, query, headers, method }, reply) => {
-      if (!deps.listsInFlight.add(user, reply.raw)) return reply.send();
+      if (!lists.add(user, reply.raw)) return reply.send();
       const { logId, ...range } = await readable(user, query.after, headers['log-position']?.toString());
       reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);

@@ -1,11 +1,16 @@
+import { type EventLog, parsePosition, type RecordedEvent, START } from '@event-sourced/event-log';
+import {
+  assertReadable,
+  BadFilter,
+  EventFilter,
+  eventQuery,
+  formatLogPosition,
+  parseLogPosition,
+  type StreamNames,
+  textSchema,
+} from '@event-sourced/event-log/replay';
+import { type Turn, unlessAborted } from '@event-sourced/event-log/time';
 import { type Static, Type } from 'typebox';
-import { type EventLog, type RecordedEvent, START } from '../eventStore.ts';
-import { parsePosition } from '../position.ts';
-import type { Turn } from '../time/fairQueue.ts';
-import { unlessAborted } from '../time/sleep.ts';
-import { assertReadable, BadFilter, EventFilter, type eventQuery, type StreamNames } from './eventFilter.ts';
-import { formatLogPosition, parseLogPosition } from './logPosition.ts';
-import { textSchema } from './querySchemas.ts';
 
 const DEFAULT_LIMIT = 100;
 export const MAX_LIMIT = 1_000;
@@ -15,14 +20,17 @@ const MAX_READS_PER_PAGE = 20;
 /** A page ends when it has this many characters, however few events that is. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 
-const ORDERS = ['ascending', 'descending'];
+const ORDER = {
+  isValid: (order: string) => order === 'ascending' || order === 'descending',
+  rule: 'ascending or descending',
+};
 
 /** The query of a replay, or of a page of the newest events. */
-export const orderedEventQuery = (filters: ReturnType<typeof eventQuery>) =>
+export const orderedEventQuery = (streams: StreamNames) =>
   Type.Object({
-    ...filters.properties,
+    ...eventQuery(streams).properties,
     order: Type.Optional(
-      textSchema((order) => ORDERS.includes(order), ORDERS.join(' or '), {
+      textSchema(ORDER, {
         description: `ascending, the default: all events in log order. descending: a page of the newest events first, of at most limit events, ${DEFAULT_LIMIT} without it and never more than ${MAX_LIMIT}, as NDJSON; Link points to the next page.`,
       }),
     ),

@@ -3,15 +3,15 @@ import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
+import type { Policy } from '../witness/policy.ts';
+import type { SignedHead } from '../witness/witnessClient.ts';
 import {
   CheckpointFileUnusable,
   type CheckpointSigner,
   LogContradictsCheckpoint,
-} from '../signer/checkpointSigner.ts';
-import { Cosigning, type WitnessObserver } from '../signer/cosigning.ts';
-import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
-import type { Policy } from '../witness/policy.ts';
-import type { SignedHead } from '../witness/witnessClient.ts';
+} from './checkpointSigner.ts';
+import { Cosigning, type WitnessObserver } from './cosigning.ts';
 
 const CACHE_MS = 1_000;
 const CHECK_RETRY_INTERVAL_MS = 1_000;
@@ -27,8 +27,15 @@ export class NotYetCosigned extends Error {
 /** The end of the log was not known in time. */
 class EndUnknown extends ViewBehind {}
 
+export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
 /** Why nothing is signed. */
-export type CheckpointRefusal = 'log_contradicts' | 'file_unusable';
+type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
+
+/** Gets what happens to checkpoints, for metrics. */
+export type CheckpointObserver = WitnessObserver & {
+  /** Checkpoints begin to be refused, for this reason, or, with undefined, are not any more. */
+  onRefusal(refusal: CheckpointRefusal | undefined): void;
+};
 
 type Dependencies = {
   tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view' | 'onReady'>;
@@ -36,10 +43,9 @@ type Dependencies = {
   log: EventLog;
   logger: Pick<Logger, 'info' | 'warn' | 'error'>;
   now: () => Date;
-  /** Called when checkpoints begin to be refused, for this reason, and, with undefined, when they are not any more. */
-  onRefusal: (refusal: CheckpointRefusal | undefined) => void;
   /** Without a policy, no witness is asked. */
-  witnesses?: { policy: Policy; observer?: Partial<WitnessObserver> | undefined } | undefined;
+  witnesses?: Policy | undefined;
+  observer?: CheckpointObserver | undefined;
 };
 
 /** The signed checkpoints of a log. They are made when they are asked for. */
@@ -71,7 +77,8 @@ export class Checkpoints {
     const { tree, witnesses } = deps;
     const head = () => (tree.notReady === undefined ? tree.view.head : undefined);
     const sign = (of: TreeHead) => this.#sign(of);
-    this.#cosigning = witnesses && new Cosigning({ ...deps, ...witnesses, head, sign, prove: this.#prove });
+    this.#cosigning =
+      witnesses && new Cosigning({ ...deps, policy: witnesses, head, sign, prove: this.#prove });
   }
 
   async close(): Promise<void> {
@@ -253,7 +260,7 @@ export class Checkpoints {
   #refuse(refusal: CheckpointRefusal, details: object, message: string): void {
     if (this.#refusal === refusal) return;
     this.#refusal = refusal;
-    this.#deps.onRefusal(refusal);
+    this.#deps.observer?.onRefusal(refusal);
     this.#deps.logger.error(details, message);
   }
 
@@ -261,7 +268,7 @@ export class Checkpoints {
     if (this.#refusal === undefined) return;
     this.#refusal = undefined;
     this.#contradiction = undefined;
-    this.#deps.onRefusal(undefined);
+    this.#deps.observer?.onRefusal(undefined);
     this.#deps.logger.info('checkpoints are signed again');
   }
 

@@ -1,10 +1,6 @@
 import type { CloudEvent } from '@event-sourced/event-log/replay';
-import { formatInclusionProof } from '@event-sourced/transparency-log';
-import { leafOfCloudEvent } from '@event-sourced/transparency-log/entries';
 
-// What the OpenAPI document shows: a log of one event, with its key, its checkpoint and its receipt.
-
-export const EVENT_EXAMPLE: CloudEvent = {
+const event: CloudEvent = {
   specversion: '1.0',
   id: '01a20510-4a95-78d4-b1fd-84f0027bcf9f',
   source: 'urn:plant-store',
@@ -21,19 +17,14 @@ export const EVENT_EXAMPLE: CloudEvent = {
     '{"$correlationId":"0bf9000a-e593-43dc-9474-7457baaea011","occurredAt":"2026-11-22T21:01:23.477Z","schemaVersion":1}',
 };
 
-export const VERIFIER_KEY_EXAMPLE =
-  'plants.example/log+32694b4e+AX2zqZW9+e7PKNBL7h4e1vfm5qB0izw3wHrcltwage96\n';
+const logKey = 'plants.example/log+32694b4e+AX2zqZW9+e7PKNBL7h4e1vfm5qB0izw3wHrcltwage96\n';
 
-export const CHECKPOINT_EXAMPLE = `plants.example/log
+const checkpoint = `plants.example/log
 1
 WqWXVcnlPkcCO6/Rdh4jzr1gLxVZTpWCut6TpCogsdg=
 
 — plants.example/log MmlLTgzb9vs5GSLJJbTTOrF6GxyB+QxoSXy/CB4iltinxFsLT6gme4Tn3XZ/dColxgiN9D/8aa36+TxV2hTcOHhAPQw=
 `;
 
-export const RECEIPT_EXAMPLE = formatInclusionProof({
-  extra: Buffer.from(leafOfCloudEvent(EVENT_EXAMPLE)),
-  index: 0,
-  path: [],
-  checkpoint: CHECKPOINT_EXAMPLE,
-});
+/** What the OpenAPI document shows of auditing: a log of one event, with its key and its checkpoint. */
+export const EXAMPLES = { event, logKey, checkpoint };
