@@ -2,7 +2,7 @@ import { formatVerifierKey, type VerifierKey } from '@event-sourced/transparency
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
-import { requireAuditScope, SECURITY, TEXT, text } from './schemas.ts';
+import { FOR_AUDITORS, requireAuditScope, TEXT, text } from './schemas.ts';
 
 /** GET /log-key and GET /checkpoint: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint. */
 export function checkpointRoutes(
@@ -33,12 +33,11 @@ export function checkpointRoutes(
       onRequest: requireAuditScope,
       schema: {
         operationId: 'getCheckpoint',
-        tags: ['audit'],
+        ...FOR_AUDITORS,
         summary: 'Size and root of the log, signed',
         description:
           'With witnesses, the newest checkpoint that a quorum of them has signed, too; with `latest`, the newest one.',
         querystring: Type.Object({ latest: Type.Optional(Type.Enum(['', 'true'])) }),
-        security: SECURITY,
         response: { 200: text('A checkpoint (C2SP tlog-checkpoint).', examples.checkpoint) },
         errors: [
           errors.invalidQuery,

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import { Type } from 'typebox';
 import type { AuditOptions } from '../audit.ts';
 import { orderedEventQuery } from './newestEvents.ts';
-import { described, SECURITY } from './schemas.ts';
+import { described, FOR_AUDITORS } from './schemas.ts';
 
 export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
@@ -28,11 +28,10 @@ export function eventSchema(
   const [, size, root] = examples.checkpoint.split('\n');
   return {
     operationId: 'replayEvents',
-    tags: ['audit'],
+    ...FOR_AUDITORS,
     summary: 'Replay the log; an event stream continues with each new event',
     description:
       'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
-    security: SECURITY,
     querystring: orderedEventQuery(domain.streams),
     headers: Type.Object({
       'Last-Event-ID': Type.Optional(

@@ -1,5 +1,6 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
 import type { replay } from '@event-sourced/event-log/replay';
+import { unlessLater } from '@event-sourced/event-log/time';
 
 /** An idle event stream gets a comment, so that no proxy closes it. */
 const HEARTBEAT_INTERVAL_MS = 15_000;
@@ -15,29 +16,18 @@ export async function* messages(
 ): AsyncGenerator<string> {
   const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
   yield ': connected\n\n';
-  let next = Promise.resolve(first);
-  let idle = timeout(HEARTBEAT_INTERVAL_MS);
-  try {
-    for (;;) {
-      const result = await Promise.race([idle.elapsed, next]);
-      if (result?.done) return;
-      const text = result ? result.value.events.map(toMessage).join('') : ': heartbeat\n\n';
-      if (text !== '') {
-        yield text;
-        idle.clear();
-        idle = timeout(HEARTBEAT_INTERVAL_MS);
-      }
-      if (!result) continue;
-      next = batches.next();
-      next.catch(() => {}); // it may fail while a heartbeat is sent; then the loop throws it
+  let sentAt = performance.now();
+  for (let next = Promise.resolve(first); ; ) {
+    const batch = await unlessLater(sentAt + HEARTBEAT_INTERVAL_MS - performance.now(), next);
+    if (batch?.done) return;
+    const isIdle = performance.now() - sentAt >= HEARTBEAT_INTERVAL_MS;
+    const text = batch?.value.events.map(toMessage).join('') || (isIdle ? ': heartbeat\n\n' : '');
+    if (text !== '') {
+      yield text;
+      sentAt = performance.now();
     }
-  } finally {
-    idle.clear();
+    if (!batch) continue;
+    next = batches.next();
+    next.catch(() => {}); // it may fail while a message is sent; then the loop throws it
   }
-}
-
-function timeout(ms: number): { elapsed: Promise<undefined>; clear(): void } {
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(resolve, ms, undefined);
-  return { elapsed: promise, clear: () => clearTimeout(timer) };
 }

@@ -2,16 +2,16 @@ import { requireScope } from '@event-sourced/http';
 import { type TSchema, Type } from 'typebox';
 
 /** The scope of tokens that may read every user's events. */
-export const AUDIT_SCOPE = 'audit';
+const AUDIT_SCOPE = 'audit';
 
-/** @throws InsufficientScope */
+/** Before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
 export const requireAuditScope = requireScope(AUDIT_SCOPE);
 
 // How the OpenAPI document describes the routes.
 
 type Headers = Record<string, TSchema>;
 
-export const SECURITY = [{ bearer: [AUDIT_SCOPE] }];
+export const FOR_AUDITORS = { tags: ['audit'], security: [{ bearer: [AUDIT_SCOPE] }] };
 
 export const TEXT = 'text/plain; charset=utf-8';
 

@@ -8,7 +8,7 @@ import Negotiator from 'negotiator';
 import { type TSchema, Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
 import { limitOf } from '../limits.ts';
-import { described, requireAuditScope, SECURITY } from './schemas.ts';
+import { described, FOR_AUDITORS, requireAuditScope } from './schemas.ts';
 
 /** Half the CPU of the default level, for a tenth more bytes: the entries of a bundle are much alike. */
 const FASTEST = 1;
@@ -16,35 +16,73 @@ const BYTES = 'application/octet-stream';
 /** A tile never changes. It is for the holder of the token only. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
+type Fields = Record<string, TSchema>;
+
+const PATHS = 'Paths are those of [C2SP tlog-tiles](https://c2sp.org/tlog-tiles).';
+const LEVEL = { level: described('From 0, the level of the leaves.', '0') };
+const INDEX = {
+  index: described(
+    'From 000. After 999, groups of three digits, all but the last with an x: x001/234.',
+    '000',
+  ),
+};
+const WIDTH = { width: described('How many, from 1 to 255, of the last tile of a level.', '1') };
+
+const ENTRY_HEADERS = {
+  'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
+  Vary: described('Accept-Encoding.', 'Accept-Encoding'),
+};
+
+const bytes = (description: string, headers: Fields = {}) => ({
+  description,
+  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
+  content: { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
+});
+
 /** GET /tile/…: the tiles of the tree, and the entries of the log: https://c2sp.org/tlog-tiles. */
 export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
   const { tree, log, checkpoints, errors, fairQueue } = options;
   const [tiles, bundles] = [limitOf('tiles'), limitOf('bundles of entries')];
-  const tileErrors = [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(tiles)];
-  const entryErrors = [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(bundles)];
-
+  const hashes = {
+    ...FOR_AUDITORS,
+    description: `At level 0, hashes of entries; above, of tiles of the level below. ${PATHS}`,
+    response: { 200: bytes('Hashes of 32 bytes, up to 256.') },
+    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(tiles)],
+  };
+  const entries = {
+    ...FOR_AUDITORS,
+    description: `The bytes that the hashes of a tile of level 0 are made of. ${PATHS}`,
+    response: { 200: bytes('Entries, up to 256, each after its length in two bytes.', ENTRY_HEADERS) },
+    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(bundles)],
+  };
+  const describe = (operationId: string, summary: string, params: Fields) => ({
+    operationId,
+    summary,
+    params: Type.Object(params),
+  });
   // OpenAPI has no parameter with slashes, as the index of a tile after the first 1,000 has: the last route is for those.
-  const routes: [path: string, schema: FastifySchema][] = [
-    ['/tile/:level/:index', tileSchema('getTile', 'A full tile of the Merkle tree', { ...LEVEL, ...INDEX })],
-    [
-      '/tile/:level/:index.p/:width',
-      tileSchema('getPartialTile', 'The last tile of a level', { ...LEVEL, ...INDEX, ...WIDTH }),
-    ],
-    ['/tile/entries/:index', entriesSchema('getEntries', 'The entries of a full tile', INDEX)],
-    [
-      '/tile/entries/:index.p/:width',
-      entriesSchema('getPartialEntries', 'The entries of the last tile', { ...INDEX, ...WIDTH }),
-    ],
-    ['/tile/*', { hide: true }],
-  ];
-  for (const [path, schema] of routes) {
-    const documented = { ...schema, errors: path.startsWith('/tile/entries') ? entryErrors : tileErrors };
-    app.get(path, { onRequest: requireAuditScope, schema: documented }, async (request, reply) => {
+  const routes: Record<string, FastifySchema> = {
+    '/tile/:level/:index': {
+      ...hashes,
+      ...describe('getTile', 'A full tile of the Merkle tree', { ...LEVEL, ...INDEX }),
+    },
+    '/tile/:level/:index.p/:width': {
+      ...hashes,
+      ...describe('getPartialTile', 'The last tile of a level', { ...LEVEL, ...INDEX, ...WIDTH }),
+    },
+    '/tile/entries/:index': { ...entries, ...describe('getEntries', 'The entries of a full tile', INDEX) },
+    '/tile/entries/:index.p/:width': {
+      ...entries,
+      ...describe('getPartialEntries', 'The entries of the last tile', { ...INDEX, ...WIDTH }),
+    },
+    '/tile/*': { hide: true },
+  };
+  for (const [path, schema] of Object.entries(routes))
+    app.get(path, { onRequest: requireAuditScope, schema }, async (request, reply) => {
       const { level, ...tile } = parseTile(request);
       if (level === 'entries') return sendEntries(request, reply, tile);
       return sendTile(request, reply, { level, ...tile });
     });
-  }
 
   /** The tile of a path; generated clients escape its slashes. @throws HttpError */
   function parseTile({ params }: FastifyRequest): TileOrEntries {
@@ -100,51 +138,4 @@ async function* startingWith<T>(first: IteratorResult<T>, others: AsyncGenerator
   if (first.done) return;
   yield first.value;
   yield* others;
-}
-
-type Fields = Record<string, TSchema>;
-
-const PATHS = 'Paths are those of [C2SP tlog-tiles](https://c2sp.org/tlog-tiles).';
-const LEVEL = { level: described('From 0, the level of the leaves.', '0') };
-const INDEX = {
-  index: described(
-    'From 000. After 999, groups of three digits, all but the last with an x: x001/234.',
-    '000',
-  ),
-};
-const WIDTH = { width: described('How many, from 1 to 255, of the last tile of a level.', '1') };
-
-const bytes = (description: string, headers: Fields = {}) => ({
-  description,
-  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
-  content: { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
-});
-
-function tileSchema(operationId: string, summary: string, params: Fields): FastifySchema {
-  return {
-    operationId,
-    tags: ['audit'],
-    summary,
-    description: `At level 0, hashes of entries; above, of tiles of the level below. ${PATHS}`,
-    params: Type.Object(params),
-    security: SECURITY,
-    response: { 200: bytes('Hashes of 32 bytes, up to 256.') },
-  };
-}
-
-function entriesSchema(operationId: string, summary: string, params: Fields): FastifySchema {
-  return {
-    operationId,
-    tags: ['audit'],
-    summary,
-    description: `The bytes that the hashes of a tile of level 0 are made of. ${PATHS}`,
-    params: Type.Object(params),
-    security: SECURITY,
-    response: {
-      200: bytes('Entries, up to 256, each after its length in two bytes.', {
-        'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
-        Vary: described('Accept-Encoding.', 'Accept-Encoding'),
-      }),
-    },
-  };
 }
