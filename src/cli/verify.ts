@@ -24,11 +24,11 @@ export async function verifyCommand(options: Options, context: Context): Promise
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views: Object.entries(VIEWS).map(([name, { file, view }]) => ({
+      views: Object.entries(VIEWS).map(([name, { file, open }]) => ({
         name,
         file: file(dataDir),
         table: 'rows',
-        open: (draft: string) => view.open(draft),
+        open,
       })),
       treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // without it the file may be of an earlier time
       draftDir: dataDir, // not /tmp, which may be in memory

@@ -22,8 +22,7 @@ export const verifyEvents = (log: EventLog, options: Partial<Parameters<typeof v
 export async function verifyDir(dir: string): Promise<Verification & { view: bigint | undefined }> {
   const log = openLogReader(logFile(dir), { raw: true });
   try {
-    const { file, view: plants } = VIEWS.plantsByUser;
-    const open = (draft: string) => plants.open(draft);
+    const { file, open } = VIEWS.plantsByUser;
     const view = { name: 'plantsByUser', file: file(dir), table: 'rows', open };
     const verification = await verifyEvents(log, { views: [view], draftDir: tempDir() });
     return { ...verification, view: verification.views.plantsByUser?.upTo };
