@@ -60,7 +60,7 @@ test('a file is whole', async () => {
   expect(Buffer.from(await response.arrayBuffer()).equals(file)).toBe(true);
 });
 
-test.each(['/', '/docs', '/docs/static/start.js'])(
+test.each(['/', '/docs', '/docs/static/start.js', '/audit', '/audit/style.css'])(
   'without pages, %s is 404 also to a browser',
   async (path) => {
     await refusedWith(40401, await fetch(`${await serve(false)}${path}`, { headers: { accept: BROWSER } }));
