@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { RecordedEvent } from '@event-sourced/event-log';
+import type { Batch, RecordedEvent } from '@event-sourced/event-log';
 import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { sleep, type Turn } from '@event-sourced/event-log/time';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
@@ -11,9 +11,10 @@ import Negotiator from 'negotiator';
 import type { AuditOptions } from '../audit.ts';
 import { limitOf } from '../limits.ts';
 import { EVENT_STREAM, eventSchema, NDJSON } from './eventSchema.ts';
-import { type Batches, type FirstBatch, messages } from './eventStream.ts';
+import { messages } from './eventStream.ts';
 import { isDescending, newestEvents, type OrderedEventQuery } from './newestEvents.ts';
 import { requireAuditScope } from './schemas.ts';
+import { startingWith } from './startingWith.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -67,19 +68,15 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
         : new EventFilter(query, streams);
       const tree = live ? undefined : await checkpoints?.currentHead();
       const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
-      const batches = replay(log, filter, {
-        signal: AbortSignal.any(ends),
-        live,
-        end: tree?.position,
-        turn,
-      });
-      signal.addEventListener('abort', () => void batches.return(undefined));
+      const read = replay(log, filter, { signal: AbortSignal.any(ends), live, end: tree?.position, turn });
+      signal.addEventListener('abort', () => void read.return(undefined));
       // Searching is not stalling.
       const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0);
 
-      // The response starts with the first event, or the end of the log: before it, there may be an error.
-      let first = await batches.next();
-      for (; isPending(first); first = await batches.next()) keepOpen();
+      // The response starts with the first event, or the end of the log.
+      let first = await read.next();
+      for (; isPending(first); first = await read.next()) keepOpen();
+      const batches = startingWith(first, read);
       reply.type(live ? EVENT_STREAM : NDJSON);
       if (live) reply.header('x-accel-buffering', 'no');
       if (tree)
@@ -87,16 +84,15 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
           .header('log-position', formatLogPosition(tree.logId, tree.position))
           .header('checkpoint', `${tree.size} ${encodeHash(tree.root)}`);
       if (method === 'HEAD') return reply.send(Readable.from([]));
-      const body = live ? messages(first, batches, toJson) : lines(first, batches, keepOpen);
+      const body = live ? messages(batches, toJson) : lines(batches, keepOpen);
       return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
     },
   );
 
-  async function* lines(first: FirstBatch, batches: Batches, keepOpen: () => void): AsyncGenerator<string> {
-    for (let next = first; !next.done; next = await batches.next()) {
-      if (next.value.events.length === 0) keepOpen();
-      else yield next.value.events.map(toLine).join('');
-    }
+  async function* lines(batches: AsyncGenerator<Batch>, keepOpen: () => void): AsyncGenerator<string> {
+    for await (const { events } of batches)
+      if (events.length === 0) keepOpen();
+      else yield events.map(toLine).join('');
   }
 
   /** Aborts when the user may no longer read the log. It is checked as often as for new requests. */
@@ -127,6 +123,6 @@ function mediaTypeOf({ headers: { accept } }: FastifyRequest, descending: boolea
   );
 }
 
-function isPending({ done, value }: FirstBatch): boolean {
+function isPending({ done, value }: IteratorResult<Batch>): boolean {
   return !done && value.events.length === 0 && !value.caughtUp;
 }

@@ -1,23 +1,18 @@
-import type { RecordedEvent } from '@event-sourced/event-log';
-import type { replay } from '@event-sourced/event-log/replay';
+import type { Batch, RecordedEvent } from '@event-sourced/event-log';
 import { unlessLater } from '@event-sourced/event-log/time';
 
 /** An idle event stream gets a comment, so that no proxy closes it. */
 const HEARTBEAT_INTERVAL_MS = 15_000;
 
-export type Batches = ReturnType<typeof replay>;
-export type FirstBatch = Awaited<ReturnType<Batches['next']>>;
-
 /** Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
 export async function* messages(
-  first: FirstBatch,
-  batches: Batches,
+  batches: AsyncGenerator<Batch>,
   toJson: (event: RecordedEvent) => string,
 ): AsyncGenerator<string> {
   const toMessage = (event: RecordedEvent): string => `id: ${event.position}\ndata: ${toJson(event)}\n\n`;
   yield ': connected\n\n';
   let sentAt = performance.now();
-  for (let next = Promise.resolve(first); ; ) {
+  for (let next = batches.next(); ; ) {
     const batch = await unlessLater(sentAt + HEARTBEAT_INTERVAL_MS - performance.now(), next);
     if (batch?.done) return;
     const isIdle = performance.now() - sentAt >= HEARTBEAT_INTERVAL_MS;

@@ -9,6 +9,7 @@ import { type TSchema, Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
 import { limitOf } from '../limits.ts';
 import { described, FOR_AUDITORS, requireAuditScope } from './schemas.ts';
+import { startingWith } from './startingWith.ts';
 
 /** Half the CPU of the default level, for a tenth more bytes: the entries of a bundle are much alike. */
 const FASTEST = 1;
@@ -109,7 +110,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     if (!bundles.add(user, reply.raw)) return reply.send();
     await assertHas({ level: 0, index, width });
     const pages = readEntries({ tree, log }, { index, width, turn: () => fairQueue.next(user) });
-    const first = await pages.next(); // before the response starts, there may be an error
+    const first = await pages.next();
     const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
     reply.type(BYTES).header('cache-control', IMMUTABLE);
     addVary(reply, 'Accept-Encoding');
@@ -132,10 +133,4 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
 function addVary(reply: FastifyReply, field: string): void {
   const fields = [reply.getHeader('vary'), field].filter((one) => one !== undefined);
   reply.header('vary', fields.join(', '));
-}
-
-async function* startingWith<T>(first: IteratorResult<T>, others: AsyncGenerator<T>): AsyncGenerator<T> {
-  if (first.done) return;
-  yield first.value;
-  yield* others;
 }
