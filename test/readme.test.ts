@@ -1,9 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { MAX_IN_FLIGHT } from '../packages/audit/src/limits.ts';
 import { SETTINGS } from '../src/config.ts';
-import { API_ERRORS } from '../src/errors.ts';
-import { LIMITS } from './support/limits.ts';
+import { API_ERRORS, MAX_LISTS_IN_FLIGHT } from '../src/errors.ts';
 import { anchorsOf } from './support/markdown.ts';
 import { ROOT } from './support/process.ts';
 
@@ -36,13 +36,16 @@ test('docs/errors.md lists exactly the error codes', () => {
   expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
 });
 
-test.each(Object.entries(LIMITS))('docs/operations.md has the limit of %s in flight', (kind, limit) => {
-  const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
-  const row = limits
-    .split('\n')
-    .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
-  expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
-});
+test.each(Object.entries({ lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT }))(
+  'docs/operations.md has the limit of %s in flight',
+  (kind, limit) => {
+    const limits = OPERATIONS.slice(OPERATIONS.indexOf('## Limits per user'));
+    const row = limits
+      .split('\n')
+      .find((line) => line.startsWith(`| ${kind.replace(' of events', ' of the newest events')} `));
+    expect(row).toMatch(new RegExp(`\\) \\| ${limit}\\b`));
+  },
+);
 
 test('docs/operations.md lists exactly the existing settings', () => {
   const table = OPERATIONS.slice(OPERATIONS.indexOf('## Settings'), OPERATIONS.indexOf('## Tokens'));
