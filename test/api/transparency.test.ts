@@ -310,7 +310,6 @@ async function overFakeTree(
     await response.text();
     return response.headers.get('checkpoint');
   };
-  /** Why checkpoints are refused. */
   const refusals = async () =>
     [...(await metrics.read()).text.matchAll(/^checkpoints_refused{reason="(\w+)"} 1$/gm)].map(
       ([, reason]) => reason,
