@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';
@@ -45,7 +46,7 @@ beforeAll(async () => {
 const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });
 /** Runs check-proof with these pieces on stdin, and these options. */
 const check = (proof: string | (string | Buffer)[], ...options: string[]) =>
-  runCli(['check-proof', '--key', vkey, ...options], {}, Array.isArray(proof) ? proof : [proof]);
+  runCommand(['check-proof', '--key', vkey, ...options], { input: Array.isArray(proof) ? proof : [proof] });
 const ALICE_42 = ['--user', 'alice', '--id', '42'];
 
 /** A file with the checkpoint of the log when it had so many events. */
@@ -56,7 +57,7 @@ async function checkpointAt(size: number): Promise<string> {
   return file;
 }
 
-describe('npm run prove, and npm run check-proof of what it prints', () => {
+describe('npm run prove, and check-proof of what it prints', () => {
   test('prove that a plant is in the log, and that a log is append-only', async () => {
     const inclusion = succeeded(await prove(...ALICE_42));
     const { id } = EVENTS[4] as { id: string };
@@ -78,7 +79,7 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
     const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
     const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();
-    const checked = succeeded(await runCli(['check-proof', '--key', key], {}, [proof]));
+    const checked = succeeded(await runCommand(['check-proof', '--key', key], { input: [proof] }));
     expect(checked).toMatch(/of "plant-bob\/42" is number 2 of the log urn:plant-store 2:/);
   });
 

@@ -72,11 +72,11 @@ async function judge(
   { client, state, policy }: FetchOptions,
 ): Promise<void> {
   try {
-    const isFirst = await searchFork(checkpoint, state, client);
+    const isBeginning = await searchFork(checkpoint, state, client);
     // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-    if (larger && !(isFirst && larger.shownBy)) {
-      if (!(isFirst && policy && (await isShown(larger, client))))
-        throw rollback(checkpoint, larger, isFirst);
+    if (larger && !(isBeginning && larger.shownBy)) {
+      if (!(isBeginning && policy && (await isShown(larger, client))))
+        throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
       );
@@ -136,8 +136,8 @@ function largerThan({ size }: ReceivedCheckpoint, state: State): ReceivedCheckpo
   return largestOf(larger.filter((one) => !one.shownBy)) ?? largestOf(larger);
 }
 
-function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFirst: boolean): Alarm {
-  const relation = isFirst ? 'which are' : 'and does not show whether they are';
+function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isBeginning: boolean): Alarm {
+  const relation = isBeginning ? 'which are' : 'and does not show whether they are';
   const message = `the log has signed ${larger.size} events${shownBy(larger)}, and now signs ${received.size}, ${relation} the first of them`;
   return new Alarm('rollback', message, checkpointFiles(received, larger));
 }

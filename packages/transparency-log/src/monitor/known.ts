@@ -1,8 +1,7 @@
 import { readStateFile } from '../files/stateFile.ts';
 import { printable } from '../notes/printable.ts';
-import { checkpointOfProof, isInclusionProof, openInclusionProof } from '../notes/proof.ts';
+import { checkpointOfProof, isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { MAX_PROOF_BYTES } from './checkProof.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 /** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */

@@ -6,13 +6,13 @@ import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type CreatePlant, createPlant } from '../../../../src/plants/createPlant.ts';
 import { openIn, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import type { Json, RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
 import { rootOfLog } from '../../src/entries/proof.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
 

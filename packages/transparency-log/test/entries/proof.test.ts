@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { storePool } from '../../../../test/support/storePool.ts';
 import { openIn, openOver } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';
@@ -14,6 +13,7 @@ import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts'
 import type { ProveConsistency } from '../../src/signer/checkpointSigner.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
 const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);

@@ -15,7 +15,6 @@ import {
   overFakeServer,
   startFakeServer,
 } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { verifyEvents as verify } from '../../../../test/support/verifyDir.ts';
 import {
   type EventLog,
@@ -27,6 +26,7 @@ import {
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { MTH } from '../merkle/rfc9162.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 

@@ -3,7 +3,6 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { Random } from '../../../../test/support/random.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { EMPTY_TREE, openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { formatSignature } from '../../src/notes/signedNote.ts';
 import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
@@ -11,6 +10,7 @@ import { cosign, cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
 import { CheckpointRejected, Witness } from '../../src/witness/witness.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { tempDir } from '../support/tempDir.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testLog.ts';
 
 const LOG = { name: ORIGIN, key: keyNamed('log') };

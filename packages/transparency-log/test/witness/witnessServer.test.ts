@@ -1,13 +1,13 @@
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { exchange, unread } from '../../../../test/support/rawHttp.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { verifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
 import { Witness } from '../../src/witness/witness.ts';
 import { startWitnessServer } from '../../src/witness/witnessServer.ts';
 import { WITNESSED } from '../notes/vectors.ts';
+import { tempDir } from '../support/tempDir.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testLog.ts';
 
 const HEAD = 'POST /add-checkpoint HTTP/1.1\r\nHost: w\r\n';

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { checkProof } from '../../src/cli/checkProof.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { checkProof } from '../../src/monitor/checkProof.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signed } from '../monitor/checking.ts';
+import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { signed } from './checking.ts';
-import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const extra = Buffer.from(entryOf(1));
