@@ -1,6 +1,6 @@
 import { readStateFile } from '../files/stateFile.ts';
 import { printable } from '../notes/printable.ts';
-import { checkpointOfProof, isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
+import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
@@ -15,8 +15,7 @@ export function readKnown(
       try {
         const text = await readStateFile(file, MAX_PROOF_BYTES, 'a checkpoint or a proof');
         const isProof = isInclusionProof(text);
-        if (isProof) await openInclusionProof(text, key);
-        const note = isProof ? checkpointOfProof(text) : text;
+        const note = isProof ? (await openInclusionProof(text, key)).checkpoint.note : text;
         return await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
       } catch (error) {
         const reason = printable((error as Error).message);

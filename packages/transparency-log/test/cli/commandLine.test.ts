@@ -43,4 +43,5 @@ describe.each(Object.entries(COMMANDS))('%s', (name, [required, optional]) => {
 
 test('an unknown command is refused in one line, with the known ones', async () => {
   expectRefused(await runCommand(['proof']), /'proof'; the commands are check-proof, monitor, witness/);
+  expectRefused(await runCommand(['monitro']), /'monitro'; did you mean monitor\?/);
 });
