@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
 import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
 import { ROOT } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
@@ -14,9 +13,6 @@ const COMMANDS = {
   verify: ['--expect', '--json'],
   'log-key': [],
   prove: ['--user USER --id ID', '--size', '--from', '--to'],
-  'check-proof': ['--key', '--expect'],
-  monitor: ['--url', '--key', '--state', '--once', '--interval', '--all'],
-  witness: ['--key', '--name', '--logs', '--state', '--host', '--port'],
   rebuild: [],
   backup: [],
 };
@@ -27,9 +23,6 @@ const NEEDED: Record<string, string[]> = {
   copy: ['--from', 'DIR', '--to', 'DIR'],
   plants: ['--user', 'alice'],
   prove: ['--user', 'alice', '--id', '1'],
-  'check-proof': ['--key', 'VKEY'],
-  monitor: ['--url', 'URL', '--key', 'VKEY', '--state', 'FILE'],
-  witness: ['--key', 'FILE', '--name', 'NAME', '--logs', 'FILE', '--state', 'DIR'],
   backup: ['copy.db'],
   token: ['alice'],
 };
@@ -139,10 +132,6 @@ describe('an invalid configuration', () => {
     const refused = await runCli(['token', 'alice'], { DATA_DIR, ...BAD });
     expect(refused).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(PROBLEMS) });
     expect(existsSync(DATA_DIR)).toBe(false);
-  });
-
-  test('is ignored by check-proof', async () => {
-    expectRefused(await runCli(['check-proof', '--key', EXAMPLE.vkey], BAD), /not an inclusion proof/);
   });
 });
 

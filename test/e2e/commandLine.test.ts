@@ -1,14 +1,9 @@
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { runCli, succeeded } from '../support/cli.ts';
-import { logWith } from '../support/logs.ts';
-import { MAIN, NODE, run, start } from '../support/process.ts';
+import { runCli } from '../support/cli.ts';
+import { MAIN, NODE, run } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
-
-/** The verifier key of another log. */
-const VKEY = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k';
 
 const main = (args: string[], env: Record<string, string>) => run({ command: [NODE, MAIN, ...args], env });
 
@@ -32,30 +27,4 @@ describe('the command line as a process', () => {
     });
     expect(existsSync(DATA_DIR)).toBe(false);
   });
-});
-
-test('npm run check-proof reads from stdin what prove prints', async () => {
-  const env = { DATA_DIR: logWith({ events: 3 }) };
-  const key = (await runCli(['log-key'], env)).stdout.trim();
-  const proving = await runCli(['prove', '--user', 'bob', '--id', '2'], env);
-  const checking = await run({ command: [NODE, MAIN, 'check-proof', '--key', key] }, proving.stdout);
-  expect(succeeded(checking)).toMatch(
-    /of "plant-bob\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
-  );
-});
-
-test('npm run check-proof is stopped by SIGINT while it waits for its input', async () => {
-  const checking = start({ command: [NODE, MAIN, 'check-proof', '--key', VKEY] });
-  checking.stdin.write(' '.repeat(1024 * 1024));
-  await once(checking.stdin, 'drain'); // so it is reading
-  process.kill(checking.pid, 'SIGINT');
-  expect(await checking.ended).toEqual({ code: null, signal: 'SIGINT' });
-  expect([checking.stdout(), checking.stderr()]).toEqual(['', '']);
-});
-
-test('npm run monitor --once exits with 2 if the log is unavailable', async () => {
-  const state = join(tempDir(), 'checkpoint');
-  const args = ['--url', 'http://127.0.0.1:1', '--key', VKEY, '--state', state, '--once'];
-  const ended = await run({ command: [NODE, MAIN, 'monitor', ...args], env: { TOKEN: 'secret' } });
-  expect(ended).toMatchObject({ code: 2, stdout: '' });
 });

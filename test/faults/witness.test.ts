@@ -8,7 +8,7 @@ import { NODE, start } from '../support/process.ts';
 import { Random } from '../support/random.ts';
 import { tempDir } from '../support/tempDir.ts';
 
-const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/monitor/bin.ts', import.meta.url));
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
 
 /** Kills the process before this step of its first replacement of a state file. */
 const killBefore = (step: number): string => `

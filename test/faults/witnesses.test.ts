@@ -17,7 +17,7 @@ import { startServer } from '../support/server.ts';
 import { tempDir } from '../support/tempDir.ts';
 import { entriesIn } from '../support/tlogVerifier.ts';
 
-const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/monitor/bin.ts', import.meta.url));
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
 const ROUNDS = Number(process.env.WITNESS_ROUNDS ?? 4);
 const PLANTS_PER_ROUND = Number(process.env.WITNESS_PLANTS ?? 200);
 

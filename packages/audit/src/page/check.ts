@@ -1,4 +1,5 @@
 import {
+  type Checkpoint,
   consistencyProofFromTiles,
   decodeUtf8,
   isInclusionProof,
@@ -8,7 +9,6 @@ import {
   parseConsistencyProof,
   parseVerifierKey,
   readEntriesAfter,
-  type SignedCheckpoint,
   TileMismatch,
   type TileOrEntries,
   type TreeHead,
@@ -25,7 +25,7 @@ import { type Context, View } from './view.ts';
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
 
-type Verified = { key: VerifierKey; note: string; checkpoint: SignedCheckpoint };
+type Verified = { key: VerifierKey; note: string; checkpoint: Checkpoint };
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
@@ -92,7 +92,7 @@ export class Check extends View {
     }
   }
 
-  async #update(key: VerifierKey): Promise<SignedCheckpoint> {
+  async #update(key: VerifierKey): Promise<Checkpoint> {
     const note = await (await this.api.get('checkpoint')).text();
     const checkpoint = await openCheckpoint(note, key);
     this.#assertSubmitted(key);

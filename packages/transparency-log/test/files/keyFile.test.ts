@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { loadOrCreateKey, UnusableKey } from '../../src/files/keyFile.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
 

@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readKnown } from '../../src/monitor/known.ts';
@@ -9,6 +8,7 @@ import { NEW_STATE, StateFiles } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { tempDir } from '../support/tempDir.ts';
 import { alarmOf, check, expectFork, forkOf, logOf, received, showing, signed, stateOf } from './checking.ts';
 import { entries, FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
@@ -114,10 +114,10 @@ test.each<[string, () => string | Buffer | Promise<string>, RegExp]>([
 });
 
 test('a state that could not be read again, because of too many of them, is not written', async () => {
-  const files = new StateFiles(join(tempDir(), 'state'), 'format');
-  await files.writeState(NEW_STATE);
+  const files = new StateFiles(join(tempDir(), 'state'));
+  await files.write(NEW_STATE);
   const large = { ...received(logOf(3).head()), note: '"'.repeat(1_000_000) };
   const state = { ...NEW_STATE, pending: Array(40).fill(large) };
-  await expect(files.writeState(state)).rejects.toThrow('give fewer files of --known at once');
-  expect(await files.readState(VERIFIER_KEY)).toEqual(NEW_STATE);
+  await expect(files.write(state)).rejects.toThrow('give fewer files of --known at once');
+  expect(await files.read(VERIFIER_KEY)).toEqual(NEW_STATE);
 });

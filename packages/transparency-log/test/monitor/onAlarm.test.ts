@@ -1,8 +1,8 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { runOnAlarm } from '../../src/monitor/onAlarm.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 /** A program that is a shell script, in a directory of its own, which it can write to. */
 function program(script: string) {

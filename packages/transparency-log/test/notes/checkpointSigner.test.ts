@@ -1,7 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath } from '../../src/merkle/proofs.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -11,6 +10,7 @@ import {
   CheckpointSigner,
   LogContradictsCheckpoint,
 } from '../../src/signer/checkpointSigner.ts';
+import { tempDir } from '../support/tempDir.ts';
 import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {

@@ -13,11 +13,9 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runCli, succeeded } from '../../../../test/support/cli.ts';
-import { stopClock } from '../../../../test/support/clock.ts';
 import { appendTo, logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
 import { startServiceWithTree } from '../../../../test/support/service.ts';
 import { overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { followTree, logIn, rootOf, treeIn } from '../../../../test/support/tree.ts';
 import { LogReplaced } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
@@ -27,6 +25,8 @@ import { leafText } from '../../src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { hashesOfTile, rootFromTiles, rootOfTile } from '../../src/merkle/tiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
+import { stopClock } from '../support/clock.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 /** Three full tiles of level 0, and a partial one. */
 const EVENTS = 3 * 256 + 20;

@@ -1,7 +1,8 @@
 import { describeEntry } from '../entries/entry.ts';
-import { readStateFile } from '../files/stateFile.ts';
+import { readCheckpointFile } from '../files/stateFile.ts';
 import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { formatTime } from '../monitor/durations.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
@@ -9,10 +10,11 @@ import { printable } from '../notes/printable.ts';
 import {
   checkpointOfProof,
   isInclusionProof,
+  MAX_PROOF_BYTES,
   openConsistencyProof,
   openInclusionProof,
 } from '../notes/proof.ts';
-import { MAX_NOTE_BYTES, parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
+import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import { cosignaturesOf } from '../witness/cosignature.ts';
 import {
   keysOf,
@@ -21,13 +23,9 @@ import {
   type Policy,
   type PolicyOptions,
 } from '../witness/policy.ts';
-import { formatTime } from './durations.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
 export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
-
-/** The largest proof has an entry of 64 KiB in Base64, and a note. */
-export const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 
 /**
  * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
@@ -61,15 +59,6 @@ function checkCosignatures(note: string, policy: Policy): string {
     throw new NotVerified(`the checkpoint of the proof has ${missingCosignatures(cosignatures, policy)}`);
   const signed = cosignatures.map(({ key, time }) => `${key.name} at ${formatTime(time)}`);
   return `cosigned by ${signed.length} of ${policy.witnesses.length} witnesses: ${signed.join(', ')}`;
-}
-
-/** Reads the file of --expect, which is to have a checkpoint, and verifies nothing. @throws Error */
-export async function readCheckpointFile(file: string): Promise<string> {
-  try {
-    return await readStateFile(file, MAX_NOTE_BYTES, 'a checkpoint');
-  } catch (error) {
-    throw new Error(`cannot read the file of --expect: ${(error as Error).message}`, { cause: error });
-  }
 }
 
 async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> {

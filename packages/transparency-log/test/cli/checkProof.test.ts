@@ -1,13 +1,16 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { checkProof } from '../../src/cli/checkProof.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { checkProof } from '../../src/monitor/checkProof.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signed } from '../monitor/checking.ts';
+import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { signed } from './checking.ts';
-import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
+import { tempDir } from '../support/tempDir.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const extra = Buffer.from(entryOf(1));
@@ -15,7 +18,10 @@ const head = { size: 1, root: leafHash(extra) };
 const proofOf = (checkpoint: string): string =>
   formatInclusionProof({ index: 0, path: [], checkpoint, extra });
 
-async function proven(proof: string, options: { witness?: string[]; quorum?: string; expect?: string } = {}) {
+async function proven(
+  proof: string | Buffer,
+  options: { witness?: string[]; quorum?: string; expect?: string } = {},
+) {
   const input = (async function* () {
     yield Buffer.from(proof);
   })();
@@ -66,4 +72,44 @@ test('what a proof states is printed with control characters escaped, also if it
   await expect(proven(proofOf(note))).rejects.toThrow(
     /^the checkpoint is of the log evil\\u\{9b\}2J, not of plants\.example\/log$/,
   );
+});
+
+const consistency = `old 0\n\n${signed(head)}`;
+const NO_EXPECT = /^not an inclusion proof; a consistency proof requires --expect$/;
+test.each<[string, string | Buffer, RegExp]>([
+  ['no input', '', NO_EXPECT],
+  ['a consistency proof alone', consistency, NO_EXPECT],
+  ['binary data', Buffer.of(0, 255), /^the text is not UTF-8$/],
+  [
+    'a proof of another log',
+    proofOf(signCheckpoint(head, { origin: 'other.example', key: KEY })),
+    /^no signature is by plants\.example\/log\+/,
+  ],
+  ['an input that is too large', Buffer.alloc(3 * 1024 * 1024, ' '), /^not a proof: it is too large$/],
+])('%s is refused', async (_, input, message) => {
+  await expect(proven(input)).rejects.toThrow(message);
+});
+
+test('a proof for another size than the expected one is refused, also of a file with a checkpoint', async () => {
+  const file = join(tempDir(), 'checkpoint');
+  writeFileSync(file, signed({ size: 2, root: head.root }));
+  for (const expected of [file, `2:${head.root}`]) {
+    await expect(proven(proofOf(signed(head)), { expect: expected })).rejects.toThrow(
+      /^the proof is for 1:.*, not for the expected 2:/,
+    );
+    await expect(proven(consistency, { expect: expected })).rejects.toThrow(
+      /^the proof is from 0 events, .* has 2$/,
+    );
+  }
+});
+
+test('an expected checkpoint that is not one is refused', async () => {
+  const file = join(tempDir(), 'checkpoint');
+  const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
+  await refused(file).toThrow(/^cannot read the file of --expect: ENOENT/);
+  await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
+  writeFileSync(file, Buffer.alloc(1_000_001, ' '));
+  await refused(file).toThrow(/^cannot read the file of --expect: it is not/);
+  writeFileSync(file, 'Fern\n');
+  await refused(file).toThrow(/^the text is not a signed note$/);
 });

@@ -1,11 +1,11 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { expectRefused, startCli } from '../../../../test/support/cli.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
-import { checkpointOf, LOG_ID, LOG_KEY, request, WITNESS } from './testLog.ts';
+import { expectRefused, startCommand } from '../support/program.ts';
+import { tempDir } from '../support/tempDir.ts';
+import { checkpointOf, LOG_ID, LOG_KEY, request, WITNESS } from '../witness/testLog.ts';
 
 const KEY = formatVerifierKey(LOG_KEY);
 
@@ -14,7 +14,7 @@ function start(dir: string, options: Record<string, string> = {}, logs = `# logs
   writeFileSync(join(dir, 'logs'), logs);
   const files = Object.fromEntries(['key', 'logs', 'state'].map((name) => [name, join(dir, name)]));
   const all = Object.entries({ ...files, name: WITNESS.name, port: '0', ...options });
-  return startCli(['witness', ...all.map(([name, value]) => `--${name}=${value}`)]);
+  return startCommand(['witness', ...all.map(([name, value]) => `--${name}=${value}`)]);
 }
 
 /** What it prints once it listens. */
@@ -32,7 +32,7 @@ test('the command creates a key, prints its verifier key and URL, and cosigns un
   const response = await fetch(`${url}/add-checkpoint`, { method: 'POST', body: request('abc') });
   const note = checkpointOf(request('abc')) + (await response.text());
   expect(cosignaturesOf(note, [key])).toHaveLength(1);
-  expectRefused(await start(dir).ended, /another process has locked .*lock\.db/);
+  expectRefused(await start(dir).ended, /the data directory \S+state is in use by another server/);
   first.stop();
   expect((await first.ended).stderr).toBe('');
   await expect(fetch(`${url}`)).rejects.toThrow();

@@ -3,10 +3,10 @@ import { hashesOfTile, rootOfTile, TILE_WIDTH, TileMismatch, tilePath, tileWidth
 import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { parseEntryBundle } from '../notes/entryBundle.ts';
 import { NotVerified } from '../notes/notVerified.ts';
-import type { LogClient } from './logClient.ts';
 import { readAhead } from './readAhead.ts';
 
-type Client = Pick<LogClient, 'entries'>;
+/** Fetches the bundle of the first `width` entries of a tile. */
+type Client = { entries(index: number, width: number): Promise<Buffer> };
 /** Entries in log order; `first` is the ordinal of the first one, from 1. */
 export type Entries = { first: number; entries: Buffer[] };
 

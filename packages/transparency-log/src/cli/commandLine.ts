@@ -1,16 +1,26 @@
-import type { Command } from 'commander';
-import type { WitnessCommandOptions } from '../witness/witnessCommand.ts';
-import type { CheckProofOptions } from './checkProof.ts';
-import type { MonitorOptions } from './monitorOptions.ts';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { Command } from 'commander';
+import { once, reportInOneLine } from './errorOutput.ts';
 
-type Actions = {
-  checkProof: (options: CheckProofOptions) => Promise<void>;
-  monitor: (options: MonitorOptions) => Promise<void>;
-  witness: (options: WitnessCommandOptions) => Promise<void>;
+type Context = {
+  /** For the log that a monitor checks. */
+  token: string | undefined;
+  input: Readable;
+  write: (text: string) => Promise<void>;
+  /** Prints a line for the user of the command, on standard error. */
+  print: (line: string) => void;
+  /** Aborts when the command has to stop. */
+  signal: AbortSignal;
 };
 
-/** Adds the commands that require no log. */
-export function addMonitorCommands(program: Command, actions: Actions): void {
+/** The commands of auditors and witnesses. A command's module is loaded when it runs. */
+export function commandLine(context: Context): Command {
+  const { write, print } = context;
+  const program = new Command('transparency-log')
+    .description('Check a transparency log (https://c2sp.org/tlog-tiles) from anywhere.')
+    .exitOverride();
+  reportInOneLine(program);
+
   const checkProof = program
     .command('check-proof')
     .description('Read a proof from standard input, and print what it proves; requires no log.')
@@ -21,31 +31,33 @@ export function addMonitorCommands(program: Command, actions: Actions): void {
       'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
       once('expect'),
     );
-  addPolicyOptions(checkProof).action(actions.checkProof);
+  addPolicyOptions(checkProof).action(async (options) => {
+    const { checkProof } = await import('./checkProof.ts');
+    const input = addAbortSignal(context.signal, context.input);
+    await write(`${await checkProof(input, options, print)}\n`);
+  });
 
   const monitor = program
     .command('monitor')
-    .description('Follow a log over HTTP, and check that it does not contradict itself; requires no log.')
+    .description(
+      'Follow a log over HTTP, and check that it does not contradict what it signed; requires no log.',
+    )
     .usage('--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]')
     .requiredOption('--url <url>', 'The URL of the service.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
-    .option(
-      '--once',
-      'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable or events have problems.',
-    )
+    .option('--once', 'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable.')
     .option('--interval <seconds>', 'Time between two checks.', '60')
     .option('--all', 'Check all events again, not only the new ones.')
     .option('--timeout <time>', 'How long a check may take.', '1h')
     .option('--stale-after <time>', 'How old cosignatures or, without witnesses, the last growth may be.')
     .option('--expect-growth', 'With --stale-after and witnesses: the log must also grow.')
     .option('--known <file...>', 'Checkpoints and receipts of others, with which the log must be consistent.')
-    .option('--watch <member=value>', 'Print new events whose data has this text, as NDJSON.', once('watch'))
     .option('--on-alarm <program>', 'A program that gets an alarm on its standard input.', once('on-alarm'))
-    .option('--metrics-port <port>', 'Serve metrics for Prometheus, also after an alarm.')
-    .option('--metrics-host <host>', 'The address for metrics.', '127.0.0.1')
     .addHelpText('after', '\nThe environment variable TOKEN is a token with the scope audit.');
-  addPolicyOptions(monitor).action(actions.monitor);
+  addPolicyOptions(monitor).action(async (options) =>
+    (await import('../monitor/monitor.ts')).monitorLog(options, context),
+  );
 
   program
     .command('witness')
@@ -57,7 +69,9 @@ export function addMonitorCommands(program: Command, actions: Actions): void {
     .requiredOption('--state <dir>', 'Keeps the checkpoints; restore no older copy of it.', once('state'))
     .option('--host <host>', 'Where to listen.', '127.0.0.1')
     .option('--port <port>', 'A port, or 0 for a free one.', '7380')
-    .action(actions.witness);
+    .action(async (options) => (await import('../witness/witnessCommand.ts')).runWitness(options, context));
+
+  return program;
 }
 
 /** Which witnesses must have signed a checkpoint. */
@@ -67,9 +81,3 @@ function addPolicyOptions(command: Command): Command {
     .option('--witness <vkey url>', 'The key of a witness, and optionally its URL; repeatable.', collect)
     .option('--quorum <n>', 'How many witnesses must sign; by default more than half.', once('quorum'));
 }
-
-/** Parses an option that must not be repeated. */
-export const once = (name: string) => (value: string, before: string | undefined) => {
-  if (before !== undefined) throw new Error(`--${name} must be given once.`);
-  return value;
-};
