@@ -37,7 +37,7 @@ import { transparencyOptions } from './transparencyOptions.ts';
 const DOMAIN_MODULE = fileURLToPath(import.meta.resolve('./plants/auditPageDomain.ts'));
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit' | 'source'> &
-  Partial<Pick<Config, 'witnesses'>> & {
+  Partial<Pick<Config, 'maxConnections' | 'witnesses'>> & {
     store: EventStore;
     views: Views;
     readYourWrites: ReadYourWrites;
@@ -82,6 +82,7 @@ export async function buildApp(deps: Dependencies) {
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
     },
     errors: API_ERRORS,
+    maxConnections: deps.maxConnections,
     observer,
   });
   // Ready: every view can be read, and the log accepts appends.

@@ -44,6 +44,8 @@ type Options = {
   /** The header fields of requests that browsers may send from other origins, and those of responses that they show. */
   corsFields?: { allowed: string[]; exposed: string[] };
   errors: ErrorEntries;
+  /** Further connections are refused. */
+  maxConnections?: number | undefined;
   observer?: ServerObserver | undefined;
 };
 
@@ -57,8 +59,8 @@ export async function httpServer(options: Options) {
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
     serverFactory: (handle) =>
-      boundedServer(SERVER_OPTIONS, handle, (closed) =>
-        logger.warn(closed, 'closed connections that pipeline, or do not read'),
+      boundedServer({ ...SERVER_OPTIONS, maxConnections: options.maxConnections }, handle, (closed) =>
+        logger.warn(closed, 'closed connections over a limit'),
       ).setTimeout(STALLED_TIMEOUT_MS),
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
