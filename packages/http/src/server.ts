@@ -15,6 +15,7 @@ import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
 import type { ServerObserver } from './observer.ts';
+import { RATE_LIMIT_HEADERS } from './openapi.ts';
 import { logWhenClosed } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -53,7 +54,12 @@ type Options = {
 export async function httpServer(options: Options) {
   const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, observer } = options;
   const handleError = errorHandler(options.errors, observer);
-  const exposed = ['Request-Id', 'Retry-After', ...corsFields.exposed].sort();
+  const exposed = [
+    ...Object.keys(RATE_LIMIT_HEADERS),
+    'Request-Id',
+    'Retry-After',
+    ...corsFields.exposed,
+  ].sort();
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
