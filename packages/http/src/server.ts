@@ -71,6 +71,13 @@ export async function httpServer(options: Options) {
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
     routerOptions: ROUTER_OPTIONS,
+    // Given here, Fastify does not load Ajv, of which its types are, and its own serializer.
+    schemaController: {
+      compilersFactory: {
+        buildValidator: () => validatorCompiler as never,
+        buildSerializer: () => () => JSON.stringify,
+      },
+    },
     frameworkErrors: (error, request, reply) => {
       prepareReply(request, reply, observer);
       const { origin } = request.headers; // no hook runs, not that of the CORS plugin either
@@ -123,8 +130,6 @@ export async function httpServer(options: Options) {
   // Node itself would respond to an unknown Expect with an empty body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
 
-  app.setValidatorCompiler(validatorCompiler);
-  app.setSerializerCompiler(() => JSON.stringify);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', parseJsonBody);
 
