@@ -24,6 +24,7 @@ import { isUser } from './plants/user.ts';
 const DOMAIN_MODULE = new URL('./plants/auditDomain.ts', import.meta.url);
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
+  Partial<Pick<Config, 'maxConnections'>> &
   Pick<AuditOptions, 'source' | 'transparency' | 'witnesses' | 'now' | 'metrics'> & {
     store: EventStore;
     views: Views;
@@ -46,6 +47,7 @@ export async function buildApp(deps: Dependencies) {
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
     },
     errors: API_ERRORS,
+    maxConnections: deps.maxConnections,
     observer: metrics,
   });
   // Ready: every view can be read, and the log accepts appends.

@@ -41,6 +41,7 @@ const Settings = Type.Object(
     RATE_LIMIT: optional('a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min', {
       pattern: '^[1-9]\\d{0,5}/(s|min)$',
     }),
+    MAX_CONNECTIONS: optional('a number of connections from 1 to 999999', { pattern: '^[1-9]\\d{0,5}$' }),
     EVENT_SOURCE: text('a URI such as https://plants.example/log', {
       format: 'uri',
       default: 'urn:plant-store',
@@ -114,6 +115,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     pages: settings.DOCS === 'on',
     /** How many requests a user may send; without it, any number. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
+    /** How many connections may be open; without it, any number. */
+    maxConnections: ifSet(settings.MAX_CONNECTIONS, Number),
     /** The URI of this store, `source` of its CloudEvents. */
     source: settings.EVENT_SOURCE,
     logKeyFile,

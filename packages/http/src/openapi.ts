@@ -27,6 +27,13 @@ const ERROR_HEADERS: Headers = {
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).', examples: ['Bearer'] }),
 };
 
+/** Of responses to authenticated callers, with a rate limit. */
+export const RATE_LIMIT_HEADERS: Headers = {
+  'RateLimit-Limit': Type.String({ description: 'Requests in a window.', examples: ['100'] }),
+  'RateLimit-Remaining': Type.String({ description: 'Requests left in this window.', examples: ['99'] }),
+  'RateLimit-Reset': Type.String({ description: 'Seconds until the next window.', examples: ['1'] }),
+};
+
 type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
@@ -92,7 +99,10 @@ function describeRoute(
   const all = { ...(response as object), ...errorResponses([...errors, ...common], errorHeaders) };
   const responses = Object.entries<Response>(all).map(([status, one]) => [
     status,
-    { ...one, headers: { ...COMMON_HEADERS, ...one.headers } },
+    {
+      ...one,
+      headers: { ...COMMON_HEADERS, ...(status !== '401' && RATE_LIMIT_HEADERS), ...one.headers },
+    },
   ]);
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }
