@@ -24,13 +24,13 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 type OnClosed = (closed: { waiting: number; unread: number; refused: number }) => void;
 type Options = ServerOptions & { maxConnections?: number | undefined };
 
-/** The responses that a connection waits for, in order, and the estimated bytes of their requests. */
+/** The responses of a connection, in order, and the estimated bytes of the requests of those that are not closed. */
 type Pipeline = { responses: ServerResponse[]; bytes: number };
 const pipelines = new WeakMap<Socket, Pipeline>();
 
 /** The response that a connection waits for first. */
 export const currentResponse = (socket: Socket): ServerResponse | undefined =>
-  pipelines.get(socket)?.responses[0];
+  pipelines.get(socket)?.responses.find(({ closed }) => !closed);
 
 /**
  * An HTTP server whose memory for what its clients pipeline, and do not read, is bounded. It handles the requests of a
@@ -43,32 +43,40 @@ export function boundedServer(
   onClosed: OnClosed,
 ): Server {
   const sockets = new Set<Socket>();
+  /** A pipeline has one request per turn of the event loop, so that it does not occupy it. */
+  let closedInTurn: ServerResponse[] = [];
   let closed = { waiting: 0, unread: 0, refused: 0 };
 
-  function accepts(request: IncomingMessage, { responses, bytes }: Pipeline): boolean {
+  function accepts(request: IncomingMessage, { bytes }: Pipeline): boolean {
     const { socket } = request;
     if (socket.destroyed) return false;
-    if (responses.length === 0 || bytes + bytesOf(request) <= MAX_PIPELINED_BYTES) return true;
+    if (bytes === 0 || bytes + bytesOf(request) <= MAX_PIPELINED_BYTES) return true;
     closed.waiting++;
     socket.destroy();
     return false;
   }
 
-  function handleNext(this: ServerResponse): void {
-    const { socket } = this.req;
-    const pipeline = pipelines.get(socket) as Pipeline;
-    pipeline.bytes -= bytesOf(this.req);
-    pipeline.responses.shift();
-    const [next] = pipeline.responses;
-    // In a turn of the event loop of its own, so that a pipeline does not occupy it.
-    if (next) setImmediate(() => socket.destroyed || handle(next.req, next));
+  function onClose(this: ServerResponse): void {
+    (pipelines.get(this.req.socket) as Pipeline).bytes -= bytesOf(this.req);
+    if (closedInTurn.push(this) === 1) setImmediate(handleNext);
+  }
+
+  function handleNext(): void {
+    const responses = closedInTurn;
+    closedInTurn = [];
+    for (const { req } of responses) {
+      const pipeline = pipelines.get(req.socket) as Pipeline;
+      pipeline.responses.shift();
+      const [next] = pipeline.responses;
+      if (next && !req.socket.destroyed) handle(next.req, next);
+    }
   }
 
   const server = createServer({ ...options, IncomingMessage: RequestWithBody }, (request, response) => {
     const pipeline = pipelines.get(request.socket) as Pipeline;
     if (!accepts(request, pipeline)) return;
     pipeline.bytes += bytesOf(request);
-    response.once('close', handleNext);
+    response.once('close', onClose);
     if (hasBody(request)) request.gather();
     if (pipeline.responses.push(response) === 1) handle(request, response);
   });

@@ -7,7 +7,8 @@ import { connection } from '../../../test/support/rawHttp.ts';
 import { boundedServer, tooMuchUnread } from '../src/boundedServer.ts';
 
 const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`;
-const post = (body: string) => `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const post = (body: string, path = '/') =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const LAST = get('/last', 'Connection: close\r\n');
 const FIELDS = Array.from({ length: 900 }, (_, i) => `${i}:\r\n`).join('');
 const LARGEST_BODY = 'x'.repeat(60 * 1024);
@@ -79,7 +80,7 @@ test('bodies of pipelined requests are whole', async () => {
   const { open, next } = await serve();
   const socket = open();
   const bodies = ['a', 'b', 'c'].map((letter) => letter.repeat(10_000));
-  const bytes = bodies.map(post).join('');
+  const bytes = bodies.map((body) => post(body)).join('');
   for (let at = 0; at < bytes.length; at += 7_777) socket.write(bytes.slice(at, at + 7_777));
   for (const body of bodies) {
     const { request, response } = await next();
@@ -115,6 +116,15 @@ test.each([
   expect(held.map(({ response }) => response.destroyed)).toEqual([true]);
   expect(counts.parsed).toBeLessThanOrEqual(17);
   await expect.poll(() => counts.waiting, { timeout: 5_000 }).toBe(1);
+});
+
+test('of small requests with bodies, one is answered per turn of the event loop', async () => {
+  const { open, counts, isAnswered } = await serve();
+  const socket = open();
+  socket.write(post('x', '/other').repeat(20_000));
+  await closed(socket);
+  await isAnswered();
+  expect(counts.parsed).toBeLessThan(1_000);
 });
 
 test('without the hook into its parser, Node parses what was read, and the server still bounds what it handles', async () => {
