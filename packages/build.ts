@@ -29,5 +29,5 @@ for (const directory of packages) {
 
 /** Where a source file is in dist/, with its types beside it; other text as it is. */
 function inDist(text: string): string {
-  return text.replace(/^\.\/src\/(.*)\.ts$/, './$1.js');
+  return text.replace(/^\.\/src\/(.*)\.[jt]s$/, './$1.js');
 }

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
 import { logWith } from '../support/logs.ts';
-import { MAIN, NODE, run, start } from '../support/process.ts';
+import { MAIN, NODE, ROOT, run, start } from '../support/process.ts';
 import { tempDir } from '../support/tempDir.ts';
 
 /** The verifier key of another log. */
@@ -58,4 +58,11 @@ test('npm run monitor --once exits with 2 if the log is unavailable', async () =
   const args = ['--url', 'http://127.0.0.1:1', '--key', VKEY, '--state', state, '--once'];
   const ended = await run({ command: [NODE, MAIN, 'monitor', ...args], env: { TOKEN: 'secret' } });
   expect(ended).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('before npm ci, an npm script says what is missing', async () => {
+  const script = join(tempDir(), 'node.js');
+  cpSync(join(ROOT, 'src/cli/node.js'), script);
+  const stderr = 'The dependencies are missing; run `npm ci` first.\n';
+  expect(await run({ command: [NODE, script, MAIN] })).toEqual({ code: 1, signal: null, stdout: '', stderr });
 });
