@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, SETTINGS } from '../src/config.ts';
 import { canRun, ROOT, run } from './support/process.ts';
-import { tempDir } from './support/tempDir.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const COMPOSE = parse(textOf('docker-compose.yml'), { merge: true });

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { listen } from '@event-sourced/testing/rawHttp';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { listen } from './support/rawHttp.ts';
 import { startService, startServiceWithTree } from './support/service.ts';
-import { tempDir } from './support/tempDir.ts';
 
 test('a service is new while its log has no plant', async () => {
   const DATA_DIR = tempDir();

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { getWith, unread } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
-import { getWith, unread } from '../support/rawHttp.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */

@@ -3,6 +3,10 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { alterLog, appendTo, logWith } from '@event-sourced/testing/logs';
+import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
@@ -13,12 +17,8 @@ import { CheckpointFileUnusable } from '../../packages/transparency-log/src/sign
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { alterLog, appendTo, logWith } from '../support/logs.ts';
-import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */

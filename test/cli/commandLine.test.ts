@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { EXAMPLE } from '../../packages/transparency-log/test/notes/vectors.ts';
 import { expectRefused, failure, runCli, succeeded } from '../support/cli.ts';
 import { ROOT } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const COMMANDS = {
   token: ['--expires', '--scope'],

@@ -13,6 +13,8 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parseState } from '../../packages/transparency-log/src/monitor/state.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
@@ -30,8 +32,6 @@ import {
   witnessKey,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const VKEY = formatVerifierKey(VERIFIER_KEY);
 const TOKEN = { TOKEN: 'secret' };

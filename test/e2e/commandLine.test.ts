@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
-import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, ROOT, run, start } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** The verifier key of another log. */
 const VKEY = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k';

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import {
   CUT,
@@ -15,7 +16,6 @@ import { curls, paste } from '../support/firstSteps.ts';
 import { signalGroup } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 const JWT = /eyJ[\w-]+\./;

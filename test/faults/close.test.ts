@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith } from '@event-sourced/testing/logs';
 import { describe, expect, test } from 'vitest';
 import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
 import { CUT, DEFAULTS, expectRefused, ON_A_TERMINAL, slowUpload } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
-import { logWith } from '../support/logs.ts';
 import { startServer } from '../support/server.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 

@@ -10,6 +10,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { appendTo, logWith, plantOf } from '@event-sourced/testing/logs';
+import { openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type EventStore, START } from '../../packages/event-log/src/eventStore.ts';
@@ -19,10 +22,7 @@ import { created } from '../../packages/event-log/test/views/created.ts';
 import { MerkleTreeView } from '../../packages/transparency-log/src/view/treeView.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { damagePage } from '../support/damage.ts';
-import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { type Plant, startService } from '../support/service.ts';
-import { openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const NONE = new Set<string>();
 const EVENTS = 2_400;

@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { alterLog } from '@event-sourced/testing/logs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { TableRows } from '../../packages/event-log/src/views/table.ts';
@@ -8,7 +9,6 @@ import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts'
 import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
 import { PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
 import { failure, runCli, succeeded } from '../support/cli.ts';
-import { alterLog } from '../support/logs.ts';
 import type { Plant } from '../support/service.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { CommanderError } from 'commander';
 import { expect } from 'vitest';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { readConfig } from '../../src/config.ts';
-import { tempDir } from './tempDir.ts';
 
 type Env = Record<string, string>;
 /** `code` is null if the command was stopped, as by a signal. */

@@ -1,10 +1,10 @@
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import type { EventLog } from '../../packages/event-log/src/eventStore.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
-import { tempDir } from './tempDir.ts';
 
 /** Verifies a log with events of plants; by default one without gaps and without views. */
 export const verifyEvents = (log: EventLog, options: Partial<Parameters<typeof verifyLog>[0]> = {}) =>

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { appOver } from '../../../test/support/appOver.ts';
-import { refusedWith } from '../../../test/support/refusal.ts';
-import { tempDir } from '../../../test/support/tempDir.ts';
 import { browserModules } from '../src/browserModules.ts';
 import type { Entity } from '../src/domain.ts';
 import { barsOf } from '../src/page/bars.ts';

@@ -4,8 +4,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, onTestFinished, test } from 'vitest';
-import { connection } from '../../../test/support/rawHttp.ts';
 import { type Handle, handleInOrder } from '../src/pipelining.ts';
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import manifest from '../../package.json' with { type: 'json' };
 
 const REQUIRED = Number(manifest.engines.node.replace('>=', ''));

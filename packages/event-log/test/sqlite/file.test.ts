@@ -1,9 +1,9 @@
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { startService } from '../../../../test/support/service.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { openLogFile, UnusableLog } from '../../src/sqlite/file.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';

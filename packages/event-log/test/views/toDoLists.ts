@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
 import type { Rows, Table } from '../../src/views/table.ts';
 import { TableView } from '../../src/views/tableView.ts';

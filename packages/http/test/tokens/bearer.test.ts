@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { signedJwt } from '@event-sourced/testing/jwt';
+import { exchange, responseTo } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { signedJwt } from '../../../../test/support/jwt.ts';
-import { exchange, responseTo } from '../../../../test/support/rawHttp.ts';
-import { refusedWith } from '../../../../test/support/refusal.ts';
 import { serviceOfFile, startService } from '../../../../test/support/service.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';
 

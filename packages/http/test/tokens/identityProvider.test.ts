@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/testing/identityProvider';
+import { listen } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { errors } from 'jose';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { appOver } from '../../../../test/support/appOver.ts';
-import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
-import { AUDIENCE, signingKey, startIdentityProvider } from '../../../../test/support/identityProvider.ts';
-import { listen } from '../../../../test/support/rawHttp.ts';
-import { refusedWith } from '../../../../test/support/refusal.ts';
 import { startService } from '../../../../test/support/service.ts';
 import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
 import { issueToken } from '../../src/tokens/issueToken.ts';

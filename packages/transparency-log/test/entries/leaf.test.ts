@@ -1,12 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type CreatePlant, createPlant } from '../../../../src/plants/createPlant.ts';
-import { openIn, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import type { Json, RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { storePool } from '@event-sourced/testing/storePool';
+import { openIn, openOver } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { openIn, openOver } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';

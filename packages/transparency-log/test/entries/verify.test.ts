@@ -1,12 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import canonicalize from 'canonicalize';
-import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
-import { createPlant } from '../../../../src/plants/createPlant.ts';
-import { storePool } from '../../../../test/support/storePool.ts';
+import { storePool } from '@event-sourced/testing/storePool';
 import {
   appendMany,
   named,
@@ -14,8 +9,13 @@ import {
   openOver,
   overFakeServer,
   startFakeServer,
-} from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
+} from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
+import { createPlant } from '../../../../src/plants/createPlant.ts';
 import { verifyEvents as verify } from '../../../../test/support/verifyDir.ts';
 import {
   type EventLog,

@@ -1,7 +1,7 @@
 import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { readDuplicates, writeDuplicates } from '../../src/monitor/duplicatesFile.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { check } from './checking.ts';

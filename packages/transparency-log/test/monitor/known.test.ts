@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readKnown } from '../../src/monitor/known.ts';

@@ -10,14 +10,14 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { stopClock } from '@event-sourced/testing/clock';
+import { appendTo, logWith, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runCli, succeeded } from '../../../../test/support/cli.ts';
-import { stopClock } from '../../../../test/support/clock.ts';
-import { appendTo, logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
 import { startServiceWithTree } from '../../../../test/support/service.ts';
-import { overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { followTree, logIn, rootOf, treeIn } from '../../../../test/support/tree.ts';
 import { LogReplaced } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';

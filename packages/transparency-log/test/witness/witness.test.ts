@@ -1,9 +1,9 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Random } from '@event-sourced/testing/random';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test, vi } from 'vitest';
-import { Random } from '../../../../test/support/random.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { EMPTY_TREE, openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { formatSignature } from '../../src/notes/signedNote.ts';
 import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';

@@ -1,8 +1,8 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { expectRefused, startCli } from '../../../../test/support/cli.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, request, WITNESS } from './testLog.ts';

@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
+import { exchange, unread } from '@event-sourced/testing/rawHttp';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { exchange, unread } from '../../../../test/support/rawHttp.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { verifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
