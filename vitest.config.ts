@@ -30,7 +30,6 @@ const INTEGRATION = [
   'test/cli/{copy,monitor,replay}.test.ts',
   'test/metrics/service.test.ts',
   'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
-  'packages/http/test/tokens/identityProvider.test.ts',
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';

@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connection, getWith } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { created } from '../../packages/event-log/test/views/created.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
 import { appOver } from '../support/appOver.ts';
+import { created } from '../support/created.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 
 /** More than the buffers of a connection hold. */

@@ -18,9 +18,9 @@ import { expect, test } from 'vitest';
 import { type EventStore, START } from '../../packages/event-log/src/eventStore.ts';
 import { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
-import { created } from '../../packages/event-log/test/views/created.ts';
 import { MerkleTreeView } from '../../packages/transparency-log/src/view/treeView.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { created } from '../support/created.ts';
 import { damagePage } from '../support/damage.ts';
 import { type Plant, startService } from '../support/service.ts';
 

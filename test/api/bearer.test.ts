@@ -4,9 +4,9 @@ import { exchange, responseTo } from '@event-sourced/testing/rawHttp';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { serviceOfFile, startService } from '../../../../test/support/service.ts';
-import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
+import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { serviceOfFile, startService } from '../support/service.ts';
 
 const { url, dir } = await serviceOfFile();
 const { token, expired } = await tokensOf(dir);
