@@ -155,7 +155,6 @@ describe.each([
     return text.replace('{logId}', logId);
   };
 
-  // test/audit has more malformed positions.
   test.each([
     ...'. 5 .5 garbage {logId} {logId}. {logId}.-1 {logId}.05 {logId}.1.0'.split(' '),
     ...'{logId}.9223372036854775808'.split(' '),
