@@ -63,7 +63,7 @@ describe('--help', () => {
 
   test('lists only commands that are scripts of package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    for (const name of NAMES) expect(scripts[name]).toBe(`node src/cli/node.js src/cli/main.js ${name}`);
+    for (const name of NAMES) expect(scripts[name]).toBe(`exec node src/cli/node.js src/cli/main.js ${name}`);
   });
 });
 

@@ -60,6 +60,11 @@ test('npm run monitor --once exits with 2 if the log is unavailable', async () =
   expect(ended).toMatchObject({ code: 2, stdout: '' });
 });
 
+test('exec of node_modules/.bin, where the shell has none, runs its command', async () => {
+  const command = [NODE, join(ROOT, 'node_modules/plant-store-command/node.js'), 'node', '-p', '1'];
+  expect(await run({ command })).toEqual({ code: 0, signal: null, stdout: '1\n', stderr: '' });
+});
+
 test('before npm ci, an npm script says what is missing', async () => {
   const script = join(tempDir(), 'node.js');
   cpSync(join(ROOT, 'src/cli/node.js'), script);

@@ -44,7 +44,7 @@ function installedNode() {
   return undefined;
 }
 
-/** npm passes signals to its shell only, and not every shell passes them on before it ends. */
+/** npm and npx pass signals to their shell, which may end without passing them on. */
 function whenShellEnds(stop) {
   if (!process.env.npm_lifecycle_event) return;
   const shell = process.ppid;
