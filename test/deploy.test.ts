@@ -40,7 +40,8 @@ describe('deploy/systemd/plant-store.service', () => {
   });
 
   test('starts what npm start starts, with a data directory that it may write to', () => {
-    const [, command] = /^node (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
+    const [, command] =
+      /^exec node src\/cli\/node\.js (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
     const directory = directives.get('WorkingDirectory');
     expect(directives.get('ExecStart')).toBe(
       `${directory}/node_modules/.bin/node --disable-sigusr1 ${command}`,
