@@ -31,7 +31,6 @@ const INTEGRATION = [
   'test/metrics/service.test.ts',
   'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
   'packages/transparency-log/test/cli/*.test.ts',
-  'packages/http/test/tokens/identityProvider.test.ts',
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';

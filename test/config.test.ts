@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../packages/transparency-log/src/notes/signedNote.ts';
 import { verifierKeyOf } from '../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../packages/transparency-log/test/notes/keys.ts';
 import { BadConfig, readConfig, SETTINGS } from '../src/config.ts';
-import { tempDir } from './support/tempDir.ts';
 
 const home = process.cwd();
 beforeEach(() => process.chdir(tempDir()));

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
 import { ROOT } from '../support/process.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 

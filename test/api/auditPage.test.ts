@@ -1,6 +1,6 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
   const { url } = await appOver({}, { pages: true });

@@ -1,5 +1,5 @@
+import { refusalIn } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
-import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const APP = 'https://app.example';

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { getWith, unread } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { MAX_IN_FLIGHT } from '../../packages/audit/src/limits.ts';
 import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_LISTS_IN_FLIGHT } from '../../src/errors.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
-import { getWith, unread } from '../support/rawHttp.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
 
 const LIMITS = { lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT };

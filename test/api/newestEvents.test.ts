@@ -1,3 +1,4 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
@@ -9,7 +10,6 @@ import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-l
 import { EventFilter } from '../../packages/event-log/src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 const USERS = ['alice', 'bob', 'alice/1', 'alicf'];
 const TYPES = ['PlantCreated', 'PlantMoved'];

@@ -1,7 +1,7 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 beforeEach(() => vi.useFakeTimers({ toFake: ['Date', 'performance'] }));
 afterEach(() => vi.useRealTimers());

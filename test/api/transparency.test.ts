@@ -3,6 +3,10 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { alterLog, appendTo, logWith } from '@event-sourced/testing/logs';
+import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
@@ -12,14 +16,11 @@ import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { CheckpointFileUnusable } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
+import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { alterLog, appendTo, logWith } from '../support/logs.ts';
-import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */
@@ -422,4 +423,17 @@ test('a replay names its checkpoint again after the end of the log could not be 
   expect(await replayed()).toBeNull();
   resolve(0n);
   expect(await replayed()).toMatch(/^0 /);
+});
+
+test('the tree of a log is built while plants are created', async () => {
+  const dir = logWith({ events: 2_000 });
+  const service = await startServiceWithTree({ DATA_DIR: dir });
+  const created = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
+  );
+  expect(created.map(({ status }) => status)).toEqual(created.map(() => 200));
+  await service.as('carol', 'audit').request('/checkpoint');
+  await service.close();
+  const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
+  expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
 });

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** In log order. */
 const PLANTS: [user: string, id: bigint, name: string][] = [

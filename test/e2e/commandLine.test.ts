@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs';
+import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { MAIN, NODE, run } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { MAIN, NODE, ROOT, run } from '../support/process.ts';
 
 const main = (args: string[], env: Record<string, string>) => run({ command: [NODE, MAIN, ...args], env });
 
@@ -27,4 +27,16 @@ describe('the command line as a process', () => {
     });
     expect(existsSync(DATA_DIR)).toBe(false);
   });
+});
+
+test('exec of node_modules/.bin, where the shell has none, runs its command', async () => {
+  const command = [NODE, join(ROOT, 'node_modules/plant-store-command/node.js'), 'node', '-p', '1'];
+  expect(await run({ command })).toEqual({ code: 0, signal: null, stdout: '1\n', stderr: '' });
+});
+
+test('before npm ci, an npm script says what is missing', async () => {
+  const script = join(tempDir(), 'node.js');
+  cpSync(join(ROOT, 'src/cli/node.js'), script);
+  const stderr = 'The dependencies are missing; run `npm ci` first.\n';
+  expect(await run({ command: [NODE, script, MAIN] })).toEqual({ code: 1, signal: null, stdout: '', stderr });
 });

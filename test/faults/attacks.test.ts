@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { logWith } from '@event-sourced/testing/logs';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, test } from 'vitest';
 import { ready, untilAvailable } from '../support/instances.ts';
-import { logWith } from '../support/logs.ts';
-import { connection } from '../support/rawHttp.ts';
 import { startServer } from '../support/server.ts';
 import { tokenOf } from '../support/service.ts';
 

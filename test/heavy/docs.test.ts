@@ -1,5 +1,6 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import {
@@ -16,7 +17,6 @@ import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run } from '../support/process.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { beforeAll, expect, test } from 'vitest';
 import { PACKAGES, readmeExample } from '../support/packages.ts';
 import { ROOT } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 // Each package alone: packed, installed into an empty directory, on each version of Node that it supports.
 

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { runCli, succeeded } from './cli.ts';
 import { auditorToken } from './eventStream.ts';
 import type { startServiceWithTree } from './service.ts';
-import { tempDir } from './tempDir.ts';
 
 type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 

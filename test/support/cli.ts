@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { type Ended, startProgram } from '../../packages/transparency-log/test/support/program.ts';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { readConfig } from '../../src/config.ts';
-import { tempDir } from './tempDir.ts';
 
 export { expectRefused, succeeded } from '../../packages/transparency-log/test/support/program.ts';
 

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, onTestFinished, test } from 'vitest';
-import { connection } from '../../../test/support/rawHttp.ts';
 import { boundedServer, tooMuchUnread } from '../src/boundedServer.ts';
 
 const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`;

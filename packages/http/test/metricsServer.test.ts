@@ -2,8 +2,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, onTestFinished, test } from 'vitest';
-import { connection } from '../../../test/support/rawHttp.ts';
 import { serveMetrics } from '../src/metricsServer.ts';
 
 const GET = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n';

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { open } from '@event-sourced/testing/eventStoreDbStore';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { open } from '../../../../test/support/eventStoreDbStore.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 import { type Batch, LogReplaced, NO_LOG_ID, type RecordedEvent, START } from '../../src/eventStore.ts';
 import type { Cursor } from '../../src/eventStoreDb/catchUpSubscription.ts';
 import { SharedSubscription, WINDOW_SIZE } from '../../src/eventStoreDb/sharedSubscription.ts';

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { entries, FakeLog, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const BIN = new URL('../../src/cli/bin.js', import.meta.url);
 const KEY = ['--key', formatVerifierKey(VERIFIER_KEY)];
@@ -55,13 +55,6 @@ test('a signal stops a command, which then ends by it', async () => {
   await once(bin.stdin, 'drain'); // so it is reading
   bin.kill('SIGINT');
   expect(await ended).toEqual({ code: null, signal: 'SIGINT', stdout: '', stderr: '' });
-});
-
-test('a Node that is too old is reported in one line', async () => {
-  const pretend = "Object.defineProperty(process, 'versions', { value: { node: '23.11.0' } })";
-  const { ended } = start([], [`--import=data:text/javascript,${encodeURIComponent(pretend)}`]);
-  const stderr = 'Node 23.11.0 is too old; install Node 24 or later.\n';
-  expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr });
 });
 
 test('its commands load no other packages than these', () => {

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { checkProof } from '../../src/cli/checkProof.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
@@ -10,7 +11,6 @@ import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signChec
 import { signed } from '../monitor/checking.ts';
 import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const extra = Buffer.from(entryOf(1));

@@ -13,6 +13,8 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { StateFiles } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -29,9 +31,7 @@ import {
   VERIFIER_KEY,
   witnessKey,
 } from '../monitor/fakeLog.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { expectRefused, runCommand, startCommand, succeeded } from '../support/program.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const VKEY = formatVerifierKey(VERIFIER_KEY);
 const DAY_S = 24 * 3_600;

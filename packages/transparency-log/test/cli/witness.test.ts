@@ -1,10 +1,10 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { expectRefused, startCommand } from '../support/program.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, request, WITNESS } from '../witness/testLog.ts';
 
 const KEY = formatVerifierKey(LOG_KEY);

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -11,7 +12,6 @@ import { everything } from '../../../event-log/src/testing/contract.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
 import { rootOfLog } from '../../src/entries/proof.ts';
 import { openFake, openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
 

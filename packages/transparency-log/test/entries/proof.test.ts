@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
@@ -12,7 +13,6 @@ import type { ProveConsistency } from '../../src/signer/checkpointSigner.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { openFake, openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
 const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);

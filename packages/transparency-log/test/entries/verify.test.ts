@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -18,7 +19,6 @@ import { item, ToDoLists } from '../../../event-log/test/views/toDoLists.ts';
 import { type Verification, verifyLog } from '../../src/entries/verify.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { appendMany, openFake, openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 

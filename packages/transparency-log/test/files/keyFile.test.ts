@@ -3,9 +3,9 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadOrCreateKey, UnusableKey } from '../../src/files/keyFile.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
 

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
@@ -8,7 +9,6 @@ import { NEW_STATE, StateFiles } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { alarmOf, check, expectFork, forkOf, logOf, received, showing, signed, stateOf } from './checking.ts';
 import { entries, FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 

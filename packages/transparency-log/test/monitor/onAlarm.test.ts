@@ -1,8 +1,8 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test, vi } from 'vitest';
 import { runOnAlarm } from '../../src/monitor/onAlarm.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** A program that is a shell script, in a directory of its own, which it can write to. */
 function program(script: string) {

@@ -1,4 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
@@ -10,7 +11,6 @@ import {
   CheckpointSigner,
   LogContradictsCheckpoint,
 } from '../../src/signer/checkpointSigner.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {

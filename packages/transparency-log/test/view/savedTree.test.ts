@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import { SavedTree } from '../../src/view/savedTree.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const SIZE = 66_000;
 const LOG_ID = 's1';

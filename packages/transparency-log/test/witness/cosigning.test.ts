@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
@@ -10,7 +11,6 @@ import { Cosigning } from '../../src/signer/cosigning.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { parsePolicy } from '../../src/witness/policy.ts';
 import { entries, KEY, ORIGIN, VERIFIER_KEY } from '../monitor/fakeLog.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { FakeWitness } from './fakeWitness.ts';
 
 const NAMES = ['witness.example/w1', 'witness.example/w2', 'witness.example/w3'];

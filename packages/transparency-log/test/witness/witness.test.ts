@@ -1,6 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { EMPTY_TREE, openCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -10,7 +11,6 @@ import { cosign, cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
 import { CheckpointRejected, Witness } from '../../src/witness/witness.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testLog.ts';
 
 const LOG = { name: ORIGIN, key: keyNamed('log') };

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { verifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
@@ -8,7 +9,6 @@ import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.t
 import { Witness } from '../../src/witness/witness.ts';
 import { startWitnessServer } from '../../src/witness/witnessServer.ts';
 import { WITNESSED } from '../notes/vectors.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testLog.ts';
 
 const HEAD = 'POST /add-checkpoint HTTP/1.1\r\nHost: w\r\n';

@@ -1,9 +1,6 @@
 import { afterAll, onTestFinished } from 'vitest';
-import type { EventStore } from '../../packages/event-log/src/eventStore.ts';
-import {
-  FakeEventStoreDb,
-  type FakeOptions,
-} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { EventStore } from '../../event-log/src/eventStore.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
 
 type Pooled = { store: EventStore; server: FakeEventStoreDb };
 

@@ -1,13 +1,8 @@
 import { status } from '@grpc/grpc-js';
 import { expect } from 'vitest';
-import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import {
-  event,
-  type Interrupted,
-  type Open,
-  STREAM_PREFIX,
-} from '../../packages/event-log/src/testing/contract.ts';
-import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { type EventStore, NO_STREAM } from '../../event-log/src/eventStore.ts';
+import { event, type Interrupted, type Open, STREAM_PREFIX } from '../../event-log/src/testing/contract.ts';
+import type { FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
 import { openOver, startFakeServer } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();

@@ -1,9 +1,14 @@
 import { Compile } from 'typebox/compile';
 import { describe, expect, test } from 'vitest';
-import { PLANT_STREAMS } from '../../../../src/plants/plantStreams.ts';
-import type { Position, RecordedEvent } from '../../src/eventStore.ts';
-import { BadPosition } from '../../src/position.ts';
-import { BadFilter, EventFilter, type EventQuery, eventQuery } from '../../src/replay/eventFilter.ts';
+import type { Position, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { BadPosition } from '../../packages/event-log/src/position.ts';
+import {
+  BadFilter,
+  EventFilter,
+  type EventQuery,
+  eventQuery,
+} from '../../packages/event-log/src/replay/eventFilter.ts';
+import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
 
 const LARGEST = '9223372036854775807';
 

@@ -8,17 +8,17 @@ import {
   type NewEvent,
   NO_STREAM,
   type RecordedEvent,
-} from '../../packages/event-log/src/eventStore.ts';
-import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
-import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
-import { everything, type Open } from '../../packages/event-log/src/testing/contract.ts';
-import {
-  FakeEventStoreDb,
-  type FakeOptions,
-} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { STREAMS } from '../../src/stores.ts';
+} from '../../event-log/src/eventStore.ts';
+import { openEventStoreDb } from '../../event-log/src/eventStoreDb/store.ts';
+import { openSqliteStore } from '../../event-log/src/sqlite/store.ts';
+import { everything, type Open } from '../../event-log/src/testing/contract.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+
 import { logWith } from './logs.ts';
 import { type AtEnd, tempDir } from './tempDir.ts';
+
+/** Which events a store is for, as in the service. */
+export const STREAMS = { prefix: 'plant-', identityStream: 'plantstore' };
 
 const SILENT = pino({ level: 'silent' });
 

@@ -1,10 +1,10 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import { START, type StoreObserver } from '../../packages/event-log/src/eventStore.ts';
-import { openEventStoreDb } from '../../packages/event-log/src/eventStoreDb/store.ts';
-import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { STREAMS } from '../../src/stores.ts';
-import { startFakeServer } from './stores.ts';
+import { START, type StoreObserver } from '../../event-log/src/eventStore.ts';
+import { openEventStoreDb } from '../../event-log/src/eventStoreDb/store.ts';
+import type { FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+
+import { STREAMS, startFakeServer } from './stores.ts';
 
 type Line = { level: number; msg: string; reason?: string };
 

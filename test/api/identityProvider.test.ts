@@ -1,17 +1,21 @@
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/testing/identityProvider';
+import { listen } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { errors } from 'jose';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { appOver } from '../../../../test/support/appOver.ts';
-import { stopClock, untilSettled } from '../../../../test/support/clock.ts';
-import { AUDIENCE, signingKey, startIdentityProvider } from '../../../../test/support/identityProvider.ts';
-import { listen } from '../../../../test/support/rawHttp.ts';
-import { refusedWith } from '../../../../test/support/refusal.ts';
-import { startService } from '../../../../test/support/service.ts';
-import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
-import { PROVIDER_ALGORITHMS, providerKeys, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
+import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import {
+  PROVIDER_ALGORITHMS,
+  providerKeys,
+  tokenVerifier,
+} from '../../packages/http/src/tokens/tokenVerifier.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { appOver } from '../support/appOver.ts';
+import { startService } from '../support/service.ts';
 
 const MINUTE = 60_000;
 

@@ -1,4 +1,4 @@
-import type { RecordedEvent } from '../../src/eventStore.ts';
+import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 
 /** The event of a plant whose ID is its position. */
 export function created(position: number, user: string, name: string, tag?: string): RecordedEvent {

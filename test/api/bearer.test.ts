@@ -1,12 +1,12 @@
 import { join } from 'node:path';
+import { signedJwt } from '@event-sourced/testing/jwt';
+import { exchange, responseTo } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { signedJwt } from '../../../../test/support/jwt.ts';
-import { exchange, responseTo } from '../../../../test/support/rawHttp.ts';
-import { refusedWith } from '../../../../test/support/refusal.ts';
-import { serviceOfFile, startService } from '../../../../test/support/service.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
-import { loadOrCreateKey } from '../../../transparency-log/src/files/keyFile.ts';
-import { issueToken } from '../../src/tokens/issueToken.ts';
+import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
+import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { serviceOfFile, startService } from '../support/service.ts';
 
 const { url, dir } = await serviceOfFile();
 const { token, expired } = await tokensOf(dir);

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import type { EventLog } from '../../packages/event-log/src/eventStore.ts';
-import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { everything } from '../../packages/event-log/src/testing/contract.ts';
-import { Follower } from '../../packages/event-log/src/views/follow.ts';
-import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
-import { MerkleTreeView } from '../../packages/transparency-log/src/view/treeView.ts';
-import { MTH } from '../../packages/transparency-log/test/merkle/rfc9162.ts';
+import type { EventLog } from '../../../event-log/src/eventStore.ts';
+import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
+import { everything } from '../../../event-log/src/testing/contract.ts';
+import { Follower } from '../../../event-log/src/views/follow.ts';
+import { leafText } from '../../src/entries/leaf.ts';
+import { MerkleTreeView } from '../../src/view/treeView.ts';
+import { MTH } from '../merkle/rfc9162.ts';
 
 export const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
 

@@ -1,12 +1,12 @@
+import { open } from '@event-sourced/testing/eventStoreDbStore';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
-import { runCli } from '../../../../test/support/cli.ts';
-import { serviceOver } from '../../../../test/support/eventStoreDbService.ts';
-import { open } from '../../../../test/support/eventStoreDbStore.ts';
-import { ready, untilAvailable } from '../../../../test/support/instances.ts';
-import { refusedWith } from '../../../../test/support/refusal.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
-import { START } from '../../src/eventStore.ts';
-import type { EventToWrite } from '../../src/testing/fakeEventStoreDb/server.ts';
+import { START } from '../../packages/event-log/src/eventStore.ts';
+import type { EventToWrite } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { runCli } from '../support/cli.ts';
+import { serviceOver } from '../support/eventStoreDbService.ts';
+import { ready, untilAvailable } from '../support/instances.ts';
 
 const INFO = 30;
 const FATAL = 60;

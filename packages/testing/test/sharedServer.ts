@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
-import type { Open } from '../../packages/event-log/src/testing/contract.ts';
+import type { EventStore, RecordedEvent } from '../../event-log/src/eventStore.ts';
+import type { Open } from '../../event-log/src/testing/contract.ts';
 import { openOver } from './stores.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { handleSignals, SAME_SIGNAL_WINDOW_MS } from '../src/process/signals.ts';
+import { handleSignals, SAME_SIGNAL_WINDOW_MS } from '../../src/process/signals.ts';
 
 const TIMEOUT_MS = 9_000;
 
