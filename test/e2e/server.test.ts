@@ -62,8 +62,6 @@ const EXITED = { code: 0, signal: null };
 test.for([
   ['SIGINT to npm', NPM_START, 'SIGINT', process.kill, EXITED],
   ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup, EXITED],
-  // The shell of npx ends by the signal, and npx with it; their output is open until the server ends.
-  ['SIGTERM to npx plant-store', NPX, 'SIGTERM', process.kill, { code: null, signal: 'SIGTERM' }],
   [
     'SIGINT to the process group of npx plant-store',
     NPX,

@@ -4,7 +4,6 @@ import { createRequire } from 'node:module';
 
 /** As engines in package.json. */
 const REQUIRED = 24;
-const SHELL_CHECK_INTERVAL_MS = 200;
 
 /** Runs `node ARGS…` on the Node that npm has installed, or else on this one, and ends as it ends. */
 export function runNode(args) {
@@ -15,7 +14,6 @@ export function runNode(args) {
     process.on(signal, () => {
       if (process.platform !== 'win32') child.kill(signal); // there it would kill, and the console signals the child, too
     });
-  whenShellEnds(() => child.kill());
   child.on('error', ({ message }) => end(message));
   child.on('exit', (code, signal) => {
     if (!signal) process.exit(code);
@@ -26,9 +24,7 @@ export function runNode(args) {
 
 /** Runs `start`, or, if this Node is too old, the same command on the one that npm has installed. */
 export function onRequiredNode(start) {
-  if (!isNewEnough()) return runNode(process.argv.slice(1));
-  whenShellEnds(() => process.kill(process.pid, 'SIGTERM'));
-  return start();
+  return isNewEnough() ? start() : runNode(process.argv.slice(1));
 }
 
 const isNewEnough = () => Number(process.versions.node.split('.')[0]) >= REQUIRED;
@@ -42,17 +38,6 @@ function installedNode() {
       return resolve(`${name}-${system}-${process.arch}/bin/node${suffix}`);
     } catch {}
   return undefined;
-}
-
-/** npm and npx pass signals to their shell, which may end without passing them on. */
-function whenShellEnds(stop) {
-  if (!process.env.npm_lifecycle_event) return;
-  const shell = process.ppid;
-  const check = setInterval(() => {
-    if (process.ppid === shell) return;
-    clearInterval(check);
-    stop();
-  }, SHELL_CHECK_INTERVAL_MS).unref();
 }
 
 function end(message) {

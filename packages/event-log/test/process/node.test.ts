@@ -77,15 +77,6 @@ describe.each([
   });
 });
 
-test.each(['run.mjs', 'main.mjs'])('a signal that ends only the shell of npm stops %s', async (file) => {
-  // The shell stays, since it has another command.
-  const child = start(checkout(), ['/bin/sh', '-c', `"$0" ${file}; :`, NODE], {
-    npm_lifecycle_event: 'start',
-  });
-  child.stdout.once('data', () => child.kill('SIGTERM'));
-  expect((await ended(child)).stdout).toBe('\nSIGTERM\n');
-});
-
 describe.each(['run.mjs', 'main.mjs'])('if npm has installed no Node, %s', (file) => {
   const bare = () => checkout({ installed: false, program: `console.log('here')` });
 
