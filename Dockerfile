@@ -23,7 +23,8 @@ COPY --from=build /app/package.json /app/.npmrc ./
 COPY --from=build /app/packages packages
 COPY --from=build /app/projections projections
 COPY --from=build /app/src src
-RUN ln -s /app/src/cli/main.js /usr/local/bin/plant-store
+RUN ln -s /app/src/cli/main.js /usr/local/bin/plant-store \
+ && ln -s /app/packages/transparency-log/src/cli/bin.js /usr/local/bin/transparency-log
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 VOLUME /data
 EXPOSE 3000

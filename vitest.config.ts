@@ -27,10 +27,10 @@ const test = (name: string, patterns: string[], more = {}): TestProjectInlineCon
 /** The HTTP API over sockets, and EventStoreDB's client and an identity provider with fake servers. */
 const INTEGRATION = [
   'test/api/*.test.ts',
-  'test/cli/{copy,monitor,replay}.test.ts',
+  'test/cli/{copy,replay}.test.ts',
   'test/metrics/service.test.ts',
   'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
-  'packages/http/test/tokens/identityProvider.test.ts',
+  'packages/transparency-log/test/cli/*.test.ts',
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';

@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ROOT, run } from '../test/support/process.ts';
-import { tempDir } from '../test/support/tempDir.ts';
 import { measureLoad } from './measure.ts';
 
 const bench = (...args: string[]) => run({ command: ['npm', 'run', '-s', 'bench', '--', ...args] });

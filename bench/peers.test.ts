@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { ROOT } from '../test/support/process.ts';
-import { tempDir } from '../test/support/tempDir.ts';
 import type { Sample } from './measure.ts';
 import { PEERS, peerTable, type Subject, startPeer } from './peers.ts';
 import { writeTokens } from './seed.ts';

@@ -8,7 +8,8 @@ import { basename, extname, join } from 'node:path';
 const here = import.meta.dirname;
 const packages = readdirSync(here, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
-  .map(({ name }) => join(here, name));
+  .map(({ name }) => join(here, name))
+  .filter((directory) => existsSync(join(directory, 'tsconfig.json'))); // not that of the tests
 
 const tsc = join(here, '../node_modules/typescript/bin/tsc');
 execFileSync(process.execPath, [tsc, '--build', ...packages], { stdio: 'inherit' });
@@ -29,5 +30,5 @@ for (const directory of packages) {
 
 /** Where a source file is in dist/, with its types beside it; other text as it is. */
 function inDist(text: string): string {
-  return text.replace(/^\.\/src\/(.*)\.ts$/, './$1.js');
+  return text.replace(/^\.\/src\/(.*)\.[jt]s$/, './$1.js');
 }

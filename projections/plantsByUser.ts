@@ -3,7 +3,6 @@ import type { Rows, Table } from '@event-sourced/event-log/views';
 import { TableView, ViewBehind } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
-import type { PageQuery, PlantPage } from '../src/plants/routes.ts';
 
 /** A plant: `position` is that of its creation, `plant` its JSON. */
 export type PlantRow = readonly [user: string, position: Position, plant: string];
@@ -27,6 +26,14 @@ export function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
     }
   }
 }
+
+/** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
+export type PageQuery = { after: Position; upTo: Position; limit: number };
+/**
+ * `plants`: JSON objects, separated by commas. `last`: the position of the last one; that of the query if there is
+ * none. `hasMore`: others follow up to `upTo`.
+ */
+export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
 
 /** A page ends after these bytes, however few plants it has. */
 export const PAGE_BYTES = 64 * 1024;

@@ -6,14 +6,12 @@ import { PlantsByUser } from './plantsByUser.ts';
 export const VIEWS = {
   plantsByUser: {
     file: (dataDir: string): string => join(dataDir, 'view.db'),
-    view: PlantsByUser,
+    open: (file: string, checkpointer?: Checkpointer) => PlantsByUser.open(file, checkpointer),
   },
 };
 
-export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
-
 export type Views = {
-  readonly [Name in keyof typeof VIEWS]: InstanceType<(typeof VIEWS)[Name]['view']>;
+  readonly [Name in keyof typeof VIEWS]: ReturnType<(typeof VIEWS)[Name]['open']>;
 };
 
 /** Opens the views in a data directory, until `resources` are disposed of. */
@@ -23,8 +21,7 @@ export function openViews(
   checkpointer?: Checkpointer,
 ): Views {
   const opened: Record<string, View> = {};
-  for (const [name, { file, view }] of Object.entries(VIEWS)) {
-    opened[name] = resources.adopt(view.open(file(dataDir), checkpointer), (one) => one.close());
-  }
+  for (const [name, { file, open }] of Object.entries(VIEWS))
+    opened[name] = resources.adopt(open(file(dataDir), checkpointer), (one: View) => one.close());
   return opened as Views;
 }

@@ -4,67 +4,70 @@ import { parseEnv } from 'node:util';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
 import { canVerify, type Policy, parsePolicy } from '@event-sourced/transparency-log/witness';
-import { type EnvSchemaOpt, envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
+import Value from 'typebox/value';
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
-type Rule = { pattern?: string; format?: string; default?: string };
+type Rule = { pattern?: string; default?: string };
+type Check = (text: string) => boolean;
 /** A setting; its description completes the sentence "NAME must be …". */
-const text = (description: string, rule: Rule = {}) => Type.String({ minLength: 1, description, ...rule });
-const optional = (description: string, rule?: Rule) => Type.Optional(text(description, rule));
+const text = (description: string, rule: Rule = {}, check: Check = () => true) =>
+  Type.Refine(Type.String({ description, ...rule }), check);
+const optional = (description: string, rule?: Rule, check?: Check) =>
+  Type.Optional(text(description, rule, check));
 const onOrOff = Type.Enum(['on', 'off'], { default: 'on', description: 'on or off' });
 
-const Settings = Type.Object(
-  {
-    HOST: text('a host name or address', { pattern: '^\\S+$', default: '127.0.0.1' }),
-    PORT: text('a port, or 0 for a free one', { pattern: PORTS, default: '3000' }),
-    DATA_DIR: text('a directory', { default: './data' }),
-    EVENTSTOREDB_URL: optional('an EventStoreDB connection string', { pattern: CONNECTION_STRING }),
-    EVENTSTOREDB_TIMEOUT: text('a number of seconds from 1 to 60', {
-      pattern: '^([1-9]|[1-5]\\d|60)$',
-      default: '10',
-    }),
-    KEY_FILE: optional('a file'),
-    LOG_KEY_FILE: optional('a file'),
-    LOG_ORIGIN: optional(`a name such as plants.example/log, ${KEY_NAME_RULE}`, { format: 'key-name' }),
-    JWKS_URL: optional('an https URL, or http on the loopback interface', {
-      pattern: HTTPS_OR_LOOPBACK,
-      format: 'https-or-loopback',
-    }),
-    JWT_ISSUER: optional('the iss of every token'),
-    JWT_AUDIENCE: optional('the aud of every token'),
-    CORS_ORIGINS: optional('origins such as https://app.example, separated by commas', { pattern: ORIGINS }),
-    RATE_LIMIT: optional('a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min', {
-      pattern: '^[1-9]\\d{0,5}/(s|min)$',
-    }),
-    EVENT_SOURCE: text('a URI such as https://plants.example/log', {
-      format: 'uri',
-      default: 'urn:plant-store',
-    }),
-    SKIP_EVENTS: optional('ids of events, separated by commas', { pattern: '^[^\\s,]+(,[^\\s,]+)*$' }),
-    WITNESSES: optional('witnesses, each as VKEY URL, separated by commas', { format: 'witnesses' }),
-    QUORUM: optional('a number of witnesses, from 1 to all of WITNESSES', { pattern: '^[1-9]\\d*$' }),
-    DOCS: onOrOff,
-    MERKLE_TREE: onOrOff,
-    METRICS_HOST: optional('a host name or address', { pattern: '^\\S+$' }),
-    METRICS_PORT: optional('a port, or 0 for a free one', { pattern: PORTS }),
-    LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
-      default: 'info',
-      description: 'fatal, error, warn, info, debug, trace or silent',
-    }),
-  },
-  {
-    dependencies: {
-      JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'],
-      METRICS_HOST: ['METRICS_PORT'],
-      QUORUM: ['WITNESSES'],
-    },
-  },
-);
+const Settings = Type.Object({
+  HOST: text('a host name or address', { pattern: '^\\S+$', default: '127.0.0.1' }),
+  PORT: text('a port, or 0 for a free one', { pattern: PORTS, default: '3000' }),
+  DATA_DIR: text('a directory', { default: './data' }),
+  EVENTSTOREDB_URL: optional('an EventStoreDB connection string', { pattern: CONNECTION_STRING }),
+  EVENTSTOREDB_TIMEOUT: text('a number of seconds from 1 to 60', {
+    pattern: '^([1-9]|[1-5]\\d|60)$',
+    default: '10',
+  }),
+  KEY_FILE: optional('a file'),
+  LOG_KEY_FILE: optional('a file'),
+  LOG_ORIGIN: optional(`a name such as plants.example/log, ${KEY_NAME_RULE}`, {}, isKeyName),
+  JWKS_URL: optional(
+    'an https URL, or http on the loopback interface',
+    { pattern: HTTPS_OR_LOOPBACK },
+    isHttpsOrLoopback,
+  ),
+  JWT_ISSUER: optional('the iss of every token'),
+  JWT_AUDIENCE: optional('the aud of every token'),
+  CORS_ORIGINS: optional('origins such as https://app.example, separated by commas', { pattern: ORIGINS }),
+  RATE_LIMIT: optional('a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min', {
+    pattern: '^[1-9]\\d{0,5}/(s|min)$',
+  }),
+  MAX_CONNECTIONS: optional('a number of connections from 1 to 999999', { pattern: '^[1-9]\\d{0,5}$' }),
+  EVENT_SOURCE: text(
+    'a URI such as https://plants.example/log',
+    { default: 'urn:plant-store' },
+    Format.IsUri,
+  ),
+  SKIP_EVENTS: optional('ids of events, separated by commas', { pattern: '^[^\\s,]+(,[^\\s,]+)*$' }),
+  WITNESSES: optional('witnesses, each as VKEY URL, separated by commas', {}, areWitnesses),
+  QUORUM: optional('a number of witnesses, from 1 to all of WITNESSES', { pattern: '^[1-9]\\d*$' }),
+  DOCS: onOrOff,
+  MERKLE_TREE: onOrOff,
+  METRICS_HOST: optional('a host name or address', { pattern: '^\\S+$' }),
+  METRICS_PORT: optional('a port, or 0 for a free one', { pattern: PORTS }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    default: 'info',
+    description: 'fatal, error, warn, info, debug, trace or silent',
+  }),
+});
+/** What a setting requires. */
+const REQUIRED: Partial<Record<keyof Settings, (keyof Settings)[]>> = {
+  JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'],
+  METRICS_HOST: ['METRICS_PORT'],
+  QUORUM: ['WITNESSES'],
+};
 type Settings = Static<typeof Settings>;
 
 export const SETTINGS = Object.keys(Settings.properties);
@@ -114,6 +117,8 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     pages: settings.DOCS === 'on',
     /** How many requests a user may send; without it, any number. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
+    /** How many connections may be open; without it, any number. */
+    maxConnections: ifSet(settings.MAX_CONNECTIONS, Number),
     /** The URI of this store, `source` of its CloudEvents. */
     source: settings.EVENT_SOURCE,
     logKeyFile,
@@ -161,36 +166,27 @@ function originOf(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
-/** The first call adds the formats; later ones use what it has compiled. */
-let ajv: NonNullable<EnvSchemaOpt['ajv']> = {
-  customOptions(created) {
-    ajv = created
-      .addFormat('https-or-loopback', isHttpsOrLoopback)
-      .addFormat('key-name', isKeyName)
-      .addFormat('uri', Format.IsUri)
-      .addFormat('witnesses', areWitnesses);
-    return created;
-  },
-};
-
-type ValidationError = {
-  instancePath: string;
-  params: { property?: string; missingProperty?: string };
-};
-
 function read(env: NodeJS.ProcessEnv): Settings {
+  const settings = Value.Default(Settings, { ...withoutEmpty(readFile()), ...withoutEmpty(env) }) as Settings;
+  const isSet = (name: string): boolean => name in settings;
+  const missing = Object.entries(REQUIRED).flatMap(([name, others]) =>
+    isSet(name)
+      ? others.filter((other) => !isSet(other)).map((other) => `${other} is required with ${name}`)
+      : [],
+  );
+  const invalid = Object.entries(Settings.properties).filter(
+    ([name, setting]) => isSet(name) && !Value.Check(setting, Reflect.get(settings, name)),
+  );
+  const problems = [...missing, ...invalid.map(([name]) => mustBe(name))];
+  if (problems.length > 0) throw new BadConfig(problems);
+  return settings;
+}
+
+function readFile(): NodeJS.Dict<string> {
   try {
-    const file = existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
-    const data = { ...withoutEmpty(file), ...withoutEmpty(env) };
-    return envSchema<Settings>({ schema: Settings, env: false, data, ajv });
+    return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
   } catch (error) {
-    if (!(error instanceof Error && 'errors' in error))
-      throw new BadConfig([`.env: ${(error as Error).message}`]);
-    const problems = (error.errors as ValidationError[]).map(({ instancePath, params }) => {
-      if (params.missingProperty) return `${params.missingProperty} is required with ${params.property}`;
-      return mustBe(instancePath.slice(1));
-    });
-    throw new BadConfig([...new Set(problems)]);
+    throw new BadConfig([`.env: ${(error as Error).message}`]);
   }
 }
 

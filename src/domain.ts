@@ -1,6 +1,6 @@
 // What the commands tell the packages about plants.
-export { merkleTreeFile, VIEWS } from '../projections/views.ts';
-export { isKnownType, plantContentProblem, plantEventProblem } from './plants/events.ts';
-export { PLANT_STREAMS, PlantEventQuery } from './plants/plantStreams.ts';
+export { VIEWS } from '../projections/views.ts';
+export { isKnownType, plantEventProblem } from './plants/events.ts';
+export { PLANT_STREAMS } from './plants/plantStreams.ts';
 export { parsePlantStream, plantStream } from './plants/stream.ts';
 export { isUser, USER_RULE } from './plants/user.ts';

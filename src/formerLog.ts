@@ -2,7 +2,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
-import { merkleTreeFile, VIEWS } from '../projections/views.ts';
+import { merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { VIEWS } from '../projections/views.ts';
 
 // A log that is gone is not a new one: an empty one in its place would empty the views, and give its positions again.
 

@@ -1,23 +1,7 @@
 import { CloudEvent } from '@event-sourced/event-log/replay';
-import {
-  type ApiDescription,
-  errorsOf as describeErrors,
-  type ErrorEntry,
-  TooManyInFlight,
-} from '@event-sourced/http';
-import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
-import { type Kind, MAX_IN_FLIGHT } from './inFlight.ts';
-import { NewPlant, Plant } from './plants/routes.ts';
-
-/** The error responses of a route, by status: those of every route, and these. */
-export const errorsOf = describeErrors(API_ERRORS, COMMON_ERRORS);
-
-/** The error of a route whose responses in flight are limited. */
-export const tooManyInFlight = (...kinds: [Kind, ...Kind[]]): ErrorEntry => ({
-  ...API_ERRORS.tooManyInFlight,
-  description: `${kinds.map((kind) => `${MAX_IN_FLIGHT[kind]} ${kind}`).join(', or ')} of the user are in flight; read them, and retry`,
-  message: new TooManyInFlight(kinds[0], MAX_IN_FLIGHT[kinds[0]]).message,
-});
+import type { ApiDescription } from '@event-sourced/http';
+import { COMMON_ERRORS } from './errors.ts';
+import { NewPlant, Plant } from './plantRoutes.ts';
 
 /** What is not in the routes. */
 export const API: ApiDescription = {
@@ -34,4 +18,5 @@ export const API: ApiDescription = {
     { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
   ],
   schemas: [Plant, NewPlant, CloudEvent],
+  errors: COMMON_ERRORS,
 };

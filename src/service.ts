@@ -6,12 +6,11 @@ import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
-import { MerkleTreeView } from '@event-sourced/transparency-log/view';
+import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
-import { merkleTreeFile, openViews } from '../projections/views.ts';
+import { openViews } from '../projections/views.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
-import { InFlight } from './inFlight.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
@@ -83,13 +82,12 @@ export async function startService(
   const tree =
     signer && follow(openTree(), store.raw ?? store, { keepMismatchAs: `${treeFile}.mismatch`, turn });
 
-  const eventStreams = new InFlight('event streams');
-  const listsInFlight = new InFlight('lists');
-  const sources = { ...config, store, followers, tree, eventStreams, listsInFlight, now };
   let metricsUrl: string | undefined;
   if (metrics && config.metrics) {
     const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
-    const server = await serveMetrics({ ...config.metrics, read: metrics.reader(sources), onError });
+    const all = tree ? [...followers, tree] : followers;
+    const read = metrics.reader({ ...config, store, followers: all, now });
+    const server = await serveMetrics({ ...config.metrics, read, onError });
     resources.defer(() => server.close());
     metricsUrl = server.url;
     logger.info(`metrics at ${metricsUrl}`);
@@ -106,9 +104,7 @@ export async function startService(
     logger,
     now,
     newEventId,
-    observer: metrics,
-    eventStreams,
-    listsInFlight,
+    metrics,
   });
   resources.defer(() => app.close());
   const url = await app.listen({

@@ -4,19 +4,14 @@ import { logFile } from '@event-sourced/event-log/disk';
 import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
-import type { CheckpointRefusal } from '@event-sourced/transparency-log/routes';
-import type { WitnessObserver } from '@event-sourced/transparency-log/signer';
-import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
-import { merkleTreeFile, VIEWS } from '../projections/views.ts';
+import { merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { VIEWS } from '../projections/views.ts';
 import type { Config } from './config.ts';
-import type { InFlight } from './inFlight.ts';
 
 type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   store: EventStore;
+  /** Of all views, and of the Merkle tree. */
   followers: readonly Follower[];
-  tree: Follower<MerkleTreeView> | undefined;
-  eventStreams: InFlight;
-  listsInFlight: InFlight;
   now: () => Date;
 };
 
@@ -26,12 +21,11 @@ const PACKAGE = new URL('../package.json', import.meta.url);
 const STORE_TIMEOUT_MS = 2_000;
 
 const APPEND_OUTCOMES = { stored: 'stored', wrongRevision: 'wrong_revision', failed: 'failed' };
-const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
 const COMMIT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** The metrics of the service. The methods `on…` count what happens; the rest is measured at each scrape. */
-export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObserver {
+export class ServiceMetrics extends Metrics implements StoreObserver {
   readonly #buildInfo = this.gauge(
     'build_info',
     '1; the versions of the service and of Node, and where the log is.',
@@ -77,69 +71,10 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
   );
   readonly #rebuilds = this.counter('view_rebuilds_total', 'Rebuilds of the view.', ['view']);
   readonly #saveFailures = this.counter('view_save_failures_total', 'Failures to save the view.', ['view']);
-  readonly #treeSize = this.gauge('merkle_tree_size', 'Leaves of the Merkle tree.');
-  readonly #treeFailures = this.counter(
-    'merkle_tree_failures_total',
-    'Failures to follow the log with the Merkle tree, each of which was retried.',
-  );
-  readonly #checkpointsRefused = this.gauge(
-    'checkpoints_refused',
-    '1 if the last checkpoint could not be signed, for this reason.',
-    ['reason'],
-  );
-  readonly #cosignedSize = this.gauge(
-    'cosigned_size',
-    'Events of the checkpoint that a quorum has cosigned.',
-  );
-  readonly #cosignedAt = this.gauge(
-    'cosigned_timestamp_seconds',
-    'When a quorum of witnesses had cosigned the newest checkpoint, in seconds since 1970.',
-  );
-  readonly #witnessSize = this.gauge(
-    'witness_size',
-    'Events of the last checkpoint that the witness cosigned.',
-    ['witness'],
-  );
-  readonly #witnessAt = this.gauge(
-    'witness_timestamp_seconds',
-    'When the witness cosigned last, in seconds since 1970.',
-    ['witness'],
-  );
-  readonly #witnessFailures = this.counter(
-    'witness_failures_total',
-    'Requests to the witness without a cosignature.',
-    ['witness'],
-  );
-  readonly #eventStreams = this.gauge('event_streams', 'Open event streams: live readers of /events.');
-  readonly #listsInFlight = this.gauge(
-    'lists_in_flight',
-    'Lists of plants that wait for the view, or are being sent.',
-  );
 
   constructor() {
     super('plant_store_');
     for (const outcome of Object.values(APPEND_OUTCOMES)) this.#appends.inc({ outcome }, 0);
-    this.onCheckpoints(undefined);
-    for (const gauge of [this.#cosignedSize, this.#cosignedAt]) gauge.remove(); // without witnesses
-  }
-
-  onCheckpoints(refusal: CheckpointRefusal | undefined): void {
-    for (const reason of CHECKPOINT_REFUSALS)
-      this.#checkpointsRefused.set({ reason }, Number(reason === refusal));
-  }
-
-  onCosignature(witness: string, size: number, time: number): void {
-    this.#witnessSize.set({ witness }, size);
-    this.#witnessAt.set({ witness }, time);
-  }
-
-  onWitnessFailure(witness: string): void {
-    this.#witnessFailures.inc({ witness });
-  }
-
-  onQuorum(size: number, time: number): void {
-    this.#cosignedSize.set(size);
-    this.#cosignedAt.set(time);
   }
 
   onAppends(outcome: AppendOutcome, count: number): void {
@@ -158,26 +93,25 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
 
   /** What reads all metrics, with those that are measured then. What is unknown has no value. */
   reader(sources: Sources): Metrics['read'] {
-    const { dataDir, store, followers, tree, eventStreams, listsInFlight, now } = sources;
+    const { dataDir, store, followers, now } = sources;
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
     this.#buildInfo.set({ version, node: process.version, log }, 1);
     const fileOf = [logFile, ...Object.values(VIEWS).map(({ file }) => file), merkleTreeFile];
     const files = fileOf.map((file) => file(dataDir));
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
-    const all: Follower[] = tree ? [...followers, tree] : [...followers];
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
       const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
       const lags = await Promise.all(
-        all.map(({ view }) => respondsIn(signal, viewLag(store, view.applied.position, now()))),
+        followers.map(({ view }) => respondsIn(signal, viewLag(store, view.applied.position, now()))),
       );
 
       this.#available.set(Number(canRead && store.appendsRefused === undefined));
       for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
-      for (const metric of [this.#rebuilds, this.#saveFailures, this.#treeFailures]) metric.reset();
-      all.forEach((follower, i) => {
+      for (const metric of [this.#rebuilds, this.#saveFailures]) metric.reset();
+      followers.forEach((follower, i) => {
         const lag = lags[i];
         const view = follower.view.name;
         this.#viewReady.set({ view }, Number(follower.notReady === undefined));
@@ -186,11 +120,6 @@ export class ServiceMetrics extends Metrics implements StoreObserver, WitnessObs
         if (lag) this.#lagEvents.set({ view }, lag.events);
         if (lag?.seconds !== undefined) this.#lagSeconds.set({ view }, lag.seconds);
       });
-      this.#treeFailures.inc(tree?.failures ?? 0);
-      this.#treeSize.set(tree?.view.head.size ?? 0);
-      if (!tree) for (const metric of [this.#treeFailures, this.#treeSize]) metric.remove();
-      this.#eventStreams.set(eventStreams.total);
-      this.#listsInFlight.set(listsInFlight.total);
       return this.read();
     };
   }

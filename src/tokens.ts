@@ -43,6 +43,9 @@ export function createVerifier(
   return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 
+/** The one scope that routes require: those of auditors. */
+export const SCOPE = 'audit';
+
 /** A token for a user, signed with the service's own key, which is created if it does not exist. */
 export function issueOwnToken(
   subject: string,

@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, SETTINGS } from '../src/config.ts';
 import { canRun, ROOT, run } from './support/process.ts';
-import { tempDir } from './support/tempDir.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const DOCKERFILE = textOf('Dockerfile');

@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../packages/transparency-log/src/notes/signedNote.ts';
 import { verifierKeyOf } from '../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../packages/transparency-log/test/notes/keys.ts';
 import { BadConfig, readConfig, SETTINGS } from '../src/config.ts';
-import { tempDir } from './support/tempDir.ts';
 
 const home = process.cwd();
 beforeEach(() => process.chdir(tempDir()));
@@ -71,6 +71,7 @@ test.each<[Record<string, string>, object]>([
   [{ DOCS: 'off' }, { pages: false }],
   [{ RATE_LIMIT: '100/s' }, { rateLimit: { maxRequests: 100, windowMs: 1_000 } }],
   [{ RATE_LIMIT: '3000/min' }, { rateLimit: { maxRequests: 3_000, windowMs: 60_000 } }],
+  [{ MAX_CONNECTIONS: '20000' }, { maxConnections: 20_000 }],
   [
     { EVENT_SOURCE: 'https://plants.example/log' },
     { source: 'https://plants.example/log', logOrigin: 'plants.example/log' },
@@ -123,6 +124,7 @@ describe('a value is rejected', () => {
     ['EVENTSTOREDB_TIMEOUT', ['0', '61', '1.5', '10s']],
     ['DOCS', ['true', 'ON']],
     ['RATE_LIMIT', ['100', '0/s', '-1/s', '1.5/s', '1e3/s', '100/h', '100 / s', '1000000/s', '100/s,5/s']],
+    ['MAX_CONNECTIONS', ['0', '-1', '1.5', '1e3', '1000000', 'all']],
     ['LOG_ORIGIN', ['two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],
     ['CORS_ORIGINS', ['*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example']],
     ['EVENT_SOURCE', ['plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
@@ -165,6 +167,7 @@ test('all problems are reported at once, without values', () => {
     JWKS_URL: 'http://alice:hunter2@id.example',
     CORS_ORIGINS: 'hunter2',
     EVENT_SOURCE: 'hunter2',
+    MAX_CONNECTIONS: 'hunter2',
     SKIP_EVENTS: 'hunter2 hunter2',
     METRICS_HOST: 'hunter2 hunter2',
     METRICS_PORT: 'hunter2',

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, SETTINGS } from '../src/config.ts';
 import { canRun, ROOT, run } from './support/process.ts';
-import { tempDir } from './support/tempDir.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const COMPOSE = parse(textOf('docker-compose.yml'), { merge: true });
@@ -40,7 +40,8 @@ describe('deploy/systemd/plant-store.service', () => {
   });
 
   test('starts what npm start starts, with a data directory that it may write to', () => {
-    const [, command] = /^node (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
+    const [, command] =
+      /^exec node src\/cli\/node\.js (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
     const directory = directives.get('WorkingDirectory');
     expect(directives.get('ExecStart')).toBe(
       `${directory}/node_modules/.bin/node --disable-sigusr1 ${command}`,

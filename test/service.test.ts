@@ -1,9 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { listen } from '@event-sourced/testing/rawHttp';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { listen } from './support/rawHttp.ts';
 import { startService, startServiceWithTree } from './support/service.ts';
-import { tempDir } from './support/tempDir.ts';
 
 test('a service is new while its log has no plant', async () => {
   const DATA_DIR = tempDir();
@@ -37,5 +37,19 @@ describe('a start fails with one line', () => {
     );
     const { as } = await startService({ DATA_DIR, MERKLE_TREE: 'off' });
     expect((await as('alice').create(1, { name: 'Fern' })).status).toBe(200);
+  });
+
+  test('with the path of a log that is missing beside its write-ahead log, until it is restored', async () => {
+    const [dir, elsewhere] = [tempDir(), tempDir()];
+    const { as } = await startService({ DATA_DIR: elsewhere });
+    await as('alice').create(1, { name: 'Fern' });
+    const file = join(dir, 'log.db');
+    copyFileSync(join(elsewhere, 'log.db-wal'), `${file}-wal`); // as after a crash
+    const wal = readFileSync(`${file}-wal`);
+    await expect(startService({ DATA_DIR: dir })).rejects.toThrow(file);
+    expect(readFileSync(`${file}-wal`).equals(wal)).toBe(true);
+    copyFileSync(join(elsewhere, 'log.db'), file);
+    const again = await startService({ DATA_DIR: dir });
+    expect(await again.as('alice').list()).toEqual([{ name: 'Fern' }]);
   });
 });

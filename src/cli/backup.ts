@@ -6,8 +6,7 @@ import { logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { type BackupHead, copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead, MerkleTree } from '@event-sourced/transparency-log';
 import { appendLeaves } from '@event-sourced/transparency-log/entries';
-import { SavedTree } from '@event-sourced/transparency-log/view';
-import { merkleTreeFile } from '../domain.ts';
+import { merkleTreeFile, SavedTree } from '@event-sourced/transparency-log/view';
 import { type Context, useLog, write } from './context.ts';
 
 /**

@@ -6,7 +6,7 @@ import {
   readUnverifiedCheckpoint,
   type TreeHead,
 } from '@event-sourced/transparency-log';
-import { readCheckpointFile } from '@event-sourced/transparency-log/monitor';
+import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 

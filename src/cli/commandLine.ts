@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { addMonitorCommands, once } from '@event-sourced/transparency-log/monitor';
+import { once, reportInOneLine } from '@event-sourced/transparency-log/cli';
 import { Command } from 'commander';
-import { PlantEventQuery } from '../domain.ts';
 import type { Context } from './context.ts';
+import { PlantEventQuery } from './eventOptions.ts';
 
 const MANIFEST = new URL('../../package.json', import.meta.url);
 
@@ -17,11 +17,8 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .description('Run the service (npm start), or a command (npx plant-store COMMAND …).')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
     .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)
-    .exitOverride()
-    .configureOutput({
-      outputError: (text, output) => output(inOneLine(withoutValues(text), names())),
-    });
-  const names = (): string => program.commands.map((command) => command.name()).join(', ');
+    .exitOverride();
+  reportInOneLine(program);
   if (args.length === 0) program.action(serve);
 
   program
@@ -100,15 +97,6 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 
-  addMonitorCommands(program, {
-    checkProof: (options) =>
-      run(async (context) => (await import('./checkProof.ts')).checkProofCommand(options, context)),
-    monitor: (options) =>
-      run(async (context) => (await import('./monitor.ts')).monitorCommand(options, context)),
-    witness: (options) =>
-      run(async (context) => (await import('./witness.ts')).witnessCommand(options, context)),
-  });
-
   program
     .command('rebuild')
     .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
@@ -132,20 +120,4 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .action((dir) => run(async (context) => (await import('./copyViews.ts')).copyViewsCommand(dir, context)));
 
   return program;
-}
-
-/** An error message without values: a mistyped argument may have a password. */
-function withoutValues(text: string): string {
-  return text
-    .replace(/(?<=unknown command ')[\w-]*[^\w-].*(?=')/s, '…')
-    .replace(/(?<=unknown option '-[^-]).+(?=')/s, '…')
-    .replace(/(?<=unknown option '--[\w-]*)[^\w-].*(?=')/s, '…')
-    .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
-}
-
-/** Commander suggests names of our own commands and options on a second line. */
-function inOneLine(text: string, commands: string): string {
-  return text
-    .replace(/\n\(Did you mean (.*)\?\)/, '; did you mean $1?')
-    .replace(/(?<=unknown command '[^']*')(?=\n)/, `; the commands are ${commands}`);
 }

@@ -1,4 +1,4 @@
-import type { Readable, Writable } from 'node:stream';
+import type { Writable } from 'node:stream';
 import type { EventLog, Logger } from '@event-sourced/event-log';
 import type { LogReaderOptions } from '@event-sourced/event-log/sqlite';
 import pino from 'pino';
@@ -10,7 +10,6 @@ export type Context = {
   env: NodeJS.ProcessEnv;
   /** For data, and nothing else. */
   output: Writable;
-  input: Readable;
   /** Prints a line for the user of the command, on standard error. */
   print: (line: string) => void;
   onTerminal: boolean;

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath } from '@event-sourced/event-log/disk';
 import { copyDatabase } from '@event-sourced/event-log/sqlite';
-import { merkleTreeFile, VIEWS } from '../domain.ts';
+import { merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { VIEWS } from '../domain.ts';
 import type { Context } from './context.ts';
 
 /**

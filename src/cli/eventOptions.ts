@@ -1,7 +1,9 @@
-import { EventFilter, type EventQuery } from '@event-sourced/event-log/replay';
+import { EventFilter, type EventQuery, eventQuery } from '@event-sourced/event-log/replay';
 import { Compile } from 'typebox/compile';
-import { PLANT_STREAMS, PlantEventQuery } from '../domain.ts';
+import { PLANT_STREAMS } from '../domain.ts';
 
+/** The filters of events, as text. */
+export const PlantEventQuery = eventQuery(PLANT_STREAMS);
 const isQuery = Compile(PlantEventQuery);
 
 /** Parses the filters among the options of a command. @throws Error that names the option and the rule */

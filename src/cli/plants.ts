@@ -26,7 +26,7 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
   assertInLog(point.position ?? START, await log.lastPosition(), '--at');
-  const plants = resources.adopt(VIEWS.plantsByUser.view.open(':memory:'), (view) => view.close());
+  const plants = resources.adopt(VIEWS.plantsByUser.open(':memory:'), (view) => view.close());
   let isKnown = false;
   for await (const { events } of readToEnd(log, { signal })) {
     for (const event of events) {

@@ -3,8 +3,8 @@ import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import type { View } from '@event-sourced/event-log/views';
 import { rebuildView } from '@event-sourced/event-log/views';
-import { MerkleTreeView } from '@event-sourced/transparency-log/view';
-import { merkleTreeFile, VIEWS } from '../domain.ts';
+import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { VIEWS } from '../domain.ts';
 import { openStore } from '../stores.ts';
 import { type Context, loggerTo } from './context.ts';
 import { commandProgress } from './progress.ts';
@@ -20,15 +20,11 @@ export async function rebuildCommand(context: Context): Promise<void> {
   resources.use(lockDataDir(dataDir));
   const store = await openStore(config, { logger: loggerTo(print), now: () => new Date(), onFatal });
   resources.defer(() => store.close());
-  for (const [name, { file, view }] of Object.entries(VIEWS))
-    await rebuild({ name, file: file(dataDir), open: (draft) => view.open(draft) }, store, context);
+  for (const [name, { file, open }] of Object.entries(VIEWS))
+    await rebuild({ name, file: file(dataDir), open }, store, context);
   if (!config.merkleTree) return;
-  const tree = {
-    name: 'merkleTree',
-    file: merkleTreeFile(dataDir),
-    open: (draft: string) => MerkleTreeView.open(draft),
-  };
-  await rebuild(tree, store.raw ?? store, context);
+  const open = (draft: string) => MerkleTreeView.open(draft);
+  await rebuild({ name: 'merkleTree', file: merkleTreeFile(dataDir), open }, store.raw ?? store, context);
 }
 
 async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {

@@ -1,7 +1,6 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
-import { AUDIT_SCOPE } from '../auth.ts';
 import { isUser, USER_RULE } from '../domain.ts';
-import { issueOwnToken } from '../tokens.ts';
+import { issueOwnToken, SCOPE } from '../tokens.ts';
 import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };
@@ -13,7 +12,7 @@ export async function tokenCommand(
 ): Promise<void> {
   if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
-  if (scope !== undefined && scope !== AUDIT_SCOPE) throw new Error(`the only scope is ${AUDIT_SCOPE}`);
+  if (scope !== undefined && scope !== SCOPE) throw new Error(`the only scope is ${SCOPE}`);
   createDataDir(config.dataDir);
   await write(output, `${await issueOwnToken(user, { lifetime: expires, scope }, config)}\n`);
 }

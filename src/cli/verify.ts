@@ -3,7 +3,8 @@ import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
 import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
-import { isKnownType, merkleTreeFile, plantEventProblem, VIEWS } from '../domain.ts';
+import { merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { isKnownType, plantEventProblem, VIEWS } from '../domain.ts';
 import { parseExpectedRoot } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';
@@ -23,11 +24,11 @@ export async function verifyCommand(options: Options, context: Context): Promise
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views: Object.entries(VIEWS).map(([name, { file, view }]) => ({
+      views: Object.entries(VIEWS).map(([name, { file, open }]) => ({
         name,
         file: file(dataDir),
         table: 'rows',
-        open: (draft: string) => view.open(draft),
+        open,
       })),
       treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // without it the file may be of an earlier time
       draftDir: dataDir, // not /tmp, which may be in memory

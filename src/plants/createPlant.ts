@@ -21,10 +21,6 @@ export class PlantIdTaken extends Error {
   }
 }
 
-export class UnknownPlant extends Error {
-  override readonly name = 'UnknownPlant';
-}
-
 /**
  * Creates a plant exactly once, and returns its position in the log. Appending with the expected revision
  * NO_STREAM is the whole uniqueness rule: nothing is looked up first, and the same command can be repeated.

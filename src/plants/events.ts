@@ -100,8 +100,8 @@ export function plantEventProblem(event: RecordedEvent): string | undefined {
   return 'its members are not in the order in which this service writes them';
 }
 
-/** The same for an event whose members are in another order, as in its leaf. */
-export function plantContentProblem(event: Omit<RecordedEvent, 'position'>): string | undefined {
+/** The same, whatever the order of its members. */
+function plantContentProblem(event: RecordedEvent): string | undefined {
   const { id, type, stream, revision, data, metadata } = event;
   if (!isKnownType(type)) return undefined;
   const { schema, isData } = EVENTS[type];

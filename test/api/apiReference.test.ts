@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
 import { ROOT } from '../support/process.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 
@@ -55,12 +55,12 @@ test('every file that the page names is served, with its type', async () => {
 
 test('a file is whole', async () => {
   const response = await fetch(`${await serve()}/docs/static/swagger-ui.css`);
-  const file = readFileSync(join(ROOT, 'node_modules/@fastify/swagger-ui/static/swagger-ui.css'));
+  const file = readFileSync(join(ROOT, 'node_modules/swagger-ui-dist/swagger-ui.css'));
   expect(response.headers.get('content-length')).toBe(`${file.length}`);
   expect(Buffer.from(await response.arrayBuffer()).equals(file)).toBe(true);
 });
 
-test.each(['/', '/docs', '/docs/static/start.js'])(
+test.each(['/', '/docs', '/docs/static/start.js', '/audit', '/audit/style.css'])(
   'without pages, %s is 404 also to a browser',
   async (path) => {
     await refusedWith(40401, await fetch(`${await serve(false)}${path}`, { headers: { accept: BROWSER } }));

@@ -1,5 +1,5 @@
+import { refusalIn } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
-import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const APP = 'https://app.example';
@@ -50,7 +50,9 @@ describe('with CORS_ORIGINS', () => {
         expect(one.headers.get('access-control-allow-origin')).toBe(origin);
         expect(listed(one, 'vary')).toContain('origin');
         expect(listed(one, 'access-control-expose-headers')).toEqual(
-          'checkpoint content-disposition link log-position request-id retry-after'.split(' '),
+          'checkpoint content-disposition link log-position ratelimit-limit ratelimit-remaining ratelimit-reset request-id retry-after'.split(
+            ' ',
+          ),
         );
       }
     },

@@ -1,12 +1,12 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { damageFirstRows, damagePage } from '../support/damage.ts';
 import { ready } from '../support/instances.ts';
-import { logWith } from '../support/logs.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 test('a damaged log ends POST and readiness with the reason; the plants are still listed', async () => {
   const first = await startService();

@@ -1,7 +1,7 @@
+import { refusalIn } from '@event-sourced/testing/refusal';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { DOCUMENTED, documentedService } from '../support/documentedRequests.ts';
-import { refusalIn } from '../support/refusal.ts';
 
 // test/clients/validatingProxy.test.ts compares bodies with the document, too.
 

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { promisify } from 'node:util';
+import { connection, exchange, responsesIn, responseTo } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import type { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
-import { connection, exchange, responsesIn, responseTo } from '../support/rawHttp.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, bearer, events } = await serviceOfFile();

@@ -1,6 +1,10 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { appendTo, eventId } from '@event-sourced/testing/logs';
+import { fixedParts, refusedWith, UUID } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type EventStore, START, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { isBySchema as isCloudEvent } from '../../packages/event-log/test/replay/cloudEvents.ts';
@@ -8,14 +12,10 @@ import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { logIn } from '../../packages/transparency-log/test/support/tree.ts';
 import { AUDITORS, appOver, claimsOf, recorded } from '../support/appOver.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
-import { appendTo, eventId } from '../support/logs.ts';
-import { fixedParts, refusedWith, UUID } from '../support/refusal.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
-import { logIn } from '../support/tree.ts';
 
 const NDJSON = 'application/x-ndjson';
 const SSE = 'text/event-stream';

@@ -1,16 +1,16 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { logWith } from '@event-sourced/testing/logs';
+import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
+import { openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { auditorToken, linesOf, listen, messagesIn, openEvents } from '../support/eventStream.ts';
-import { logWith } from '../support/logs.ts';
-import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { startService } from '../support/service.ts';
-import { openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const SSE = 'text/event-stream';
 const HEARTBEAT_INTERVAL_MS = 15_000;

@@ -1,10 +1,10 @@
+import { logWith } from '@event-sourced/testing/logs';
+import { openIn } from '@event-sourced/testing/stores';
 import { expect, test } from 'vitest';
+import { MAX_IN_FLIGHT } from '../../packages/audit/src/limits.ts';
 import type { Batch, EventLog, EventStore } from '../../packages/event-log/src/eventStore.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
-import { logWith } from '../support/logs.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
-import { openIn } from '../support/stores.ts';
 
 const USERS = ['carol', 'dave', 'erin'];
 const EVENTS = 5_000;

@@ -1,8 +1,8 @@
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { responseTo } from '@event-sourced/testing/rawHttp';
+import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
-import { responseTo } from '../support/rawHttp.ts';
-import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer, events } = await serviceOfFile();
@@ -155,7 +155,6 @@ describe.each([
     return text.replace('{logId}', logId);
   };
 
-  // test/audit has more malformed positions.
   test.each([
     ...'. 5 .5 garbage {logId} {logId}. {logId}.-1 {logId}.05 {logId}.1.0'.split(' '),
     ...'{logId}.9223372036854775808'.split(' '),

@@ -1,10 +1,10 @@
+import { plantOf, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
 import type { FakeEvent } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
-import { plantOf, writeTo } from '../support/logs.ts';
 import type { Plant } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 async function plantsIn(response: Response): Promise<Plant[]> {
   expect(response.status).toBe(200);

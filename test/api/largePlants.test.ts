@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { connection, getWith } from '@event-sourced/testing/rawHttp';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { created } from '../../packages/event-log/test/views/created.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
 import { openViews } from '../../projections/views.ts';
 import { appOver } from '../support/appOver.ts';
-import { connection, getWith } from '../support/rawHttp.ts';
+import { created } from '../support/created.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** More than the buffers of a connection hold. */
 const PLANTS = 600;

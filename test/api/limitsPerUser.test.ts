@@ -1,11 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { getWith, unread } from '@event-sourced/testing/rawHttp';
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
+import { MAX_IN_FLIGHT } from '../../packages/audit/src/limits.ts';
 import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
-import { MAX_IN_FLIGHT } from '../../src/inFlight.ts';
+import { MAX_LISTS_IN_FLIGHT } from '../../src/errors.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
-import { getWith, unread } from '../support/rawHttp.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { newSigner } from '../support/signer.ts';
+
+const LIMITS = { lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT };
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
 function serve(view: object, store: Partial<EventStore>, reached = async () => {}) {
@@ -43,13 +46,13 @@ test.each([
       fetch(`${url}${to}`, {
         headers: { authorization: `Bearer ${user}`, accept: accept ?? 'application/x-ndjson' },
       });
-    const responses = Array.from({ length: MAX_IN_FLIGHT[kind] + 20 }, () => get('carol'));
+    const responses = Array.from({ length: LIMITS[kind] + 20 }, () => get('carol'));
     const received: Response[] = [];
     for (const response of responses) void response.then((one) => received.push(one));
     await expect.poll(() => received.length).toBe(20);
     for (const response of received) {
       expect(response.headers.get('retry-after')).toBe('1');
-      expect(await refusedWith(42901, response)).toContain(`${MAX_IN_FLIGHT[kind]} ${kind}`);
+      expect(await refusedWith(42901, response)).toContain(`${LIMITS[kind]} ${kind}`);
     }
     const ofDave = get('dave');
     expect((await fetch(`${url}/health/live`)).status).toBe(200);

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { auditorOf } from '../support/auditor.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { startServiceWithTree } from '../support/service.ts';
@@ -9,11 +10,11 @@ test('an auditor follows the log over HTTP, and checks receipts and proofs witho
   const { state, key, monitored } = await auditorOf(service);
   const alice = service.as('alice');
   for (const id of [1, 2, 3]) expect((await alice.create(id, { name: `Fern ${id} 🌱` })).status).toBe(200);
-  expect(await monitored(3)).toMatch(/ {2}new events: \d, with problems: 0, of unknown types: 0\n$/);
+  expect(await monitored(3)).toMatch(/ {2}new events: \d\n$/);
 
   const receipt = await (await alice.request('/proofs/plants?id=2')).text();
   const check = (text: string, ...options: string[]) =>
-    runCli(['check-proof', '--key', key, ...options], {}, [text]);
+    runCommand(['check-proof', '--key', key, ...options], { input: [text] });
   expect(succeeded(await check(receipt))).toMatch(
     /^event "[\da-f-]{36}" of "plant-alice\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
   );
@@ -24,7 +25,7 @@ test('an auditor follows the log over HTTP, and checks receipts and proofs witho
   expect(succeeded(await check(proof, '--expect', `${state}.checkpoint`))).toMatch(
     / 3:\S+ is the beginning of 5:/,
   );
-  expect(await monitored(5)).toContain('with problems: 0');
+  await monitored(5);
   expect(succeeded(await runCli(['verify', '--expect', `${state}.checkpoint`], settings))).toMatch(
     /^problems +none$/m,
   );

@@ -1,15 +1,15 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
-import { EventFilter } from '../../packages/event-log/src/replay/eventFilter.ts';
 import {
   MAX_LIMIT,
   newestEvents,
   type OrderedEventQuery,
-} from '../../packages/event-log/src/replay/eventPages.ts';
+} from '../../packages/audit/src/routes/newestEvents.ts';
+import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { EventFilter } from '../../packages/event-log/src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 const USERS = ['alice', 'bob', 'alice/1', 'alicf'];
 const TYPES = ['PlantCreated', 'PlantMoved'];

@@ -1,9 +1,9 @@
+import { refusedWith, UUID } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
-import { refusedWith, UUID } from '../support/refusal.ts';
+import { logIn } from '../../packages/transparency-log/test/support/tree.ts';
 import { serviceOfFile } from '../support/service.ts';
-import { logIn } from '../support/tree.ts';
 
 const { as, dir, events } = await serviceOfFile();
 const fern = { name: 'Fern', tag: 'indoor' };

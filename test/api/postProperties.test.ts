@@ -1,7 +1,7 @@
+import { anyJson } from '@event-sourced/testing/anyJson';
+import { refusalIn } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { anyJson } from '../support/anyJson.ts';
-import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { as, events } = await serviceOfFile();

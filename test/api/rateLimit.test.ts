@@ -1,7 +1,7 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
-import { refusedWith } from '../support/refusal.ts';
 
 beforeEach(() => vi.useFakeTimers({ toFake: ['Date', 'performance'] }));
 afterEach(() => vi.useRealTimers());
@@ -12,6 +12,19 @@ async function serve(more = {}) {
   return (user: string, path = '/plants', init: RequestInit = {}) =>
     fetch(`${url}${path}`, { ...init, headers: { authorization: `Bearer ${user}`, ...init.headers } });
 }
+
+/** The limit, what is left of it, and the seconds until the next window, as a response has them. */
+const limitIn = ({ headers }: Response) =>
+  ['limit', 'remaining', 'reset'].map((name) => headers.get(`ratelimit-${name}`));
+
+test('responses to users say how much of the limit is left', async () => {
+  const request = await serve();
+  expect(limitIn(await request('alice', '/events'))).toEqual(['2', '1', '10']); // though it is refused for its scope
+  vi.advanceTimersByTime(1_001);
+  expect(limitIn(await request('alice'))).toEqual(['2', '0', '9']);
+  expect(limitIn(await request('bob'))).toEqual(['2', '1', '10']);
+  expect(limitIn(await request('alice', '/health/live'))).toEqual([null, null, null]);
+});
 
 test('requests over the limit are 42902, until the window is over', async () => {
   const request = await serve();
@@ -24,7 +37,7 @@ test('requests over the limit are 42902, until the window is over', async () => 
   vi.advanceTimersByTime(3_500);
   const refused = await request('alice');
   expect(refused.headers.get('retry-after')).toBe('7');
-  expect([...refused.headers.keys()].filter((name) => name.startsWith('x-ratelimit'))).toEqual([]);
+  expect(limitIn(refused)).toEqual(['2', '0', '7']);
   expect(await refusedWith(42902, refused)).toBe('The limit is 2 requests in 10 s. Wait, and retry.');
   vi.advanceTimersByTime(6_499);
   expect(await statuses(1)).toEqual([429]);

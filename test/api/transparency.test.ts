@@ -3,22 +3,24 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { alterLog, appendTo, logWith } from '@event-sourced/testing/logs';
+import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
+import { Metrics } from '../../packages/http/src/metrics/metrics.ts';
 import { leafHash, nodeHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { CheckpointFileUnusable } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
+import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { alterLog, appendTo, logWith } from '../support/logs.ts';
-import { fixedParts, refusedWith } from '../support/refusal.ts';
 import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
 import { newSigner } from '../support/signer.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { entriesIn, rootOf, tilesOf, verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 
 /** More than a full tile. */
@@ -286,8 +288,7 @@ async function overFakeTree(
     onReady: () => {},
   };
   const state = { now: 0 };
-  const refusals: unknown[] = [];
-  const onCheckpoints = (refusal: unknown): void => void refusals.push(refusal);
+  const metrics = new Metrics('');
   const { url, log } = await appOver(
     {
       lastPosition: async () => 0n,
@@ -299,7 +300,7 @@ async function overFakeTree(
       ...AUDITORS,
       transparency: { tree: tree as never, signer },
       now: () => new Date(state.now),
-      observer: { onRequest: () => {}, onTokenRejected: () => {}, onCheckpoints },
+      metrics,
     },
   );
   const get = (path: string) =>
@@ -310,6 +311,10 @@ async function overFakeTree(
     await response.text();
     return response.headers.get('checkpoint');
   };
+  const refusals = async () =>
+    [...(await metrics.read()).text.matchAll(/^checkpoints_refused{reason="(\w+)"} 1$/gm)].map(
+      ([, reason]) => reason,
+    );
   return { signer, tree, state, refusals, get, log, replayed };
 }
 
@@ -404,11 +409,11 @@ test('checkpoints are refused until one can be saved, although the one before ca
   await refusedWith(50304, await get('/checkpoint'));
   tree.onReady();
   expect(await replayed()).toMatch(/^0 /);
-  expect(refusals).toEqual(['file_unusable']);
+  expect(await refusals()).toEqual(['file_unusable']);
   sign.mockRestore();
   state.now = 1_000;
   await replayed();
-  expect(refusals).toEqual(['file_unusable', undefined]);
+  expect(await refusals()).toEqual([]);
 });
 
 test('a replay names its checkpoint again after the end of the log could not be read in time', async () => {
@@ -418,4 +423,17 @@ test('a replay names its checkpoint again after the end of the log could not be 
   expect(await replayed()).toBeNull();
   resolve(0n);
   expect(await replayed()).toMatch(/^0 /);
+});
+
+test('the tree of a log is built while plants are created', async () => {
+  const dir = logWith({ events: 2_000 });
+  const service = await startServiceWithTree({ DATA_DIR: dir });
+  const created = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
+  );
+  expect(created.map(({ status }) => status)).toEqual(created.map(() => 200));
+  await service.as('carol', 'audit').request('/checkpoint');
+  await service.close();
+  const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
+  expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
 });

@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosignature.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const fail: FakeWitness['respond'] = (_, response) => void response.destroy();
 

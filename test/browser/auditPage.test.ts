@@ -1,5 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { appendMany, openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import type { HTTPRequest, Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
@@ -13,8 +15,6 @@ import { signCheckpoint } from '../../packages/transparency-log/src/sign/signChe
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
-import { appendMany, openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { accessibilityProblems } from './axe.ts';
 import { HAS_BROWSER, openPage } from './browser.ts';
 

@@ -1,5 +1,5 @@
+import { Random } from '@event-sourced/testing/random';
 import { expect, test } from 'vitest';
-import { Random } from '../support/random.ts';
 import { RandomClient } from './client.ts';
 import { History, type Request } from './history.ts';
 

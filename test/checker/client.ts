@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Random } from '@event-sourced/testing/random';
 import { expect } from 'vitest';
-import type { Random } from '../support/random.ts';
 import { verifyCheckpoint, verifyTlogProof } from '../support/tlogVerifier.ts';
 import type { History, Request, Response as Result, TreeHead } from './history.ts';
 

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { cluster } from '@event-sourced/testing/eventStoreDbStore';
+import type { Random } from '@event-sourced/testing/random';
+import { overFakeServer } from '@event-sourced/testing/stores';
 import { status } from '@grpc/grpc-js';
 import type { Drop, FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
-import { cluster } from '../support/eventStoreDbStore.ts';
-import type { Random } from '../support/random.ts';
-import { overFakeServer } from '../support/stores.ts';
 import { logOf, startInstances } from './instances.ts';
 import type { System } from './run.ts';
 

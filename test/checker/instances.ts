@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
 import type { EventStore, Position } from '../../packages/event-log/src/eventStore.ts';
 import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import type { Instance } from './client.ts';
 
 /** A checkpoint has every event that the log had this long ago, in milliseconds. */

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { overFakeServer } from '../support/stores.ts';
+import { overFakeServer } from '@event-sourced/testing/stores';
 import { logOf, startInstances } from './instances.ts';
 import type { System } from './run.ts';
 

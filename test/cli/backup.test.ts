@@ -10,14 +10,14 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { alterLog, logWith, rowsIn } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { damageFirstRows } from '../support/damage.ts';
-import { alterLog, logWith, rowsIn } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const backup = (file: string, DATA_DIR: string) => runCli(['backup', file], { DATA_DIR });
 

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { logWith, rowsIn } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
-import { logWith, rowsIn } from '../support/logs.ts';
 import { createPlants, listsOf } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const copying = (from: string, to: string) => runCli(['copy', '--from', from, '--to', to]);
 const copy = async (from: string, to: string) => withoutProgress(await copying(from, to));

@@ -1,10 +1,10 @@
 import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { logWith } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const copyViews = (dir: string, DATA_DIR: string) => runCli(['copy-views', dir], { DATA_DIR });
 

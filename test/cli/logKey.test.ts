@@ -1,9 +1,9 @@
 import { copyFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
   const DATA_DIR = join(tempDir(), 'data');

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test } from 'vitest';
 import { loggerOutput } from '../../src/cli/loggerOutput.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const LINE = `${'x'.repeat(9_999)}\n`;
 /** More lines than a pipe and the queue hold. */

@@ -1,10 +1,10 @@
+import { appendTo, eventId, logWith, plantOf } from '@event-sourced/testing/logs';
+import { emptyLog } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { appendTo, eventId, logWith, plantOf } from '../support/logs.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
-import { emptyLog } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const USERS = ['alice', 'bob'];
 

@@ -1,13 +1,14 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** In log order. */
 const PLANTS: [user: string, id: bigint, name: string][] = [
@@ -43,9 +44,9 @@ beforeAll(async () => {
 });
 
 const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });
-/** Runs check-proof with these pieces on stdin, and these options. */
-const check = (proof: string | (string | Buffer)[], ...options: string[]) =>
-  runCli(['check-proof', '--key', vkey, ...options], {}, Array.isArray(proof) ? proof : [proof]);
+/** Runs check-proof with a proof on stdin, and these options. */
+const check = (proof: string, ...options: string[]) =>
+  runCommand(['check-proof', '--key', vkey, ...options], { input: [proof] });
 const ALICE_42 = ['--user', 'alice', '--id', '42'];
 
 /** A file with the checkpoint of the log when it had so many events. */
@@ -56,7 +57,7 @@ async function checkpointAt(size: number): Promise<string> {
   return file;
 }
 
-describe('npm run prove, and npm run check-proof of what it prints', () => {
+describe('npm run prove, and check-proof of what it prints', () => {
   test('prove that a plant is in the log, and that a log is append-only', async () => {
     const inclusion = succeeded(await prove(...ALICE_42));
     const { id } = EVENTS[4] as { id: string };
@@ -78,7 +79,7 @@ describe('npm run prove, and npm run check-proof of what it prints', () => {
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
     const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
     const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();
-    const checked = succeeded(await runCli(['check-proof', '--key', key], {}, [proof]));
+    const checked = succeeded(await runCommand(['check-proof', '--key', key], { input: [proof] }));
     expect(checked).toMatch(/of "plant-bob\/42" is number 2 of the log urn:plant-store 2:/);
   });
 
@@ -131,48 +132,6 @@ describe('only one line with the reason is printed', () => {
     const refused = await runCli(['prove', ...ALICE_42], { DATA_DIR });
     expectRefused(refused, /cannot use the key file .*log-key\.json: ENOENT/);
     expect(readdirSync(DATA_DIR)).not.toContain('log-key.json');
-  });
-
-  const consistency = () => prove('--from', '5').then(succeeded);
-  const inclusion = () => prove(...ALICE_42).then(succeeded);
-
-  test.each<[string, () => Promise<string | Buffer>, RegExp]>([
-    ['no input', async () => '', /not an inclusion proof; a consistency proof requires --expect/],
-    [
-      'a consistency proof alone',
-      consistency,
-      /not an inclusion proof; a consistency proof requires --expect/,
-    ],
-    ['binary data', async () => Buffer.of(0, 255), /the text is not UTF-8/],
-    [
-      'a proof of another log',
-      () => runCli(['prove', ...ALICE_42], { DATA_DIR: dir, LOG_ORIGIN: 'other.example' }).then(succeeded),
-      /no signature is by plants\.example\/log\+/,
-    ],
-    [
-      'an input that is too large',
-      async () => Buffer.alloc(3 * 1024 * 1024, ' '),
-      /not a proof: it is too large/,
-    ],
-  ])('by check-proof, for %s', async (_, proof, message) => {
-    expectRefused(await check([await proof()]), message);
-  });
-
-  test('by check-proof, for another size than the expected one', async () => {
-    const file = await checkpointAt(6);
-    expectRefused(await check(await inclusion(), '--expect', file), /is for 7:.*, not for the expected 6:/);
-    expectRefused(await check(await consistency(), '--expect', file), /the proof is from 5 events, .* has 6/);
-  });
-
-  test('by check-proof, for an expected checkpoint that is not one', async () => {
-    const file = join(tempDir(), 'checkpoint');
-    const proof = await consistency();
-    expectRefused(await check(proof, '--expect', file), /cannot read the file of --expect: ENOENT/);
-    expectRefused(await check(proof, '--expect', tempDir()), /cannot read the file of --expect: it is not/);
-    writeFileSync(file, Buffer.alloc(1_000_001, ' '));
-    expectRefused(await check(proof, '--expect', file), /cannot read the file of --expect: it is not/);
-    writeFileSync(file, 'Fern\n');
-    expectRefused(await check(proof, '--expect', file), /the text is not a signed note/);
   });
 });
 

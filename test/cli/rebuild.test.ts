@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { appendTo, plantOf } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
 import { VIEWS } from '../../projections/views.ts';
 import { failure, runCli, withoutProgress } from '../support/cli.ts';
-import { appendTo, plantOf } from '../support/logs.ts';
 import { createPlants, listsOf, PLANTS } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 

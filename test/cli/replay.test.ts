@@ -1,12 +1,12 @@
+import { stopClock } from '@event-sourced/testing/clock';
+import { appendTo, logWith, plantOf } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { expectRefused, runCli, startCli, succeeded } from '../support/cli.ts';
-import { stopClock } from '../support/clock.ts';
 import { auditorToken, linesOf } from '../support/eventStream.ts';
-import { appendTo, logWith, plantOf } from '../support/logs.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const PLANTS: PlantOfUser[] = [
   ['alice', 1n, { name: 'Fern', tag: 'indoor' }],

@@ -1,10 +1,10 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { decodeJwt } from 'jose';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const token = (args: string[], env: Record<string, string> = {}) => runCli(['token', ...args], env);
 

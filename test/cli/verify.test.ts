@@ -2,14 +2,14 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
 import { Load } from '../support/load.ts';
-import { appendTo, eventId, plantOf, writeTo } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { logWith } from '@event-sourced/testing/logs';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { pageOf } from '../support/damage.ts';
-import { logWith } from '../support/logs.ts';
 
 const fileIn = (dir: string): string => join(dir, 'log.db');
 

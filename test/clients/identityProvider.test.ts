@@ -1,5 +1,5 @@
+import { AUDIENCE, signingKey } from '@event-sourced/testing/identityProvider';
 import { expect, test } from 'vitest';
-import { AUDIENCE, signingKey } from '../support/identityProvider.ts';
 import { startService } from '../support/service.ts';
 import { startOpenIdProvider } from './identityProvider.ts';
 

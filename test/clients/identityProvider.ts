@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
+import type { SigningKey } from '@event-sourced/testing/identityProvider';
+import { listen } from '@event-sourced/testing/rawHttp';
 import { type Adapter, Provider } from 'oidc-provider';
-import type { SigningKey } from '../support/identityProvider.ts';
-import { listen } from '../support/rawHttp.ts';
 
 /**
  * An OpenID provider whose clients `alice` and `bob` get JWTs for themselves (client credentials, RFC 6749

@@ -1,6 +1,6 @@
+import { openOn } from '@event-sourced/testing/sharedServer';
 import { describe, inject } from 'vitest';
 import { eventStoreContract } from '../../packages/event-log/src/testing/contract.ts';
-import { openOn } from '../support/sharedServer.ts';
 
 const server = inject('eventStoreDb');
 

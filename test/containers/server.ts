@@ -15,6 +15,8 @@ const image = process.env.EVENTSTOREDB_IMAGE || 'eventstore/eventstore:23.10.7-b
 /** What testcontainers would take by its tag: it removes the containers of a killed run. */
 process.env.RYUK_CONTAINER_IMAGE ||=
   'testcontainers/ryuk:0.14.0@sha256:7c1a8a9a47c780ed0f983770a662f80deb115d95cce3e2daa3d12115b8cd28f0';
+const { RYUK_CONTAINER_IMAGE: ryuk, TESTCONTAINERS_RYUK_DISABLED } = process.env;
+const images = TESTCONTAINERS_RYUK_DISABLED === 'true' ? [image] : [image, ryuk];
 const inMemory = process.env.EVENTSTOREDB_MEMORY === 'true';
 
 /** The timeouts for pulling an image, in milliseconds; if containers are not required, a slow network skips them. */
@@ -28,7 +30,7 @@ const PORT = 2113;
 /** One EventStoreDB in a container for all tests; removed after them, whatever their result. */
 export default async function setup(project: TestProject): Promise<(() => Promise<unknown>) | undefined> {
   const required = project.vitest.projects.length === 1; // these tests alone were asked for
-  const why = await obstacle(image, required ? REQUIRED_PULL_TIMEOUT_MS : PULL_TIMEOUT_MS);
+  const why = await obstacle(images, required ? REQUIRED_PULL_TIMEOUT_MS : PULL_TIMEOUT_MS);
   if (why !== undefined) {
     const outcome = required ? 'failed' : 'skipped';
     console.info(`${outcome}: EventStoreDB in a container cannot be tested here, since ${why}`);

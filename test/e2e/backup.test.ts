@@ -1,12 +1,12 @@
 import { copyFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { Load } from '../support/load.ts';
-import { rowsIn } from '../support/logs.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 // Interrupted backups are in test/faults.
 

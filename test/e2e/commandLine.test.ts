@@ -1,14 +1,9 @@
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { runCli, succeeded } from '../support/cli.ts';
-import { logWith } from '../support/logs.ts';
-import { MAIN, NODE, run, start } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
-
-/** The verifier key of another log. */
-const VKEY = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k';
+import { runCli } from '../support/cli.ts';
+import { MAIN, NODE, ROOT, run } from '../support/process.ts';
 
 const main = (args: string[], env: Record<string, string>) => run({ command: [NODE, MAIN, ...args], env });
 
@@ -34,28 +29,14 @@ describe('the command line as a process', () => {
   });
 });
 
-test('npm run check-proof reads from stdin what prove prints', async () => {
-  const env = { DATA_DIR: logWith({ events: 3 }) };
-  const key = (await runCli(['log-key'], env)).stdout.trim();
-  const proving = await runCli(['prove', '--user', 'bob', '--id', '2'], env);
-  const checking = await run({ command: [NODE, MAIN, 'check-proof', '--key', key] }, proving.stdout);
-  expect(succeeded(checking)).toMatch(
-    /of "plant-bob\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
-  );
+test('exec of node_modules/.bin, where the shell has none, runs its command', async () => {
+  const command = [NODE, join(ROOT, 'node_modules/plant-store-command/node.js'), 'node', '-p', '1'];
+  expect(await run({ command })).toEqual({ code: 0, signal: null, stdout: '1\n', stderr: '' });
 });
 
-test('npm run check-proof is stopped by SIGINT while it waits for its input', async () => {
-  const checking = start({ command: [NODE, MAIN, 'check-proof', '--key', VKEY] });
-  checking.stdin.write(' '.repeat(1024 * 1024));
-  await once(checking.stdin, 'drain'); // so it is reading
-  process.kill(checking.pid, 'SIGINT');
-  expect(await checking.ended).toEqual({ code: null, signal: 'SIGINT' });
-  expect([checking.stdout(), checking.stderr()]).toEqual(['', '']);
-});
-
-test('npm run monitor --once exits with 2 if the log is unavailable', async () => {
-  const state = join(tempDir(), 'checkpoint');
-  const args = ['--url', 'http://127.0.0.1:1', '--key', VKEY, '--state', state, '--once'];
-  const ended = await run({ command: [NODE, MAIN, 'monitor', ...args], env: { TOKEN: 'secret' } });
-  expect(ended).toMatchObject({ code: 2, stdout: '' });
+test('before npm ci, an npm script says what is missing', async () => {
+  const script = join(tempDir(), 'node.js');
+  cpSync(join(ROOT, 'src/cli/node.js'), script);
+  const stderr = 'The dependencies are missing; run `npm ci` first.\n';
+  expect(await run({ command: [NODE, script, MAIN] })).toEqual({ code: 1, signal: null, stdout: '', stderr });
 });

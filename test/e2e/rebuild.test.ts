@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
 import { expect, test } from 'vitest';
-import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { hasTerminal, onTerminal } from '../support/terminal.ts';
 

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import {
   CUT,
@@ -15,7 +16,6 @@ import { curls, paste } from '../support/firstSteps.ts';
 import { signalGroup } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 const JWT = /eyJ[\w-]+\./;
@@ -58,15 +58,21 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
 });
 
 const NPX = ['npx', 'plant-store'];
+const EXITED = { code: 0, signal: null };
 test.for([
-  ['SIGINT to npm', NPM_START, 'SIGINT', process.kill],
-  ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup],
-  ['SIGTERM to npx plant-store', NPX, 'SIGTERM', process.kill],
-  ['SIGINT to the process group of npx plant-store', NPX, 'SIGINT', signalGroup],
-] as const)('%s ends the server, and the exit code is 0', async ([, command, signal, send]) => {
+  ['SIGINT to npm', NPM_START, 'SIGINT', process.kill, EXITED],
+  ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup, EXITED],
+  [
+    'SIGINT to the process group of npx plant-store',
+    NPX,
+    'SIGINT',
+    signalGroup,
+    { code: null, signal: 'SIGINT' },
+  ],
+] as const)('%s ends the server', async ([, command, signal, send, ended]) => {
   const server = await startServer({ command });
   send(server.pid, signal);
-  expect(await server.ended).toEqual({ code: 0, signal: null });
+  expect(await server.ended).toEqual(ended);
   expect(server.stdout()).toContain('"closed"');
   await expectRefused(server.url);
 });

@@ -1,10 +1,10 @@
+import { slowClock } from '@event-sourced/testing/slowClock';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, test, vi } from 'vitest';
 import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-log/src/eventStoreDb/client.ts';
 import { Connection } from '../../packages/event-log/src/eventStoreDb/connection.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
-import { slowClock } from '../support/slowClock.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 type Secured = Awaited<ReturnType<typeof secured>>;
 

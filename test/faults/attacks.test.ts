@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { logWith } from '@event-sourced/testing/logs';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, test } from 'vitest';
 import { ready, untilAvailable } from '../support/instances.ts';
-import { logWith } from '../support/logs.ts';
-import { connection } from '../support/rawHttp.ts';
 import { startServer } from '../support/server.ts';
 import { tokenOf } from '../support/service.ts';
 
@@ -33,6 +33,7 @@ const EVENT_STREAM = 'Accept: text/event-stream\r\n';
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n';
 /** The largest body. */
 const BODY_BYTES = 60 * 1024;
+const LARGEST = `{"id":1,"name":""}`.padEnd(BODY_BYTES);
 /** Each byte of a body in a chunk of its own; the body never ends. */
 const ONE_BYTE_CHUNKS = '1\r\n \r\n'.repeat(10_000);
 const FIELDS = Array.from({ length: 900 }, (_, i) => `x${i.toString(36)}:${i.toString(36)}\r\n`).join('');
@@ -60,7 +61,11 @@ const ATTACKS: readonly Attack[] = [
   { name: 'pipelined GET of no route', bytes: () => get('/nothing').repeat(8_000) },
   { name: 'pipelined GET without a token', bytes: () => get('/plants').repeat(8_000) },
   { name: 'pipelined POST without a token', bytes: () => post('{"id":1,"name":"Fern"}', '').repeat(2_000) },
-  { name: 'pipelined heads of many fields', bytes: () => get('/openapi.json', FIELDS).repeat(50) },
+  {
+    name: 'pipelined heads of many fields, at once',
+    atOnce: true,
+    bytes: () => get('/openapi.json', FIELDS).repeat(50),
+  },
   {
     name: 'unread responses, then a body in chunks of a byte',
     bytes: () => get('/openapi.json').repeat(100) + slowPost(''),
@@ -78,11 +83,17 @@ const ATTACKS: readonly Attack[] = [
     name: 'a body of a user in chunks of a byte, behind unread lists',
     bytes: (token) => get('/plants', token).repeat(3) + slowPost(token),
   },
+  {
+    name: 'the largest POSTs of a user, at once',
+    atOnce: true,
+    bytes: (token) => post(LARGEST, token).repeat(30),
+  },
   { name: 'unread lists of a user', bytes: (token) => get('/plants', token) },
   { name: 'pipelined lists of a user', bytes: (token) => get('/plants', token).repeat(1_000) },
   { name: 'pipelined pages of a user', bytes: (token) => get('/plants?limit=500', token).repeat(1_000) },
   {
-    name: 'pipelined POST and GET of a user',
+    name: 'pipelined POST and GET of a user, at once',
+    atOnce: true,
     bytes: (token) => (post('{"id":1,"name":"Fern"}', token) + get('/plants?limit=1', token)).repeat(500),
   },
   { name: 'unread replays', bytes: (token) => get('/events', token).repeat(5) },

@@ -2,13 +2,13 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'n
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith, rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
 import { canMount, smallDisk } from '../support/disk.ts';
-import { logWith, rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, type Process, run, start } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /**
  * Starts a backup of a log to `copy.db` in its own directory, and interrupts it `after` milliseconds after it

@@ -1,13 +1,10 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { logWith } from '@event-sourced/testing/logs';
 import { describe, expect, test } from 'vitest';
-import { SAME_SIGNAL_WINDOW_MS } from '../../packages/event-log/src/process/signals.ts';
-import { CUT, DEFAULTS, expectRefused, ON_A_TERMINAL, slowUpload } from '../support/closing.ts';
+import { CUT, DEFAULTS, expectRefused, slowUpload } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
-import { logWith } from '../support/logs.ts';
 import { startServer } from '../support/server.ts';
-import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
 test('SIGTERM completes event streams, disconnects clients that never finish or do not read, and exits with 0', async () => {
   // The log is too long for the buffers of a connection.
@@ -58,17 +55,4 @@ describe('the server', () => {
     expect((await upload.response)?.statusCode).not.toBe(200);
     await expectRefused(server.url);
   });
-});
-
-test.skipIf(!hasTerminal)('a second Ctrl-C in a terminal stops the server at once', async () => {
-  const server = await startServer({ command: ON_A_TERMINAL, env: DEFAULTS });
-  const upload = await slowUpload(server, 'Fern');
-  server.stdin.write(CTRL_C);
-  await server.printed(/closing/);
-  await pause(SAME_SIGNAL_WINDOW_MS + 100);
-  server.stdin.write(CTRL_C);
-  await server.ended;
-  expect(server.stdout()).not.toMatch(/: closed/);
-  expect((await upload.response)?.statusCode).not.toBe(200);
-  await expectRefused(server.url);
 });

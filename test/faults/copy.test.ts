@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith, plantOf, rowsIn, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, test } from 'vitest';
-import { logWith, plantOf, rowsIn, writeTo } from '../support/logs.ts';
 import { MAIN, NODE, run, start } from '../support/process.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 const EVENTS = 3_500;
 /** The lifetime of each copy after its first event, in milliseconds. */

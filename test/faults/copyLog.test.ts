@@ -1,7 +1,7 @@
+import { appendMany, contents, openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../packages/event-log/src/copy/copyLog.ts';
-import { appendMany, contents, openIn, overFakeServer, startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 test.each([
   ['source', 520], // more than a page

@@ -1,5 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
@@ -7,8 +9,6 @@ import { Load } from '../support/load.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** Kills the service under load once per lifetime, each a number of acknowledged plants; then it has all of them. */
 async function killUnderLoad(env: Record<string, string>, lifetimes: readonly number[]): Promise<Load> {

@@ -1,6 +1,8 @@
 import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { dirWith, openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   type EventStore,
@@ -12,8 +14,6 @@ import { UnusableLog } from '../../packages/event-log/src/sqlite/file.ts';
 import { openSqliteStore } from '../../packages/event-log/src/sqlite/store.ts';
 import { event, everything } from '../../packages/event-log/src/testing/contract.ts';
 import { damageFirstRows, damagePage } from '../support/damage.ts';
-import { dirWith, openIn } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** A store with what it reports; the caller may have made it unusable, so closing it may fail. */
 async function openReporting(dir: string) {

@@ -1,7 +1,7 @@
+import { exchange, responsesIn } from '@event-sourced/testing/rawHttp';
+import { refusalIn } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { exchange, responsesIn } from '../support/rawHttp.ts';
-import { refusalIn } from '../support/refusal.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as, bearer, events } = await serviceOfFile();

@@ -1,10 +1,10 @@
 import { appendFileSync, cpSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { ROOT, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 
 test.runIf(hasTerminal)(

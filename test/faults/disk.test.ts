@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const NOBODY = 65_534;
 

@@ -1,11 +1,11 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openLogFile } from '../../packages/event-log/src/sqlite/file.ts';
-import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, run, start } from '../support/process.ts';
 import { client, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 // By the system calls of processes (strace). That a response waits for the fsync of its event is shown by power cuts.
 

@@ -1,3 +1,5 @@
+import { open, subscribed } from '@event-sourced/testing/eventStoreDbStore';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   type EventStore,
@@ -9,8 +11,6 @@ import {
 } from '../../packages/event-log/src/eventStore.ts';
 import { event } from '../../packages/event-log/src/testing/contract.ts';
 import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { open, subscribed } from '../support/eventStoreDbStore.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 /** The positions before, between and after two events, and what no log has. */
 const NO_POSITIONS: [string, (first: Position, last: Position) => bigint][] = [

@@ -1,9 +1,9 @@
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { logWith } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
-import { logWith } from '../support/logs.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;

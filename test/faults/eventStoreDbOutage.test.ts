@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { untilSettled } from '@event-sourced/testing/clock';
+import { cluster } from '@event-sourced/testing/eventStoreDbStore';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { slowClock } from '@event-sourced/testing/slowClock';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
-import { untilSettled } from '../support/clock.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
-import { cluster } from '../support/eventStoreDbStore.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
-import { refusedWith } from '../support/refusal.ts';
-import { slowClock } from '../support/slowClock.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 /** The longest delay between attempts to connect, in milliseconds. */
 const LONGEST_DELAY_MS = 3_000;

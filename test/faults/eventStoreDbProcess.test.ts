@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, test } from 'vitest';
 import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 /** What happens to the server after the first plant, and the milliseconds from a POST to the signal. */
 const ENDINGS: [string, ((server: FakeEventStoreDb) => unknown) | undefined, number][] = [

@@ -1,12 +1,12 @@
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { slowClock } from '@event-sourced/testing/slowClock';
 import { expect, test } from 'vitest';
 import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-log/src/eventStoreDb/client.ts';
 import { ACCESS_RETRY_INTERVAL_MS } from '../../packages/event-log/src/eventStoreDb/store.ts';
 import { RENEWAL_INTERVAL_MS } from '../../packages/event-log/src/eventStoreDb/writeAccess.ts';
 import { created, listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready } from '../support/instances.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
-import { slowClock } from '../support/slowClock.ts';
 
 const REASON = /allow this user to append events$/;
 const REFUSED = 'the account may not append; writes are refused';

@@ -1,4 +1,4 @@
+import { FAILURES, openOnFake } from '@event-sourced/testing/interruptedReads';
 import { interruptedReadsContract } from '../../packages/event-log/src/testing/contract.ts';
-import { FAILURES, openOnFake } from '../support/interruptedReads.ts';
 
 interruptedReadsContract('over EventStoreDB', openOnFake, FAILURES);

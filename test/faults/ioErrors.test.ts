@@ -1,13 +1,13 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { rowsIn } from '../support/logs.ts';
 import { canRun, MAIN, NODE, type Process, signalGroup, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
 // Each system call of the service on each of its files fails once, in a run of its own (strace).

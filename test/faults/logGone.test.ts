@@ -11,16 +11,16 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { logWith } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
 import { expectStartFailure } from '../support/disk.ts';
 import { listed, serviceOver } from '../support/eventStoreDbService.ts';
-import { logWith } from '../support/logs.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const PLANTS = 20;
 const LOG_FILES = ['log.db', 'log.db-wal', 'log.db-shm'];

@@ -1,15 +1,15 @@
 import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { eventId, logWith, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { entryOf, readEntries } from '../../packages/transparency-log/src/entries/readEntries.ts';
 import { receiptOf } from '../../packages/transparency-log/src/entries/receipt.ts';
 import { parseEntryBundle } from '../../packages/transparency-log/src/notes/entryBundle.ts';
+import { followTree, logIn, rootOf, treeIn } from '../../packages/transparency-log/test/support/tree.ts';
 import { changeOnlyTable } from '../support/damage.ts';
-import { eventId, logWith, plantOf, writeTo } from '../support/logs.ts';
-import { overFakeServer, startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
-import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';
 
 test('a Merkle tree is behind while a directory is in the place of its file, and is rebuilt then', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });

@@ -1,11 +1,11 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { logWith } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const start = (env: Record<string, string> = {}) => startService({ METRICS_PORT: '0', ...env });
 const FERN = { name: 'Fern', tag: 'indoor' };

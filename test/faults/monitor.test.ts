@@ -1,12 +1,12 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { alterLog, logWith } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { auditorOf } from '../support/auditor.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
-import { alterLog, logWith } from '../support/logs.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 describe('an auditor of a service', () => {
   test('notices that a backup was restored', async () => {

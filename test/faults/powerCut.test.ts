@@ -1,17 +1,17 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { rowsIn } from '@event-sourced/testing/logs';
+import { Random } from '@event-sourced/testing/random';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { canTrace, type Step } from '../support/diskTrace.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { rowsIn } from '../support/logs.ts';
 import { type Cut, Disk, writeFiles } from '../support/powerCut.ts';
-import { Random } from '../support/random.ts';
 import { type ProcessName, type Recording, recordService, USERS } from '../support/recordedService.ts';
 import { startServer } from '../support/server.ts';
 import { type client, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
 // The disk after a power cut at any step of recorded processes has what was synced, and any part of the rest.

@@ -1,14 +1,14 @@
 import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runCli, withoutProgress } from '../support/cli.ts';
-import { logWith, plantOf, writeTo } from '../support/logs.ts';
 import { MAIN, NODE, type Process, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 

@@ -1,12 +1,12 @@
+import { untilSettled } from '@event-sourced/testing/clock';
+import { plantOf } from '@event-sourced/testing/logs';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { slowClock } from '@event-sourced/testing/slowClock';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
 import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
-import { untilSettled } from '../support/clock.ts';
 import { created, listed, positionIn, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
-import { plantOf } from '../support/logs.ts';
-import { refusedWith } from '../support/refusal.ts';
-import { slowClock } from '../support/slowClock.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 /** The time until a view is saved, in milliseconds. */
 const SAVED = 1_000;

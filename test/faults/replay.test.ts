@@ -1,7 +1,7 @@
+import { logWith } from '@event-sourced/testing/logs';
 import { describe, expect, test } from 'vitest';
 import { auditorToken, linesOf } from '../support/eventStream.ts';
 import { Load } from '../support/load.ts';
-import { logWith } from '../support/logs.ts';
 import { MAIN, NODE, run, signalGroup, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 

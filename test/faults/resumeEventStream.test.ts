@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import fc from 'fast-check';
 import { expect, onTestFailed, test } from 'vitest';
 import { auditorToken, linesOf, listen, type Message, messagesIn } from '../support/eventStream.ts';
 import { twoInstances } from '../support/instances.ts';
 import { Load } from '../support/load.ts';
 import { startService } from '../support/service.ts';
-import { startFakeServer } from '../support/stores.ts';
 
 const MIN_PLANTS = 100;
 const MAX_BYTES_OF_CONNECTION = 6_000;

@@ -1,18 +1,18 @@
 import { copyFileSync, cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { alterLog, appendTo, eventId, logWith, plantOf } from '@event-sourced/testing/logs';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { merkleTreeFile } from '../../projections/views.ts';
+import { merkleTreeFile } from '../../packages/transparency-log/src/view/treeView.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { stopClock, untilSettled } from '../support/clock.ts';
 import { untilAvailable } from '../support/instances.ts';
-import { alterLog, appendTo, eventId, logWith, plantOf } from '../support/logs.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
-import { refusedWith } from '../support/refusal.ts';
 import { startServiceWithTree } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** Events of alice that create plants with these names. */
 const plants = (names: readonly string[]) =>

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { Readable } from 'node:stream';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, smallDisk } from '../support/disk.ts';
 import { MAIN, NODE, ROOT, signalGroup } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 /** Requests whose log lines are more than a pipe and the queue of lines hold. */
 const REQUESTS = 200;

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { curls, paste } from '../support/firstSteps.ts';
 import { run } from '../support/process.ts';
 import { expectNoPassword, MOST_VERBOSE, secured } from '../support/securedFakeServer.ts';
 import { startServer } from '../support/server.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 test('the first start prints commands that work with a configured key, issuer and audience', async () => {
   const dir = tempDir();

@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Random } from '@event-sourced/testing/random';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import * as log from '../../packages/transparency-log/test/witness/testLog.ts';
 import { NODE, start } from '../support/process.ts';
-import { Random } from '../support/random.ts';
-import { tempDir } from '../support/tempDir.ts';
 
-const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/monitor/bin.ts', import.meta.url));
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
 
 /** Kills the process before this step of its first replacement of a state file. */
 const killBefore = (step: number): string => `

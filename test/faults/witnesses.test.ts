@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { tilePath, tileWidth } from '../../packages/transparency-log/src/merkle/tiles.ts';
@@ -14,10 +15,9 @@ import { untilAvailable } from '../support/instances.ts';
 import { Load } from '../support/load.ts';
 import { NODE, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
-import { tempDir } from '../support/tempDir.ts';
 import { entriesIn } from '../support/tlogVerifier.ts';
 
-const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/monitor/bin.ts', import.meta.url));
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
 const ROUNDS = Number(process.env.WITNESS_ROUNDS ?? 4);
 const PLANTS_PER_ROUND = Number(process.env.WITNESS_PLANTS ?? 200);
 

@@ -1,5 +1,6 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import {
@@ -10,12 +11,12 @@ import {
   serve,
   VERIFIER_KEY,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run } from '../support/process.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');
@@ -65,10 +66,13 @@ const expectedRoot = /^expect +(\S+)$/m.exec(verification)?.[1] as string;
 
 describe('docs/auditing.md', () => {
   test('mentions only options of these commands', async () => {
-    const commands = ['token', 'replay', 'plants', 'verify', 'prove', 'check-proof', 'monitor'];
     let help = '';
-    for (const command of commands) help += (await runCli([command, '--help'])).stdout;
-    const named = [...PAGE.matchAll(/(?<=[` ])--[a-z]+/g)].map(([option]) => option);
+    for (const command of ['token', 'replay', 'plants', 'verify', 'prove'])
+      help += (await runCli([command, '--help'])).stdout;
+    for (const command of ['check-proof', 'monitor']) help += (await runCommand([command, '--help'])).stdout;
+    const named = [...PAGE.replaceAll('npx --no ', '').matchAll(/(?<=[` ])--[a-z]+/g)].map(
+      ([option]) => option,
+    );
     expect(named.length).toBeGreaterThan(10);
     for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
   });
@@ -113,10 +117,7 @@ describe('docs/auditing.md', () => {
       await pasted(WEEKLY, { KEY: key }, (text) => text.replaceAll('TOKEN=…', `TOKEN=${token}`)),
     );
     const [line, again, ...verified] = output.split(/(?<=\n)/);
-    const found = (added: number) =>
-      RegExp(
-        `  urn:plant-store  ${expectedRoot}  new events: ${added}, with problems: 0, of unknown types: 0\n$`,
-      );
+    const found = (added: number) => RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`);
     expect(line).toMatch(found(7));
     expect(again).toMatch(found(0));
     expect(verified).toEqual(expect.arrayContaining([`expect    ${expectedRoot}\n`, 'problems  none\n']));
@@ -175,9 +176,9 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const key = formatVerifierKey(VERIFIER_KEY);
     const args = ['monitor', '--url', http.url, '--key', key, '--state', join(dir, 'monitor'), '--once'];
     rmSync(join(dir, 'monitor'), { force: true });
-    expect(await runCli(args, { TOKEN: 'secret' })).toMatchObject({ code: 0 });
+    expect(await runCommand(args)).toMatchObject({ code: 0 });
     http.serve(two);
-    const { stderr } = await runCli(args, { TOKEN: 'secret' });
+    const { stderr } = await runCommand(args);
     const shape = (line: string) =>
       line
         .replaceAll(/5:[\da-f]+…?/g, '5:…')

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { beforeAll, expect, test } from 'vitest';
 import { PACKAGES, readmeExample } from '../support/packages.ts';
 import { ROOT } from '../support/process.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 // Each package alone: packed, installed into an empty directory, on each version of Node that it supports.
 
@@ -63,11 +63,11 @@ test.each(cases)('$name, installed alone, runs its example on Node $node', ({ na
   expect(run(binary, ['example.mjs'], dir)).toBe(output);
 });
 
-test('the auditor needs the tarball of transparency-log only', () => {
-  const dir = install('transparency-log', 22);
+test('the auditor needs the tarballs of transparency-log and event-log only', () => {
+  const dir = install('transparency-log', 24);
   const help = run('npx', ['transparency-log', '--help'], dir);
   for (const command of ['monitor', 'check-proof', 'witness']) expect(help).toContain(command);
   const installed = readdirSync(join(dir, 'node_modules')).filter((name) => !name.startsWith('.'));
   expect(installed).not.toContain('fastify');
-  expect(readdirSync(join(dir, 'node_modules/@event-sourced'))).toEqual(['transparency-log']);
+  expect(readdirSync(join(dir, 'node_modules/@event-sourced'))).toEqual(['event-log', 'transparency-log']);
 });

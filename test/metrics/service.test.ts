@@ -1,16 +1,16 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { signedJwt } from '@event-sourced/testing/jwt';
+import { appendTo, plantOf } from '@event-sourced/testing/logs';
+import { exchange, listen } from '@event-sourced/testing/rawHttp';
+import { dirWith, emptyLog } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
-import { signedJwt } from '../support/jwt.ts';
-import { appendTo, plantOf } from '../support/logs.ts';
 import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';
-import { exchange, listen } from '../support/rawHttp.ts';
 import { startService } from '../support/service.ts';
-import { dirWith, emptyLog } from '../support/stores.ts';
-import { tempDir } from '../support/tempDir.ts';
 
 const start = (env: Record<string, string> = {}) => startService({ METRICS_PORT: '0', ...env });
 const FERN = { name: 'Fern', tag: 'indoor' };

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InvalidEvent, type RecordedEvent, START } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
-import { created } from '../../packages/event-log/test/views/created.ts';
 import { inFile } from '../../packages/event-log/test/views/toDoLists.ts';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
-import { tempDir } from '../support/tempDir.ts';
+import { created } from '../support/created.ts';
 
 const NONE = new Set<string>();
 

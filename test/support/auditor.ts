@@ -1,9 +1,10 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { runCli, succeeded } from './cli.ts';
 import { auditorToken } from './eventStream.ts';
 import type { startServiceWithTree } from './service.ts';
-import { tempDir } from './tempDir.ts';
 
 type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 
@@ -11,14 +12,14 @@ type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
 export async function auditorOf({ dir, url }: Service) {
   const state = join(tempDir(), 'state');
   const key = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).trim();
-  const TOKEN = await auditorToken(dir);
+  const token = await auditorToken(dir);
   const monitor = (at = url) => {
     const args = ['--url', at, '--key', key, '--state', state, '--once'];
-    return runCli(['monitor', ...args], { TOKEN });
+    return runCommand(['monitor', ...args], { token });
   };
   /** The output of a monitor that finds nothing, once the tree has as many events. */
   const monitored = async (size: number): Promise<string> => {
-    const headers = { authorization: `Bearer ${TOKEN}` };
+    const headers = { authorization: `Bearer ${token}` };
     const checkpoint = async () => (await fetch(`${url}/checkpoint`, { headers })).text();
     await expect.poll(checkpoint).toContain(`\n${size}\n`);
     return succeeded(await monitor());

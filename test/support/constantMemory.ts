@@ -5,13 +5,13 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import { setTimeout as pause } from 'node:timers/promises';
+import { logWith } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { runCli } from './cli.ts';
 import { ready } from './instances.ts';
-import { logWith } from './logs.ts';
 import { MAIN, NODE, ROOT } from './process.ts';
 import { startServer } from './server.ts';
-import { tempDir } from './tempDir.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /** Memory with a fixed maximum: page cache of the view, its rows in one comparison, the filter of streams. */

@@ -1,8 +1,8 @@
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expectRefused } from './cli.ts';
 import { canRun, MAIN, NODE, run, start } from './process.ts';
-import { tempDir } from './tempDir.ts';
 
 export const isRoot = process.getuid?.() === 0;
 const SERVER = [NODE, MAIN];

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished } from 'vitest';
 import { startService } from './service.ts';
-import { tempDir } from './tempDir.ts';
 
 /** The delay before a request is repeated after a 503, in milliseconds. */
 const RETRY_AFTER_MS = 100;

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import type { Random } from '@event-sourced/testing/random';
 import type { Step } from './diskTrace.ts';
-import type { Random } from './random.ts';
 
 // A disk that loses its power. A file's content and size are certain after an fsync of the file, an entry of
 // a directory after an fsync of the directory. Of what came later, the system has written back any part: each

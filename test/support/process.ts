@@ -1,8 +1,8 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import type { AtEnd } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
-import type { AtEnd } from './tempDir.ts';
 
 /** The project directory. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type Row, rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
-import { type Row, rowsIn } from './logs.ts';
 import { Disk } from './powerCut.ts';
 import { MAIN, NODE, run } from './process.ts';
 import { startServer } from './server.ts';
-import { tempDir } from './tempDir.ts';
 
 export const USERS = ['alice', 'bob'] as const;
 const CLIENTS = 64;

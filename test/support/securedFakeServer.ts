@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
-import { startFakeServer } from './stores.ts';
-import { tempDir } from './tempDir.ts';
 
 export const PASSWORD = 's3cret/changeit';
 /** Settings for the most verbose output. */

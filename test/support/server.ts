@@ -1,6 +1,6 @@
+import { type AtEnd, tempDir } from '@event-sourced/testing/tempDir';
 import { type Options, start } from './process.ts';
 import { client } from './service.ts';
-import { type AtEnd, tempDir } from './tempDir.ts';
 
 /** The service as a process on a free port, listening, with its data in `DATA_DIR` or a new directory. */
 export async function startServer({ env = {}, ...options }: Options = {}, atEnd?: AtEnd) {

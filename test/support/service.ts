@@ -1,12 +1,12 @@
 import { dirname, join } from 'node:path';
+import { rowsIn } from '@event-sourced/testing/logs';
+import { type AtEnd, tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { afterAll, onTestFinished } from 'vitest';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { readConfig } from '../../src/config.ts';
 import { startService as start } from '../../src/service.ts';
-import { rowsIn } from './logs.ts';
-import { type AtEnd, tempDir } from './tempDir.ts';
 
 export type Plant = { name: string; tag?: string };
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { CheckpointSigner } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
 import { loadLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { tempDir } from './tempDir.ts';
 
 /** A signer for the log named log.example, with a new key. */
 export function newSigner(): CheckpointSigner {

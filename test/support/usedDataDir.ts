@@ -1,8 +1,8 @@
 import { cpSync } from 'node:fs';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { treeSaved } from './merkleTreeFile.ts';
 import { createPlants, type PlantOfUser } from './plants.ts';
 import { serviceOfFile } from './service.ts';
-import { tempDir } from './tempDir.ts';
 
 /** A data directory in which a server has created plants, for the tests of a file, and copies of it. */
 export async function usedDirectory(plants: readonly PlantOfUser[]) {

@@ -1,6 +1,7 @@
 export { newEventId, UUID } from './eventId.ts';
 export {
   type AppendOutcome,
+  type Batch,
   type EventLog,
   type EventStore,
   InvalidEvent,

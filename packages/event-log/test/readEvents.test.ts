@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { openIn } from '../../../test/support/stores.ts';
-import { tempDir } from '../../../test/support/tempDir.ts';
 import {
   type Batch,
   type EventLog,

@@ -7,7 +7,7 @@ import { type PageFile, servePage } from './pages.ts';
 
 const HTML = 'text/html';
 const HERE = join(import.meta.dirname, 'reference');
-const SWAGGER_UI = join(dirname(fileURLToPath(import.meta.resolve('@fastify/swagger-ui'))), 'static');
+const SWAGGER_UI = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist')));
 
 /** Swagger UI for /openapi.json, at /docs; `/` redirects browsers there. */
 export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {

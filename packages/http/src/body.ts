@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
@@ -6,75 +6,53 @@ import { parseExactJson } from './exactJson.ts';
 /** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the body. */
 export const MAX_BODY_BYTES = 60 * 1024;
 
-type Done<Result> = (error: Error | null, result?: Result) => void;
-
-type Body = { bytes: Buffer; length: number; isComplete: boolean; error?: Error };
-
-/** The property of a request that has its body, and the event that it is complete. */
-const BODY = Symbol('body');
-type WithBody = IncomingMessage & { [BODY]?: Body };
-const EMPTY = Buffer.alloc(0);
-
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
-/** Gathers a body as it arrives: Node would keep it in pieces, of which one of a byte takes two hundred. */
-export function gatherBody(request: WithBody): Body {
-  const body: Body = { bytes: EMPTY, length: 0, isComplete: false };
-  request[BODY] = body;
-  const end = (error?: Error): void => {
-    if (body.isComplete) return;
-    body.isComplete = true;
-    if (error) Object.assign(body, { error, bytes: EMPTY, length: 0 });
-    request.emit(BODY);
-  };
-  if (Number(request.headers['content-length']) > MAX_BODY_BYTES)
-    end(new HttpError(HTTP_ERRORS.bodyTooLarge));
-  request.on('data', (piece: Buffer) => {
-    if (body.isComplete) return;
-    if (body.length + piece.length > MAX_BODY_BYTES) end(new HttpError(HTTP_ERRORS.bodyTooLarge));
-    else append(body, piece);
-  });
-  request.once('end', () => end());
-  request.once('error', () => end(new HttpError(HTTP_ERRORS.malformedHttp, 'The body is incomplete.')));
-  return body;
-}
+/** A request whose body can be gathered before it is read. */
+export class RequestWithBody extends IncomingMessage {
+  #body: Promise<Buffer> | undefined;
 
-function append(body: Body, piece: Buffer): void {
-  const length = body.length + piece.length;
-  if (body.length === 0)
-    body.bytes = piece; // most bodies are one piece
-  else {
-    if (length > body.bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.min(2 * length, MAX_BODY_BYTES));
-      body.bytes.copy(larger, 0, 0, body.length);
-      body.bytes = larger;
-    }
-    piece.copy(body.bytes, body.length);
+  /** The body, from now on in one buffer: Node would keep it in pieces, of which one of a byte takes hundreds. */
+  gather(): Promise<Buffer> {
+    this.#body ??= gather(this);
+    return this.#body;
   }
-  body.length = length;
 }
 
-export function readBody(request: WithBody, done: Done<Buffer>): void {
-  const body = request[BODY] ?? gatherBody(request);
-  const onComplete = (): void => done(body.error ?? null, body.bytes.subarray(0, body.length));
-  if (body.isComplete) onComplete();
-  else request.once(BODY, onComplete);
-}
-
-export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
-  readBody(payload, (error, bytes) => {
-    let body: unknown;
-    try {
-      if (error) throw error;
-      assertUtf8(request.headers);
-      body = parseExactJson(bytes as Buffer);
-    } catch (invalid) {
-      return done(invalid as Error);
+/** @throws HttpError */
+function gather(request: IncomingMessage): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  promise.catch(() => {}); // it may be refused before its body is read
+  let body: Buffer = Buffer.alloc(0);
+  let length = 0;
+  if (Number(request.headers['content-length']) > MAX_BODY_BYTES)
+    reject(new HttpError(HTTP_ERRORS.bodyTooLarge));
+  request.on('data', (piece: Buffer) => {
+    const start = length;
+    length += piece.length;
+    if (length > MAX_BODY_BYTES) return reject(new HttpError(HTTP_ERRORS.bodyTooLarge));
+    if (start === 0) {
+      body = piece; // most bodies are one piece
+      return;
     }
-    done(null, body);
+    if (length > body.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * length, MAX_BODY_BYTES));
+      body.copy(larger, 0, 0, start);
+      body = larger;
+    }
+    piece.copy(body, start);
   });
+  request.once('end', () => resolve(body.subarray(0, length)));
+  request.once('error', () => reject(new HttpError(HTTP_ERRORS.malformedHttp, 'The body is incomplete.')));
+  return promise;
+}
+
+export async function parseJsonBody(request: FastifyRequest, payload: IncomingMessage): Promise<unknown> {
+  const bytes = await (payload instanceof RequestWithBody ? payload.gather() : gather(payload));
+  assertUtf8(request.headers);
+  return parseExactJson(bytes);
 }
 
 function assertUtf8(headers: FastifyRequest['headers']): void {

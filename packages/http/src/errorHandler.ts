@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type ServerResponse, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tokenRejection } from './auth.ts';
+import { currentResponse } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
 import type { ServerObserver } from './observer.ts';
@@ -36,7 +37,7 @@ function reasonOf(error: Error): string {
 
 /** Responds to what is not a request: malformed HTTP, or a request that did not arrive in time. */
 export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
-  const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
+  const current = currentResponse(socket);
   if (current?.req.complete && error.code !== 'ECONNRESET') {
     // It may have been sent in time, and waits, unread. If not, a connection without traffic is closed later.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return;

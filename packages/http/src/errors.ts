@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { InsufficientScope, NO_TOKEN_CODES } from './auth.ts';
-import { TooManyInFlight } from './inFlight.ts';
+import { type InFlight, TooManyInFlight } from './inFlight.ts';
 import { RateLimitExceeded } from './rateLimit.ts';
 import { IdentityProviderUnavailable, InvalidToken } from './tokens/tokenVerifier.ts';
 
@@ -95,6 +95,17 @@ export const HTTP_ERRORS = {
     message: 'The identity provider is unavailable, so the token cannot be verified; retry.',
   }),
 };
+
+/** The error of a route whose responses in flight are limited. */
+export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorEntry {
+  const [{ kind, max }] = limits;
+  return {
+    ...HTTP_ERRORS.tooManyInFlight,
+    description: `${limits.map((one) => `${one.max} ${one.kind}`).join(', or ')} of the user are in flight; read them, and retry`,
+    message: new TooManyInFlight(kind, max).message,
+  };
+}
+type Limit = Pick<InFlight, 'kind' | 'max'>;
 
 /** The errors of bearer tokens (RFC 6750 section 3.1): without credentials, the challenge has no error code. */
 export function tokenErrors(realm: string) {

@@ -1,11 +1,19 @@
 export { apiReference } from './apiReference.ts';
 export { authenticate, requireScope } from './auth.ts';
-export { type ErrorEntry, entry, HTTP_ERRORS, RETRY, tokenErrors } from './errors.ts';
+export {
+  type ErrorEntry,
+  entry,
+  HTTP_ERRORS,
+  HttpError,
+  RETRY,
+  tokenErrors,
+  tooManyInFlight,
+} from './errors.ts';
 export { healthRoutes } from './health.ts';
-export { InFlight, TooManyInFlight } from './inFlight.ts';
+export { InFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
 export type { ServerObserver } from './observer.ts';
-export { type ApiDescription, errorsOf, serveOpenapi } from './openapi.ts';
+export { type ApiDescription, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';

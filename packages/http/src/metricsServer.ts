@@ -16,17 +16,14 @@ const SERVER_OPTIONS = { requestTimeout: 10_000, connectionsCheckingInterval: 1_
 const MAX_CONNECTIONS = 40;
 
 /**
- * Serves `GET /metrics` on a port of its own. Requests that come while the metrics are read share them. A
- * connection too many closes another one, so that none keeps Prometheus out. @throws Error for the operator
+ * Serves `GET /metrics` on a port of its own, one request per connection. Requests that come while the metrics are read
+ * share them. A connection too many closes the oldest one, so that none keeps Prometheus out. @throws Error for the operator
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
-  /** First the connections that were answered longest ago. */
-  const open = new Set<Socket>();
-  /** Those for which metrics are being read. */
-  const reading = new Set<Socket>();
   let metrics: Promise<Metrics | undefined> | undefined;
 
   const respond = async (url: string, method: string, response: ServerResponse): Promise<void> => {
+    response.setHeader('cache-control', 'no-store').setHeader('connection', 'close');
     if (url.replace(/\?.*$/s, '') !== '/metrics') return end(response, 404, 'Not found; see /metrics.');
     if (method !== 'GET' && method !== 'HEAD') return end(response.setHeader('allow', 'GET, HEAD'), 405, '');
     metrics ??= read()
@@ -40,25 +37,18 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
   };
   const server = boundedServer(
     SERVER_OPTIONS,
-    ({ socket, url = '', method = '' }, response) => {
-      reading.add(socket);
-      response.once('finish', () => open.delete(socket) && open.add(socket));
-      response.setHeader('cache-control', 'no-store');
-      void respond(url, method, response).then(() => reading.delete(socket));
-    },
+    ({ url = '', method = '' }, response) => void respond(url, method, response),
     () => {},
   );
+  const open = new Set<Socket>();
   server.on('connection', (socket) => {
-    if (open.size >= MAX_CONNECTIONS) {
-      const first = open.values().find((one) => !reading.has(one)) ?? ([...open][0] as Socket);
-      open.delete(first);
-      first.destroy();
-    }
     open.add(socket);
-    socket.once('close', () => {
-      open.delete(socket);
-      reading.delete(socket);
-    });
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > MAX_CONNECTIONS && oldest) {
+      open.delete(oldest);
+      oldest.destroy();
+    }
   });
   server.listen(port, host);
   await once(server, 'listening').catch((error) => {

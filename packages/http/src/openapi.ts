@@ -5,6 +5,15 @@ import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 // How routes describe their responses in the OpenAPI document.
 
+declare module 'fastify' {
+  interface FastifySchema {
+    /** The errors of the route, besides those of every route. */
+    errors?: readonly ErrorEntry[];
+    /** The headers of error responses to authenticated callers. */
+    errorHeaders?: Headers;
+  }
+}
+
 type Headers = Record<string, TSchema>;
 
 const UUID = '0bf9000a-e593-43dc-9474-7457baaea011';
@@ -18,24 +27,22 @@ const ERROR_HEADERS: Headers = {
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).', examples: ['Bearer'] }),
 };
 
+/** Of responses to authenticated callers, with a rate limit. */
+export const RATE_LIMIT_HEADERS: Headers = {
+  'RateLimit-Limit': Type.String({ description: 'Requests in a window.', examples: ['100'] }),
+  'RateLimit-Remaining': Type.String({ description: 'Requests left in this window.', examples: ['99'] }),
+  'RateLimit-Reset': Type.String({ description: 'Seconds until the next window.', examples: ['1'] }),
+};
+
 type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/** The error responses of routes by status: their own and `common`; `headers` for authenticated callers. */
-export function errorsOf<Name extends string>(
-  entries: Record<Name, ErrorEntry>,
-  common: readonly NoInfer<Name>[],
-) {
-  return (errors: readonly (Name | ErrorEntry)[], headers: Headers = {}): Record<number, Response> => {
-    const own = [...errors, ...common].map((one) => (typeof one === 'string' ? entries[one] : one));
-    const byStatus = Map.groupBy(own, ({ code }) => Math.floor(code / 100));
-    return Object.fromEntries(
-      [...byStatus].map(([status, causes]) => [
-        status,
-        errorsResponse(causes, status === 401 ? {} : headers),
-      ]),
-    );
-  };
+/** The responses to errors, by status; `headers` for authenticated callers. */
+function errorResponses(errors: readonly ErrorEntry[], headers: Headers): Record<number, Response> {
+  const byStatus = Map.groupBy(errors, ({ code }) => Math.floor(code / 100));
+  return Object.fromEntries(
+    [...byStatus].map(([status, causes]) => [status, errorsResponse(causes, status === 401 ? {} : headers)]),
+  );
 }
 
 function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Response {
@@ -59,6 +66,8 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 /** What the document has besides the routes. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
+  /** The errors of every route; the first of a status is its example. */
+  errors: readonly ErrorEntry[];
 };
 
 /** Serves /openapi.json, generated from the schemas that validate. */
@@ -72,7 +81,7 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
       components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
     },
     refResolver: { buildLocalReference: ({ $id }) => String($id) },
-    transform: ({ schema, url }) => ({ schema: describeRoute(schema), url }),
+    transform: ({ schema, url }) => ({ schema: describeRoute(schema, api.errors), url }),
   });
   for (const schema of [...api.schemas, ErrorBody]) app.addSchema(publish(schema));
   let document: Buffer | undefined; // shared by all responses
@@ -82,11 +91,18 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
   });
 }
 
-/** The schema of a route as the document shows it: with the headers of every response, and a token by default. */
-function describeRoute({ response = {}, ...schema }: FastifySchema): FastifySchema {
-  const responses = Object.entries(response as Record<string, Response>).map(([status, one]) => [
+/** The schema of a route as the document shows it: with all errors, the headers of every response, and a token by default. */
+function describeRoute(
+  { response = {}, errors = [], errorHeaders = {}, ...schema }: FastifySchema,
+  common: readonly ErrorEntry[],
+): FastifySchema {
+  const all = { ...(response as object), ...errorResponses([...errors, ...common], errorHeaders) };
+  const responses = Object.entries<Response>(all).map(([status, one]) => [
     status,
-    { ...one, headers: { ...COMMON_HEADERS, ...one.headers } },
+    {
+      ...one,
+      headers: { ...COMMON_HEADERS, ...(status !== '401' && RATE_LIMIT_HEADERS), ...one.headers },
+    },
   ]);
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }

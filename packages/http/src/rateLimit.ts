@@ -9,7 +9,7 @@ export class RateLimitExceeded extends Error {
   readonly retryAfterS: number;
   constructor({ maxRequests, windowMs }: RateLimit, remainingMs: number) {
     super(`The limit is ${maxRequests} requests in ${windowMs / 1_000} s. Wait, and retry.`);
-    this.retryAfterS = Math.max(1, Math.ceil(remainingMs / 1_000));
+    this.retryAfterS = Math.ceil(remainingMs / 1_000);
   }
 }
 
@@ -19,13 +19,24 @@ const MAX_USERS = 10_000;
 /**
  * Limits the requests of each user to the routes of this context, of which earlier hooks authenticate. The clock is
  * monotonic: a system clock that is set back would lock users out. Requests over the limit throw RateLimitExceeded.
+ * The header fields are those of draft-ietf-httpapi-ratelimit-headers-07.
  */
 export function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers = MAX_USERS): void {
   const windows = new LRUCache<string, { endsAt: number; requests: number }>({ max: maxUsers });
-  app.addHook('onRequest', async ({ user }) => {
+  app.addHook('onRequest', async ({ user }, reply) => {
     const now = performance.now();
-    const window = windows.get(user);
-    if (!window || window.endsAt <= now) windows.set(user, { endsAt: now + limit.windowMs, requests: 1 });
-    else if (++window.requests > limit.maxRequests) throw new RateLimitExceeded(limit, window.endsAt - now);
+    let window = windows.get(user);
+    if (!window || window.endsAt <= now) {
+      window = { endsAt: now + limit.windowMs, requests: 0 };
+      windows.set(user, window);
+    }
+    window.requests++;
+    const remainingMs = window.endsAt - now;
+    reply.headers({
+      'ratelimit-limit': limit.maxRequests,
+      'ratelimit-remaining': Math.max(0, limit.maxRequests - window.requests),
+      'ratelimit-reset': Math.ceil(remainingMs / 1_000),
+    });
+    if (window.requests > limit.maxRequests) throw new RateLimitExceeded(limit, remainingMs);
   });
 }

@@ -15,6 +15,7 @@ import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
 import type { ServerObserver } from './observer.ts';
+import { RATE_LIMIT_HEADERS } from './openapi.ts';
 import { logWhenClosed } from './requestLog.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -44,6 +45,8 @@ type Options = {
   /** The header fields of requests that browsers may send from other origins, and those of responses that they show. */
   corsFields?: { allowed: string[]; exposed: string[] };
   errors: ErrorEntries;
+  /** Further connections are refused. */
+  maxConnections?: number | undefined;
   observer?: ServerObserver | undefined;
 };
 
@@ -51,18 +54,30 @@ type Options = {
 export async function httpServer(options: Options) {
   const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, observer } = options;
   const handleError = errorHandler(options.errors, observer);
-  const exposed = ['Request-Id', 'Retry-After', ...corsFields.exposed].sort();
+  const exposed = [
+    ...Object.keys(RATE_LIMIT_HEADERS),
+    'Request-Id',
+    'Retry-After',
+    ...corsFields.exposed,
+  ].sort();
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
     serverFactory: (handle) =>
-      boundedServer(SERVER_OPTIONS, handle, (closed) =>
-        logger.warn(closed, 'closed connections that pipeline, or do not read'),
+      boundedServer({ ...SERVER_OPTIONS, maxConnections: options.maxConnections }, handle, (closed) =>
+        logger.warn(closed, 'closed connections over a limit'),
       ).setTimeout(STALLED_TIMEOUT_MS),
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
     routerOptions: ROUTER_OPTIONS,
+    // Given here, Fastify does not load Ajv, of which its types are, and its own serializer.
+    schemaController: {
+      compilersFactory: {
+        buildValidator: () => validatorCompiler as never,
+        buildSerializer: () => () => JSON.stringify,
+      },
+    },
     frameworkErrors: (error, request, reply) => {
       prepareReply(request, reply, observer);
       const { origin } = request.headers; // no hook runs, not that of the CORS plugin either
@@ -115,8 +130,6 @@ export async function httpServer(options: Options) {
   // Node itself would respond to an unknown Expect with an empty body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
 
-  app.setValidatorCompiler(validatorCompiler);
-  app.setSerializerCompiler(() => JSON.stringify);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', parseJsonBody);
 

@@ -1,6 +1,6 @@
+import { anyJson } from '@event-sourced/testing/anyJson';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { anyJson } from '../../../test/support/anyJson.ts';
 import { HTTP_ERRORS, HttpError } from '../src/errors.ts';
 import { parseExactJson } from '../src/exactJson.ts';
 

@@ -1,5 +1,5 @@
+import { stopClock } from '@event-sourced/testing/clock';
 import { expect, test, vi } from 'vitest';
-import { stopClock } from '../../../test/support/clock.ts';
 import { rejectionLogger } from '../src/rejectionLogger.ts';
 
 test('requests that are refused for the same reason are one line a second, with their count', () => {

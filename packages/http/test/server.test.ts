@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, test } from 'vitest';
-import { connection } from '../../../test/support/rawHttp.ts';
 import { openServer } from './openServer.ts';
 
 const APP = 'https://app.example';

@@ -1,12 +1,16 @@
 // The core: it needs no database, no files and no event log, and runs in browsers, too.
 
+export { readAhead } from './entries/readAhead.ts';
+export { readEntriesAfter } from './entries/verifiedEntries.ts';
 export { MemoryTree } from './merkle/memoryTree.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
+  parseTilePath,
   TILE_WIDTH,
+  type Tile,
   TileMismatch,
   type TileOrEntries,
   tilePath,
@@ -14,9 +18,7 @@ export {
 } from './merkle/tiles.ts';
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { VerifiedTiles } from './merkle/verifiedTiles.ts';
-export { readEntriesAfter } from './monitor/entries.ts';
-export { readAhead } from './monitor/readAhead.ts';
-export { openCheckpoint, readUnverifiedCheckpoint, type SignedCheckpoint } from './notes/checkpoint.ts';
+export { type Checkpoint, openCheckpoint, readUnverifiedCheckpoint } from './notes/checkpoint.ts';
 export { decodeUtf8, encodeHash } from './notes/encoding.ts';
 export { parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';

@@ -1,6 +1,6 @@
 export { CheckpointThread, type OpenFile, type SqliteFailure } from './checkpointThread.ts';
 export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
 export { fileIdentity } from './fileIdentity.ts';
-export { fsyncPath } from './fsyncPath.ts';
+export { fsyncPath, syncDirectory } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
 export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, openReadOnly, SQLITE } from './sqlite.ts';

@@ -1,1 +1,1 @@
-export { handleSignals } from './signals.ts';
+export { handleSignals, runUntilSignal } from './signals.ts';

@@ -1,5 +1,6 @@
 /** Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: then it is one signal. */
 export const SAME_SIGNAL_WINDOW_MS = 1_000;
+const CLEANUP_TIMEOUT_MS = 5_000;
 
 type Handlers = Record<'stop' | 'force', (signal: NodeJS.Signals) => void> & { timeoutMs: number };
 
@@ -20,4 +21,38 @@ export function handleSignals(
     stop(signal);
   };
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, handle);
+}
+
+/**
+ * Runs a command until its end, or until a signal, which aborts its own. Then the process ends as one without a handler ends,
+ * so that a shell reports the signal. @throws what the command throws, unless the reader of its output has gone
+ */
+export async function runUntilSignal(
+  process: NodeJS.Process,
+  command: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stopping = new AbortController();
+  let stoppedBy: NodeJS.Signals | undefined;
+  const endBySignal = (signal: NodeJS.Signals): void => {
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  };
+  handleSignals(process, {
+    stop: (signal) => {
+      stoppedBy = signal;
+      stopping.abort(new Error(`stopped by ${signal}`));
+    },
+    force: endBySignal,
+    timeoutMs: CLEANUP_TIMEOUT_MS,
+  });
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {}); // the write that failed rejects
+  try {
+    await command(stopping.signal);
+  } catch (error) {
+    // The reader has closed the pipe, as in `… | head`.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return;
+    if (!stoppedBy) throw error;
+  } finally {
+    if (stoppedBy) endBySignal(stoppedBy);
+  }
 }

@@ -1,39 +1,46 @@
-import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../position.ts';
 import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
 import { occurredAt } from './cloudEvent.ts';
-import { limitSchema, textSchema } from './querySchemas.ts';
+import { limitSchema, type TextRule, textSchema } from './querySchemas.ts';
 
-/** What the stream names of an app say, and the schemas of the filters by it. */
+/** What the stream names of an app say. */
 export type StreamNames = {
+  /** What a stream is about; with an s, several of them. */
+  noun: string;
   /** Whose stream it is, and the ID of what it is about; undefined for a stream of another program. */
   parse(stream: string): { user: string; id: string } | undefined;
   /** What the names of a user's streams start with, or the name of the stream with this ID. */
   prefix(user: string, id?: string): string;
-  user: TUnsafe<string> & TSchema;
-  id: TUnsafe<string> & TSchema;
+  user: TextRule;
+  id: TextRule;
 };
 
-const time = (description: string) =>
-  textSchema(isRfc3339, 'an RFC 3339 time such as 2026-03-01T12:00:00Z', { description });
+const TIME = { isValid: isRfc3339, rule: 'an RFC 3339 time such as 2026-03-01T12:00:00Z' };
+const TYPE = { isValid: (type: string) => type !== '', rule: 'an event type' };
 
 /** The filters of a replay, as text. All of them can be combined. */
-export const eventQuery = ({ user, id }: Pick<StreamNames, 'user' | 'id'>) =>
+export const eventQuery = ({ noun, user, id }: Pick<StreamNames, 'noun' | 'user' | 'id'>) =>
   Type.Object({
     after: Type.Optional(Type.String({ description: 'Only events after this log position.' })),
-    user: Type.Optional(user),
-    id: Type.Optional(id),
-    type: Type.Optional(
-      textSchema((value) => value !== '', 'an event type', { description: 'Only events of this type.' }),
+    user: Type.Optional(
+      textSchema(user, {
+        description: `Only events of this user’s ${noun}s. Without after, the log must have one.`,
+      }),
     ),
+    id: Type.Optional(textSchema(id, { description: `Only events of ${noun}s with this ID.` })),
+    type: Type.Optional(textSchema(TYPE, { description: 'Only events of this type.' })),
     since: Type.Optional(
-      time(
-        'Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B); not later than until.',
-      ),
+      textSchema(TIME, {
+        description:
+          'Only events that occurred at this time or later (RFC 3339; in a URL a + is %2B); not later than until.',
+      }),
     ),
     until: Type.Optional(
-      time('Only events that occurred at this time or earlier (RFC 3339; in a URL a + is %2B).'),
+      textSchema(TIME, {
+        description: 'Only events that occurred at this time or earlier (RFC 3339; in a URL a + is %2B).',
+      }),
     ),
     limit: Type.Optional(limitSchema('events')),
   });

@@ -2,10 +2,12 @@ import { Type } from 'typebox';
 
 const MAX_LIMIT = 2_147_483_647;
 
-/** The schema of a text that must follow a rule; the rule completes the sentence "NAME must be …". */
+/** What a text must be; the rule completes the sentence "NAME must be …". */
+export type TextRule = { isValid: (text: string) => boolean; rule: string };
+
+/** The schema of a text that must follow a rule. */
 export const textSchema = (
-  isValid: (text: string) => boolean,
-  rule: string,
+  { isValid, rule }: TextRule,
   options: { description: string; examples?: [string] },
 ) =>
   Type.Refine(

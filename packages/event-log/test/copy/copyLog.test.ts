@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { appendTo, type EventToStore, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { storePool } from '@event-sourced/testing/storePool';
+import { comparable, contents, named, openIn, openOver, refusal } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { appendTo, type EventToStore, eventId, plantOf, writeTo } from '../../../../test/support/logs.ts';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { comparable, contents, named, openIn, openOver, refusal } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import type { EventLog, EventStore } from '../../src/eventStore.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';

@@ -1,6 +1,6 @@
+import { slowClock } from '@event-sourced/testing/slowClock';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { slowClock } from '../../../../test/support/slowClock.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 import { START } from '../../src/eventStore.ts';
 import {
   Client,

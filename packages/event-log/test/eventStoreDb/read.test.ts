@@ -1,5 +1,5 @@
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 import { PAGE_LENGTH, START } from '../../src/eventStore.ts';
 import { openClient } from '../../src/eventStoreDb/connectionString.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';

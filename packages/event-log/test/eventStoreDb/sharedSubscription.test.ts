@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { open } from '@event-sourced/testing/eventStoreDbStore';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { open } from '../../../../test/support/eventStoreDbStore.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 import { type Batch, LogReplaced, NO_LOG_ID, type RecordedEvent, START } from '../../src/eventStore.ts';
 import type { Cursor } from '../../src/eventStoreDb/catchUpSubscription.ts';
 import { SharedSubscription, WINDOW_SIZE } from '../../src/eventStoreDb/sharedSubscription.ts';
@@ -53,14 +53,18 @@ function subscriber({ shared }: ReturnType<typeof logOf>, position = START) {
   onTestFinished(() => leaving.abort());
   const batches = shared.subscribe({ position, logId: NO_LOG_ID }, leaving.signal);
   const received: bigint[] = [];
+  /** The batch that it waits for: it takes one after the other. */
+  let taking: Promise<boolean> | undefined;
+  async function next(): Promise<boolean> {
+    const { value } = await batches.next();
+    received.push(...(value?.events ?? []).map((event: RecordedEvent) => event.position));
+    taking = undefined;
+    return value?.caughtUp ?? false;
+  }
   return {
     received,
     leave: () => leaving.abort(),
-    async take(): Promise<boolean> {
-      const { value } = await batches.next();
-      received.push(...(value?.events ?? []).map((event: RecordedEvent) => event.position));
-      return value?.caughtUp ?? false;
-    },
+    take: (): Promise<boolean> => (taking ??= next()),
     /** Takes until it has every event. */
     async takeAll(expected: readonly bigint[]): Promise<void> {
       while ((received.at(-1) ?? position) < (expected.at(-1) ?? START)) await this.take();

@@ -1,7 +1,7 @@
-import { LEADER_CHANGES, openOnFake } from '../../../../test/support/interruptedReads.ts';
-import { openOn } from '../../../../test/support/sharedServer.ts';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { openOver } from '../../../../test/support/stores.ts';
+import { LEADER_CHANGES, openOnFake } from '@event-sourced/testing/interruptedReads';
+import { openOn } from '@event-sourced/testing/sharedServer';
+import { storePool } from '@event-sourced/testing/storePool';
+import { openOver } from '@event-sourced/testing/stores';
 import { eventStoreContract, interruptedReadsContract, STREAM_PREFIX } from '../../src/testing/contract.ts';
 
 const pooled = storePool((url) => openOver(url, STREAM_PREFIX));

@@ -1,7 +1,7 @@
+import { subscribed as subscribedStore } from '@event-sourced/testing/eventStoreDbStore';
+import { slowClock } from '@event-sourced/testing/slowClock';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { subscribed as subscribedStore } from '../../../../test/support/eventStoreDbStore.ts';
-import { slowClock } from '../../../../test/support/slowClock.ts';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 import { START } from '../../src/eventStore.ts';
 import { SILENCE_TIMEOUT_MS } from '../../src/eventStoreDb/catchUpSubscription.ts';
 import { openClient } from '../../src/eventStoreDb/connectionString.ts';

@@ -1,7 +1,7 @@
+import { anyJson } from '@event-sourced/testing/anyJson';
 import fc from 'fast-check';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { anyJson } from '../../../../test/support/anyJson.ts';
 import { hashedAttributes } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PLANT_STREAMS } from '../../../../src/plants/plantStreams.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore.ts';
 import { BadPosition } from '../../src/position.ts';
-import { EventFilter, type EventQuery } from '../../src/replay/eventFilter.ts';
+import { EventFilter, type EventQuery, type StreamNames } from '../../src/replay/eventFilter.ts';
 import { replay, UnknownUser } from '../../src/replay/replay.ts';
 
 const EVENTS: RecordedEvent[] = (
@@ -41,7 +40,18 @@ function logOf(events: readonly RecordedEvent[], sizes = [3], { late = false, en
   return { log: log as EventLog, seen };
 }
 
-const filterOf = (query: EventQuery) => new EventFilter(query, PLANT_STREAMS);
+/** The streams of users' things: plant-USER/ID. */
+const STREAMS: StreamNames = {
+  parse: (stream) => {
+    const [, user = '', id = ''] = /^plant-(.+)\/(\d+)$/.exec(stream) ?? [];
+    return user ? { user, id } : undefined;
+  },
+  prefix: (user, id = '') => `plant-${user}/${id}`,
+  noun: 'thing',
+  user: { isValid: () => true, rule: '' },
+  id: { isValid: () => true, rule: '' },
+};
+const filterOf = (query: EventQuery) => new EventFilter(query, STREAMS);
 
 /** The positions of the replayed events. */
 async function all(log: EventLog, query: EventQuery = {}): Promise<Position[]> {

@@ -1,9 +1,8 @@
-import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { startService } from '../../../../test/support/service.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { openLogFile, UnusableLog } from '../../src/sqlite/file.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
@@ -62,19 +61,5 @@ describe('a log.db', () => {
     const before = contentOf(file);
     await expectRefused(file, reason);
     expect(contentOf(file)).toEqual(before);
-  });
-
-  test('that is missing beside its write-ahead log makes a start fail, until it is restored', async () => {
-    const [dir, elsewhere] = [tempDir(), tempDir()];
-    const { as } = await startService({ DATA_DIR: elsewhere });
-    await as('alice').create(1, { name: 'Fern' });
-    const file = join(dir, 'log.db');
-    copyFileSync(join(elsewhere, 'log.db-wal'), `${file}-wal`); // as after a crash
-    const wal = readFileSync(`${file}-wal`);
-    await expect(startService({ DATA_DIR: dir })).rejects.toThrow(file);
-    expect(readFileSync(`${file}-wal`).equals(wal)).toBe(true);
-    copyFileSync(join(elsewhere, 'log.db'), file);
-    const again = await startService({ DATA_DIR: dir });
-    expect(await again.as('alice').list()).toEqual([{ name: 'Fern' }]);
   });
 });

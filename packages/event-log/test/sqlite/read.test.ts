@@ -1,11 +1,11 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { anyJson } from '@event-sourced/testing/anyJson';
+import { openFiles, openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { anyJson } from '../../../../test/support/anyJson.ts';
-import { openFiles, openIn } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import {
   type Batch,
   type EventLog,

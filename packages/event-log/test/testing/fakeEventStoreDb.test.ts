@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { startFakeServer } from '@event-sourced/testing/stores';
 import {
   EventStoreDBClient,
   jsonEvent,
@@ -8,7 +9,6 @@ import {
   WrongExpectedVersionError,
 } from '@eventstore/db-client';
 import { expect, onTestFinished, test } from 'vitest';
-import { startFakeServer } from '../../../../test/support/stores.ts';
 
 // What tests of the adapter rely on. The contract of event stores shows the rest.
 

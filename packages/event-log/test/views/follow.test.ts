@@ -2,36 +2,23 @@ import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { stopClock } from '@event-sourced/testing/clock';
+import { openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { PlantsByUser } from '../../../../projections/plantsByUser.ts';
-import { createPlant } from '../../../../src/plants/createPlant.ts';
-import { stopClock } from '../../../../test/support/clock.ts';
-import { openIn, overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
-import { type Batch, type EventStore, START } from '../../src/eventStore.ts';
+import { type Batch, type EventStore, NO_STREAM, START } from '../../src/eventStore.ts';
 import { Follower, type Progress, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
 import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
-import { created } from './created.ts';
-import { failNextCommit } from './toDoLists.ts';
+import { failNextCommit, item, ToDoLists } from './toDoLists.ts';
 
 const NONE = new Set<string>();
 
 type Options = Partial<ConstructorParameters<typeof Follower>[0]>;
 
-/** The view, with its connection, whose commits a test lets fail. */
-class Plants extends PlantsByUser {
-  db!: DatabaseSync;
-
-  protected override load(db: DatabaseSync): void {
-    this.db = db;
-    super.load(db);
-  }
-}
-
 async function followIn(dir: string, store: EventStore, options: Options = {}) {
-  const view = Plants.open(join(dir, 'view.db'));
+  const view = ToDoLists.open(join(dir, 'view.db'));
   const logged: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logged.push(line) });
   const follower = new Follower({ store, view, skip: NONE, logger, ...options });
@@ -55,7 +42,7 @@ async function followUpTo(dir: string, store: EventStore, position: bigint): Pro
 async function followedLog(): Promise<{ dir: string; store: EventStore }> {
   const dir = tempDir();
   const store = await openIn(dir);
-  await createNamed(store, 'alice', 1, 'Fern');
+  await add(store, 'alice', 1, 'Fern');
   await followUpTo(dir, store, 1n);
   return { dir, store };
 }
@@ -64,19 +51,16 @@ async function followedLog(): Promise<{ dir: string; store: EventStore }> {
 async function viewOfOak(): Promise<string> {
   const dir = tempDir();
   const store = await openIn(dir);
-  await createNamed(store, 'alice', 1, 'Oak');
+  await add(store, 'alice', 1, 'Oak');
   await followUpTo(dir, store, 1n);
   return join(dir, 'view.db');
 }
 
-function createNamed(store: EventStore, user: string, id: number, name: string): Promise<bigint> {
-  const context = { now: () => new Date(0), newEventId: () => crypto.randomUUID(), correlationId: 'c' };
-  return createPlant(store, { user, id: BigInt(id), name }, context);
-}
-
-function namesOf(view: PlantsByUser, user: string): string[] {
-  const { plants } = view.plantsOf(user, { after: START, upTo: view.applied.position, limit: 500 });
-  return (JSON.parse(`[${plants}]`) as { name: string }[]).map(({ name }) => name);
+/** Appends the item to the list; returns its position. */
+async function add(store: EventStore, list: string, id: number, title: string): Promise<bigint> {
+  const data = { list, id: `${id}`, title };
+  const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
+  return (await store.append(`plant-${list}/${id}`, event, NO_STREAM)).position;
 }
 
 /** The position of the checkpoint that the view in a directory has committed. */
@@ -97,8 +81,8 @@ test('waiting for a position that is not reached times out', async () => {
 test('waiting for the start waits until the view has caught up', async () => {
   const dir = tempDir();
   const filled = await openIn(dir);
-  for (let i = 0; i < 1_200; i++) void createNamed(filled, 'alice', i, `${i}`);
-  await createNamed(filled, 'bob', 1, 'Oak');
+  for (let i = 0; i < 1_200; i++) void add(filled, 'alice', i, `${i}`);
+  await add(filled, 'bob', 1, 'Oak');
   await filled.close();
   const store = await openIn(dir);
   const progress: Progress[] = [];
@@ -106,7 +90,7 @@ test('waiting for the start waits until the view has caught up', async () => {
   expect(follower.notReady).toContain('catching up');
   await follower.reached(START);
   expect(follower.notReady).toBeUndefined();
-  expect(namesOf(view, 'bob')).toEqual(['Oak']);
+  expect(view.titlesOf('bob')).toEqual(['Oak']);
   expect(progress.map(({ position }) => position)).toEqual([500n, 1_000n, 1_201n]);
 });
 
@@ -120,21 +104,21 @@ test('a view is read although the last events of its log are of other programs',
 
 test('a view resumes from its checkpoint', async () => {
   const { dir, store } = await followedLog();
-  await createNamed(store, 'alice', 2, 'Moss');
+  await add(store, 'alice', 2, 'Moss');
   const subscribe = vi.spyOn(store, 'subscribe');
   const { follower, view } = await followIn(dir, store);
   await follower.reached(2n);
-  expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+  expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
   expect(subscribe.mock.calls).toMatchObject([[{ after: 1n }]]);
 });
 
 test('a view of another log is rebuilt', async () => {
   const { dir } = await followedLog();
   const replaced = await openIn(tempDir());
-  await createNamed(replaced, 'alice', 1, 'Palm');
+  await add(replaced, 'alice', 1, 'Palm');
   const { follower, view, logged } = await followIn(dir, replaced);
   await follower.reached(1n);
-  expect(namesOf(view, 'alice')).toEqual(['Palm']);
+  expect(view.titlesOf('alice')).toEqual(['Palm']);
   expect(logged.join()).toContain('it belongs to another log');
 });
 
@@ -142,10 +126,8 @@ test('a view of a log is kept, and not read, while its log has no events and no 
   const { dir, store } = await followedLog();
   const logId = vi.spyOn(store, 'logId').mockResolvedValue('');
   const { follower, view } = await followIn(dir, store);
-  await expect
-    .poll(() => follower.notReady)
-    .toContain('it has no events, but the view plantsByUser is of log');
-  expect(namesOf(view, 'alice')).toEqual(['Fern']);
+  await expect.poll(() => follower.notReady).toContain('it has no events, but the view toDoLists is of log');
+  expect(view.titlesOf('alice')).toEqual(['Fern']);
   logId.mockRestore();
   await follower.reached(1n);
 });
@@ -156,15 +138,15 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
   const backup = tempDir();
   copyFileSync(join(dir, 'log.db'), join(backup, 'log.db'));
   const lost = await openIn(dir);
-  await createNamed(lost, 'alice', 2, 'Lost');
-  await followUpTo(dir, lost, await createNamed(lost, 'bob', 1, 'Lost too'));
+  await add(lost, 'alice', 2, 'Lost');
+  await followUpTo(dir, lost, await add(lost, 'bob', 1, 'Lost too'));
 
   const restored = await openIn(backup);
-  await createNamed(restored, 'alice', 3, 'Moss');
+  await add(restored, 'alice', 3, 'Moss');
   const { follower, view, logged } = await followIn(dir, restored);
   await follower.reached(2n);
-  expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
-  expect(namesOf(view, 'bob')).toEqual([]);
+  expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
+  expect(view.titlesOf('bob')).toEqual([]);
   expect(logged.join()).toContain('the log has lost events, as after a restore');
 });
 
@@ -176,10 +158,10 @@ describe('a view of which a commit fails', () => {
     const store = await openIn(dir);
     const opened = await followIn(dir, store);
     const { follower, view } = opened;
-    await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+    await follower.reached(await add(store, 'alice', 1, 'Fern'));
     view.save();
-    await follower.reached(await createNamed(store, 'alice', 2, 'Moss'));
-    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+    await follower.reached(await add(store, 'alice', 2, 'Moss'));
+    expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
     failNextCommit(view.db);
     return { ...opened, store, dir };
   }
@@ -190,9 +172,8 @@ describe('a view of which a commit fails', () => {
     expect(() => view.save()).toThrow('full');
     expect(view.applied.position).toBe(1n);
     expect(() => follower.ready).toThrow(ViewBehind);
-    expect(() => view.plantsOf('alice', { after: START, upTo: 2n, limit: 9 })).toThrow(ViewBehind);
     expect(await reads.upTo(view, 'bob', await store.logId(), START)).toBe(2n);
-    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+    expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
   });
 
   test('is not read older by a reader that has just reached it', async () => {
@@ -206,8 +187,8 @@ describe('a view of which a commit fails', () => {
     const { follower, view, store, logged, dir } = await failing();
     vi.advanceTimersByTime(SAVE_INTERVAL_MS);
     expect([follower.saveFailures, view.applied.position]).toEqual([1, 1n]);
-    await follower.reached(await createNamed(store, 'alice', 3, 'Ivy'));
-    expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss', 'Ivy']);
+    await follower.reached(await add(store, 'alice', 3, 'Ivy'));
+    expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss', 'Ivy']);
     vi.advanceTimersByTime(SAVE_INTERVAL_MS);
     expect(savedIn(dir)).toBe(3);
     expect(logged.filter((line) => line.includes('saving the view failed; retrying'))).toHaveLength(1);
@@ -219,16 +200,16 @@ test('a view whose file another process is writing catches up once it can be wri
   const dir = tempDir();
   const store = await openIn(dir);
   const { follower, view } = await followIn(dir, store);
-  await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+  await follower.reached(await add(store, 'alice', 1, 'Fern'));
   view.save();
   using other = new DatabaseSync(join(dir, 'view.db'));
   other.exec('BEGIN IMMEDIATE');
-  const position = await createNamed(store, 'alice', 2, 'Moss');
+  const position = await add(store, 'alice', 2, 'Moss');
   await expect.poll(() => follower.failures).toBeGreaterThan(0);
   expect(() => follower.ready).toThrow(ViewBehind);
   other.exec('ROLLBACK');
   await follower.reached(position);
-  expect(namesOf(view, 'alice')).toEqual(['Fern', 'Moss']);
+  expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
 });
 
 test.each([
@@ -242,12 +223,12 @@ test.each([
     const dir = tempDir();
     const store = await openIn(dir);
     const { follower, view, logged } = await followIn(dir, store);
-    await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
+    await follower.reached(await add(store, 'alice', 1, 'Fern'));
     await change(join(dir, 'view.db'));
     vi.advanceTimersByTime(1_000);
     expect(() => follower.ready).toThrow(ViewBehind);
     await follower.reached(1n);
-    expect(namesOf(view, 'alice')).toEqual(['Fern']);
+    expect(view.titlesOf('alice')).toEqual(['Fern']);
     expect(logged.filter((line) => line.includes('"level":40'))).toEqual([
       expect.stringMatching(/another program.*rebuilding view/),
     ]);
@@ -264,8 +245,8 @@ test('a failed subscription is retried', async () => {
   const subscribe = vi.spyOn(store, 'subscribe');
   subscribe.mockImplementationOnce(unavailable).mockImplementationOnce(unavailable);
   const { follower, view } = await followIn(dir, store);
-  await follower.reached(await createNamed(store, 'alice', 1, 'Fern'));
-  expect(namesOf(view, 'alice')).toEqual(['Fern']);
+  await follower.reached(await add(store, 'alice', 1, 'Fern'));
+  expect(view.titlesOf('alice')).toEqual(['Fern']);
   expect(subscribe).toHaveBeenCalledTimes(3);
 });
 
@@ -303,12 +284,12 @@ test('a view of a log without events that gets many is not read before it has ca
   const { store, give } = givenStore();
   const { follower, view } = await followIn(tempDir(), store);
   await follower.reached(START);
-  give({ events: [created(1, 'alice', 'Fern')], caughtUp: false });
+  give({ events: [item(1, 'alice', 'Fern')], caughtUp: false });
   await expect.poll(() => view.applied.position).toBe(1n);
   expect(follower.notReady).toMatch(/catching up/);
-  give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
+  give({ events: [item(2, 'alice', 'Fern')], caughtUp: true });
   await follower.reached(2n, 'log');
-  expect(namesOf(view, 'alice')).toEqual(['Fern', 'Fern']);
+  expect(view.titlesOf('alice')).toEqual(['Fern', 'Fern']);
 });
 
 test('a follower that is stopped while it learns the ID of its log applies no event', async () => {
@@ -317,7 +298,7 @@ test('a follower that is stopped while it learns the ID of its log applies no ev
   const { follower, view } = await followIn(tempDir(), store);
   await follower.reached(START);
   const asked = vi.spyOn(store, 'logId').mockReturnValue(identified.promise);
-  give({ events: [created(1, 'alice', 'Fern')], caughtUp: true });
+  give({ events: [item(1, 'alice', 'Fern')], caughtUp: true });
   await expect.poll(() => asked.mock.calls.length).toBe(1);
   const stopped = follower.stop();
   identified.resolve('log');
@@ -331,10 +312,10 @@ test('the first events of a log do not count as a reset: acknowledged writes are
   await follower.reached(START);
   const reads = new ReadYourWrites([follower]);
   reads.acknowledge('alice', 'log', 2n);
-  give({ events: [created(1, 'alice', 'Fern')], caughtUp: true });
+  give({ events: [item(1, 'alice', 'Fern')], caughtUp: true });
   await follower.reached(1n, 'log');
   const read = reads.upTo(follower.view, 'alice', 'log', START);
-  give({ events: [created(2, 'alice', 'Fern')], caughtUp: true });
+  give({ events: [item(2, 'alice', 'Fern')], caughtUp: true });
   expect(await read).toBe(2n);
 });
 
@@ -344,9 +325,9 @@ test('readers that wait when the projection halts are refused at once', async ()
   const { follower } = await followIn(tempDir(), store);
   await follower.reached(START);
   const readers = [1n, 2n].map((position) =>
-    expect(follower.reached(position)).rejects.toThrow('The plant list is unavailable.'),
+    expect(follower.reached(position)).rejects.toThrow('The to-do list is unavailable.'),
   );
-  give({ events: [{ ...created(1, 'alice', 'Fern'), data: {} }], caughtUp: true });
+  give({ events: [{ ...item(1, 'alice', 'Fern'), data: { list: 'alice' } }], caughtUp: true });
   while (!follower.notReady?.includes('halted')) await nextTurn();
   vi.advanceTimersByTime(REACHED_TIMEOUT_MS); // their time-out has another message
   await Promise.all(readers);
@@ -357,14 +338,14 @@ test('an invalid event leaves what came before it applied and saved', async () =
   const { store, give } = givenStore();
   const { follower, view, close } = await followIn(dir, store);
   give({
-    events: [created(1, 'alice', 'Fern'), { ...created(2, 'alice', 'Moss'), data: {} }],
+    events: [item(1, 'alice', 'Fern'), { ...item(2, 'alice', 'Moss'), data: { list: 'alice' } }],
     caughtUp: true,
   });
   await expect.poll(() => follower.notReady).toMatch(/halted/);
-  expect([view.applied.position, namesOf(view, 'alice')]).toEqual([1n, ['Fern']]);
+  expect([view.applied.position, view.titlesOf('alice')]).toEqual([1n, ['Fern']]);
   await close();
   const again = await followIn(dir, store);
-  expect([again.view.applied.position, namesOf(again.view, 'alice')]).toEqual([1n, ['Fern']]);
+  expect([again.view.applied.position, again.view.titlesOf('alice')]).toEqual([1n, ['Fern']]);
 });
 
 describe('applied events are committed', () => {
@@ -377,7 +358,7 @@ describe('applied events are committed', () => {
     stopClock();
     let next = 1;
     const giveEvents = async (count: number): Promise<void> => {
-      give({ events: Array.from({ length: count }, () => created(next++, 'alice', 'Fern')), caughtUp: true });
+      give({ events: Array.from({ length: count }, () => item(next++, 'alice', 'Fern')), caughtUp: true });
       while (view.applied.position < next - 1) await nextTurn();
     };
     await giveEvents(1);

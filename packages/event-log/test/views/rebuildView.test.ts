@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type EventLog, type RecordedEvent, StoreUnavailable } from '../../src/eventStore.ts';
 import { rebuildView } from '../../src/views/rebuildView.ts';
 import { ViewBehind } from '../../src/views/waiting.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
-import type { EventLog, RecordedEvent } from '../../src/eventStore.ts';
+import { type EventLog, InvalidEvent, type RecordedEvent } from '../../src/eventStore.ts';
 import type { Rows, Table } from '../../src/views/table.ts';
 import { TableView } from '../../src/views/tableView.ts';
 
@@ -29,8 +29,10 @@ export const TO_DO_LISTS: Table = {
   cacheKiB: 1_024,
 };
 
-function foldItems({ type, position, data }: RecordedEvent, items: Rows<Item>): void {
+function foldItems(event: RecordedEvent, items: Rows<Item>): void {
+  const { type, position, data } = event;
   const { list, id, title } = data as ItemEvent;
+  if (type === 'ItemAdded' && title === undefined) throw new InvalidEvent(event);
   const item = items.find(list, id);
   if (type === 'ItemAdded' && !item) items.put([list, position, id, title]);
   if (type === 'ItemRenamed' && item) items.put([list, item[1], id, title]);

@@ -1,7 +1,7 @@
+import { storePool } from '@event-sourced/testing/storePool';
+import { openIn, openOver } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { openIn, openOver } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type EventStore, NO_STREAM, START } from '../../src/eventStore.ts';
 import { viewLag } from '../../src/views/viewLag.ts';
 

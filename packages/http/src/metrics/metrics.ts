@@ -58,6 +58,22 @@ export class Metrics implements ServerObserver {
     return new Histogram<L>(options);
   }
 
+  /** Adds a metric that is measured at each read; without a value if that is undefined. */
+  measure(
+    name: string,
+    help: string,
+    read: () => number | undefined | Promise<number | undefined>,
+    type: 'gauge' | 'counter' = 'gauge',
+  ): void {
+    const collect = async (): Promise<void> => {
+      metric.remove();
+      const value = await read();
+      if (value !== undefined) metric.inc(value);
+    };
+    const options = { name: this.#prefix + name, help, registers: [this.#registry], collect };
+    const metric = type === 'gauge' ? new Gauge(options) : new Counter(options);
+  }
+
   /** Adds the sizes of files, by name, and of a directory's file system, measured at each read. What is missing has no value. */
   measureFiles(files: readonly string[], directory: string): void {
     const size = this.gauge('file_size_bytes', 'Files of the data directory.', ['file'], async () => {
@@ -67,13 +83,11 @@ export class Metrics implements ServerObserver {
         if (found) size.set({ file: basename(file) }, found.size);
       }
     });
-    const measure = (name: string, help: string, bytesOf: (found: StatsFs) => number): void => {
-      const gauge = this.gauge(name, help, [], async () => {
-        gauge.remove();
+    const measure = (name: string, help: string, bytesOf: (found: StatsFs) => number): void =>
+      this.measure(name, help, async () => {
         const found = await statfs(directory).catch(() => undefined);
-        if (found) gauge.set(bytesOf(found));
+        return found && bytesOf(found);
       });
-    };
     measure('filesystem_size_bytes', 'Their file system.', ({ blocks, bsize }) => blocks * bsize);
     measure('filesystem_avail_bytes', 'What is free in it.', ({ bavail, bsize }) => bavail * bsize);
   }

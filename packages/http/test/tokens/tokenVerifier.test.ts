@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
+import { jwt, signedJwt } from '@event-sourced/testing/jwt';
 import { describe, expect, test, vi } from 'vitest';
-import { jwt, signedJwt } from '../../../../test/support/jwt.ts';
 import { ExpiredToken, InvalidToken, tokenVerifier } from '../../src/tokens/tokenVerifier.ts';
 
 const NOON = Date.parse('2026-03-01T12:00:00Z');

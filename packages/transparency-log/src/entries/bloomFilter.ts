@@ -2,8 +2,6 @@
 const SIZE = 32 * 1024 * 1024;
 const WORDS_PER_BLOCK = 8;
 const BLOCKS = SIZE / (WORDS_PER_BLOCK * Uint32Array.BYTES_PER_ELEMENT);
-/** The length of the array that holds a filter. */
-export const BLOOM_FILTER_WORDS = BLOCKS * WORDS_PER_BLOCK;
 /** Any odd numbers: each selects a bit of its word. */
 const SALTS = [
   0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f, 0x165667b1, 0xd3a2646d, 0xfd7046c5, 0xb55a4f09,
@@ -14,12 +12,7 @@ const SALTS = [
  * of one block, so that it takes one access to memory (Putze, Sanders and Singler 2007, as in Apache Parquet).
  */
 export class BloomFilter {
-  readonly #words: Uint32Array;
-
-  /** By default it is empty; otherwise it continues one that had these words. */
-  constructor(words: Uint32Array = new Uint32Array(BLOOM_FILTER_WORDS)) {
-    this.#words = words;
-  }
+  readonly #words = new Uint32Array(BLOCKS * WORDS_PER_BLOCK);
 
   /** Adds an entry; returns whether it may have been added before. */
   add(entry: string): boolean {

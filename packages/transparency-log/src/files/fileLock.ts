@@ -1,8 +1,7 @@
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
+import { hasSqliteCode, SQLITE } from '@event-sourced/event-log/disk';
 
-/** A result code of SQLite (https://sqlite.org/rescode.html): another connection has the lock. */
-const SQLITE_BUSY = 5;
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;
 
@@ -16,28 +15,17 @@ export class FileLocked extends Error {
  * @throws FileLocked after five seconds, Error
  */
 export async function acquireFileLock(file: string): Promise<Disposable> {
-  const lock = new (loadSqlite().DatabaseSync)(file, { timeout: 0 });
+  const lock = new DatabaseSync(file, { timeout: 0 });
   try {
     const deadline = performance.now() + LOCK_TIMEOUT_MS;
     while (!tryToLock(lock)) {
       if (performance.now() > deadline) throw new FileLocked(`another process has locked ${file}`);
       await setTimeout(LOCK_POLL_MS);
     }
-    return { [Symbol.dispose]: () => lock.close() };
+    return lock;
   } catch (error) {
     lock.close();
     throw error;
-  }
-}
-
-/** Node 22 warns that SQLite is experimental. */
-function loadSqlite(): typeof import('node:sqlite') {
-  const { emitWarning } = process;
-  process.emitWarning = () => {};
-  try {
-    return process.getBuiltinModule('node:sqlite');
-  } finally {
-    process.emitWarning = emitWarning;
   }
 }
 
@@ -46,7 +34,7 @@ function tryToLock(lock: DatabaseSync): boolean {
     lock.exec('BEGIN EXCLUSIVE');
     return true;
   } catch (error) {
-    if ((Number((error as { errcode?: number }).errcode) & 0xff) === SQLITE_BUSY) return false;
+    if (hasSqliteCode(error, SQLITE.BUSY)) return false;
     throw error;
   }
 }

@@ -1,1 +1,2 @@
 export { loadOrCreateKey } from './keyFile.ts';
+export { readCheckpointFile } from './stateFile.ts';

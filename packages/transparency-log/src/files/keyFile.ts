@@ -5,19 +5,8 @@ import {
   type KeyObject,
   randomUUID,
 } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs';
-import { dirname } from 'node:path';
-import { syncDirectorySync } from './syncDirectory.ts';
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { moveToNew } from '@event-sourced/event-log/disk';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
@@ -57,21 +46,18 @@ function load(file: string): KeyPair {
   return { privateKey, publicKey: createPublicKey(privateKey) };
 }
 
-/** Writes a draft and links it: the file is always complete, and an existing one is never overwritten. */
+/** The file is complete as soon as it exists, and survives a power cut: what a lost key has signed would be invalid. */
 function create(file: string): void {
   const { privateKey } = generateKeyPairSync('ed25519');
   const draft = `${file}.${randomUUID()}`;
-  const fd = openSync(draft, 'wx', 0o600);
   try {
-    writeSync(fd, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
-    fsyncSync(fd);
-    linkSync(draft, file);
-    syncDirectorySync(dirname(file)); // what a lost key has signed would be invalid
+    const jwk = `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`;
+    writeFileSync(draft, jwk, { flag: 'wx', mode: 0o600, flush: true });
+    moveToNew(draft, file);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
-    closeSync(fd);
-    unlinkSync(draft);
+    rmSync(draft, { force: true });
   }
 }
 

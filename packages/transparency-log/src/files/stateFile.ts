@@ -1,7 +1,8 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { syncDirectory } from '@event-sourced/event-log/disk';
 import { decodeUtf8 } from '../notes/encoding.ts';
-import { syncDirectory } from './syncDirectory.ts';
+import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
 /** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
@@ -17,6 +18,15 @@ export async function readIfExists(...file: Parameters<typeof readStateFile>): P
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
+  }
+}
+
+/** Reads the file of --expect, which is to have a checkpoint, and verifies nothing. @throws Error */
+export async function readCheckpointFile(file: string): Promise<string> {
+  try {
+    return await readStateFile(file, MAX_NOTE_BYTES, 'a checkpoint');
+  } catch (error) {
+    throw new Error(`cannot read the file of --expect: ${(error as Error).message}`, { cause: error });
   }
 }
 

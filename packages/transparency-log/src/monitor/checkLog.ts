@@ -1,47 +1,45 @@
+import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
-import { checkEvents, type EventOptions } from './checkEvents.ts';
-import { compareWithTree, openTree } from './consistency.ts';
-import type { Duplicates } from './duplicates.ts';
+import { compareWithTree, openTree, type Tree } from './consistency.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
-import { LogUnavailable } from './logClient.ts';
+import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 
-/** The log is consistent with all that it has signed before; its `added` events, or all, were checked. */
-type Checked = {
-  checkpoint: ReceivedCheckpoint;
-  state: State;
+/** The log is consistent with all that it has signed before, and its `added` events, or all, match its tree. */
+export type Checked = {
+  state: State & { checkpoint: ReceivedCheckpoint };
   added: number;
-  unknown: number;
   /** When the newest cosignature was made, in seconds since 1970. */
   cosignedAt: number | undefined;
-  /** What is compared with later events; undefined if none was added. */
-  duplicates?: Duplicates | undefined;
 };
 
-type Options = FetchOptions & EventOptions;
+type Options = FetchOptions & {
+  client: Pick<LogClient, 'entries'>;
+  /** Whether all events are compared with the tree, not only the new ones. */
+  all?: boolean | undefined;
+};
 
-/** Checks what the log signs against what it signed before, and new events. @throws Alarm, LogUnavailable */
+/** Checks what the log signs against what it signed before, and events against its tree. @throws Alarm, LogUnavailable */
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
-    return { checkpoint, state, added: 0, unknown: 0, cosignedAt };
+    return { state: { ...state, checkpoint }, added: 0, cosignedAt };
   return orMismatch(checkpoint, async () => {
     const tree = await openTree(checkpoint, state, options.client);
     await compareWithTree(tree, knownOf(state));
     const pending = await compareAhead(checkpoint, { ...options, state });
-    const known = state.checkpoint?.size ?? 0;
-    const { unknown, latestTime, duplicates } = await checkEvents(tree.tiles, state, options);
-    return {
-      checkpoint,
-      state: { checkpoint, pending, tiles: tree.tiles.partial, latestTime },
-      added: checkpoint.size - known,
-      unknown,
-      cosignedAt,
-      duplicates,
-    };
+    const before = state.checkpoint?.size ?? 0;
+    await compareEvents(tree, options.all ? 0 : before, options);
+    const tiles = tree.tiles.partial;
+    return { state: { checkpoint, pending, tiles }, added: checkpoint.size - before, cosignedAt };
   });
+}
+
+/** Compares the events after the first `from` with the tree. @throws TileMismatch, LogUnavailable */
+async function compareEvents({ tiles }: Tree, from: number, { client }: Options): Promise<void> {
+  for await (const _ of readEntriesAfter(from, tiles, client)); // which compares them
 }
 
 /** @throws Alarm if what is read does not match the tree of the checkpoint */

@@ -16,7 +16,7 @@ import { knownOf, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
 /** A checkpoint, and the tiles that have its root. */
-type Tree = { checkpoint: ReceivedCheckpoint; tiles: VerifiedTiles };
+export type Tree = { checkpoint: ReceivedCheckpoint; tiles: VerifiedTiles };
 
 /** Finds what two checkpoints show without tiles. @throws Alarm */
 export function compareHeads(state: State): void {
@@ -50,8 +50,11 @@ export async function compareWithTree(tree: Tree, others: readonly ReceivedCheck
   }
 }
 
+/** Reads tiles, and compares them; returns whether all of them are shown and match the root. */
+type TryToCompare = (compare: () => Promise<void>) => Promise<boolean>;
+
 /**
- * Compares all checkpoints as far as tiles were kept or are shown; returns whether those show that `received` is the
+ * Compares all checkpoints as far as tiles were kept or are shown; returns whether those prove that `received` is the
  * beginning of the largest one that the log must show. @throws Alarm; LogUnavailable in the end, if it does not respond
  */
 export async function searchFork(
@@ -61,8 +64,8 @@ export async function searchFork(
 ): Promise<boolean> {
   let unavailable: LogUnavailable | undefined;
   /** If the log does not respond, what was kept is compared all the same. */
-  const attempt: typeof isAvailable = (read) =>
-    isAvailable(read).catch((error) => {
+  const tryToCompare: TryToCompare = (compare) =>
+    areShown(compare).catch((error) => {
       if (!(error instanceof LogUnavailable)) throw error;
       unavailable ??= error;
       return false;
@@ -71,29 +74,29 @@ export async function searchFork(
   const largest = largestOf(known.filter(({ mayBeAhead }) => !mayBeAhead));
   const trees: Tree[] = [];
   for (const one of new Set([largest, largestOf(known), state.checkpoint, received]))
-    if (one) await attempt(async () => void trees.push(await openTree(one, state, client)));
-  let isFirst = false;
+    if (one) await tryToCompare(async () => void trees.push(await openTree(one, state, client)));
+  let isBeginning = false;
   for (const tree of trees) {
     for (const one of known) {
-      const isCompared = await attempt(() => compareWithTree(tree, [one]));
-      isFirst ||= isCompared && one === received && tree.checkpoint === largest;
+      const isCompared = await tryToCompare(() => compareWithTree(tree, [one]));
+      isBeginning ||= isCompared && one === received && tree.checkpoint === largest;
     }
     for (const smaller of trees)
-      if (smaller.checkpoint.size < tree.checkpoint.size) await compareFullTiles(smaller, tree, attempt);
+      if (smaller.checkpoint.size < tree.checkpoint.size) await compareFullTiles(smaller, tree, tryToCompare);
   }
   if (unavailable) throw unavailable;
-  return isFirst;
+  return isBeginning;
 }
 
 /** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
 export const isShown = (checkpoint: ReceivedCheckpoint, client: Client): Promise<boolean> =>
-  isAvailable(async () => void (await VerifiedTiles.open(checkpoint, (tile) => client.tile(tile))));
+  areShown(async () => void (await VerifiedTiles.open(checkpoint, (tile) => client.tile(tile))));
 
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
-async function compareFullTiles(smaller: Tree, larger: Tree, attempt: typeof isAvailable): Promise<void> {
+async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {
   for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {
     const size = smaller.checkpoint.size - (smaller.checkpoint.size % width);
-    await attempt(async () => {
+    await tryToCompare(async () => {
       const own = await rootFromTiles(size, smaller.tiles.read);
       const root = await rootFromTiles(size, larger.tiles.read);
       if (own !== root)
@@ -103,10 +106,10 @@ async function compareFullTiles(smaller: Tree, larger: Tree, attempt: typeof isA
 }
 
 /**
- * Whether the log shows tiles, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
+ * Whether the log shows the tiles that are read, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
  * what is not about tiles, such as Alarm
  */
-async function isAvailable(read: () => Promise<void>): Promise<boolean> {
+async function areShown(read: () => Promise<void>): Promise<boolean> {
   try {
     await read();
     return true;

@@ -1,28 +1,23 @@
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
-import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
-import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
+import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
-import { formatTime } from './durations.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
 import { knownOf, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
-export type FetchOptions = WitnessOptions & {
-  client: Pick<LogClient, 'checkpoint' | 'tile'>;
-  state: State;
-  /** Checkpoints of others, with which this log must be consistent. */
-  known?: readonly ReceivedCheckpoint[];
-  /** How old the cosignatures of a quorum, or the last growth, may be. */
-  staleAfterMs?: number | undefined;
-  /** Whether the log must grow, also with a policy. */
-  expectGrowth?: boolean | undefined;
-  sleep: (ms: number) => Promise<void>;
-  /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
-  onReceived: (state: State) => Promise<void>;
-};
+export type FetchOptions = WitnessOptions &
+  PolicyCheck & {
+    client: Pick<LogClient, 'checkpoint' | 'tile'>;
+    state: State;
+    /** Checkpoints of others, with which this log must be consistent. */
+    known?: readonly ReceivedCheckpoint[];
+    sleep: (ms: number) => Promise<void>;
+    /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
+    onReceived: (state: State) => Promise<void>;
+  };
 
 /** The checkpoint that the log shows, and the state that has it. */
 type Fetched = {
@@ -39,8 +34,6 @@ const RETRY_INTERVAL_MS = 1_000;
 const MAX_PENDING = 1_000;
 /** As JSON, they fit into the state. */
 const MAX_PENDING_BYTES = 24 * 1024 * 1024;
-const TOO_OLD = 'longer ago than --stale-after allows';
-const TOO_FAR_AHEAD = 'further in the future than --stale-after allows';
 
 /** Fetches the checkpoint of now. The state has it, as every other one that was received. @throws Alarm, LogUnavailable */
 export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
@@ -49,18 +42,30 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
   let state = await remember([...known, ...(await witnessCheckpoints(options))], options.state, options);
   for (let retries = 0; ; retries++) {
     const isLast = retries === MAX_RETRIES;
-    const received = await receive(await client.checkpoint(), options);
+    const bytes = await client.checkpoint();
+    const received = await orAlarm(() => receive(bytes, options));
     if (received instanceof Alarm) {
       if (isLast) throw received;
     } else {
       state = await remember([received], state, options);
       const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
       const larger = largerThan(checkpoint, state);
-      const { cosignedAt, problem } = checkPolicy(checkpoint, options);
+      const checked = await orAlarm(() => checkPolicy(checkpoint, options));
+      const [problem, cosignedAt] = checked instanceof Alarm ? [checked] : [undefined, checked];
       if (isLast && (larger ?? problem)) await judge(checkpoint, larger, problem, { ...options, state });
       if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
     }
     await options.sleep(RETRY_INTERVAL_MS);
+  }
+}
+
+/** What work resolves to, or the alarm that it throws: another attempt may find that there is none. */
+async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Alarm) return error;
+    throw error;
   }
 }
 
@@ -72,11 +77,11 @@ async function judge(
   { client, state, policy }: FetchOptions,
 ): Promise<void> {
   try {
-    const isFirst = await searchFork(checkpoint, state, client);
+    const isBeginning = await searchFork(checkpoint, state, client);
     // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-    if (larger && !(isFirst && larger.shownBy)) {
-      if (!(isFirst && policy && (await isShown(larger, client))))
-        throw rollback(checkpoint, larger, isFirst);
+    if (larger && !(isBeginning && larger.shownBy)) {
+      if (!(isBeginning && policy && (await isShown(larger, client))))
+        throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
       );
@@ -90,12 +95,13 @@ async function judge(
 const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>
   knownOf(state).find((other) => other.size === size && other.root === root);
 
-async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<ReceivedCheckpoint | Alarm> {
+/** @throws Alarm */
+async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<ReceivedCheckpoint> {
   try {
     return await openReceived({ note: decodeUtf8(bytes), receivedAt: now().toISOString() }, key);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
-    return new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
+    throw new Alarm('invalid checkpoint', error.message, [{ name: 'received.checkpoint', content: bytes }]);
   }
 }
 
@@ -136,50 +142,10 @@ function largerThan({ size }: ReceivedCheckpoint, state: State): ReceivedCheckpo
   return largestOf(larger.filter((one) => !one.shownBy)) ?? largestOf(larger);
 }
 
-function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isFirst: boolean): Alarm {
-  const relation = isFirst ? 'which are' : 'and does not show whether they are';
+function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isBeginning: boolean): Alarm {
+  const relation = isBeginning ? 'which are' : 'and does not show whether they are';
   const message = `the log has signed ${larger.size} events${shownBy(larger)}, and now signs ${received.size}, ${relation} the first of them`;
   return new Alarm('rollback', message, checkpointFiles(received, larger));
-}
-
-/** When a checkpoint was cosigned, or what is wrong with it: too few cosignatures, or nothing new for too long. */
-function checkPolicy(
-  checkpoint: ReceivedCheckpoint,
-  { policy, staleAfterMs = Number.POSITIVE_INFINITY, expectGrowth, now }: FetchOptions,
-): { cosignedAt?: number | undefined; problem?: Alarm } {
-  const { size, receivedAt, note } = checkpoint;
-  const alarm = (kind: 'not cosigned' | 'stale', message: string) => ({
-    problem: new Alarm(kind, message, checkpointFiles(checkpoint)),
-  });
-  const isOld = (ms: number): boolean => now().getTime() - ms > staleAfterMs;
-  const events = `the checkpoint of ${size} events`;
-  let cosignedAt: number | undefined;
-  if (policy) {
-    const cosignatures = cosignaturesIn(note, policy);
-    if (cosignatures instanceof NotVerified)
-      return alarm('not cosigned', `${events} cannot be relied on: ${cosignatures.message}`);
-    const time = quorumTime(cosignatures, policy);
-    if (time === undefined)
-      return alarm('not cosigned', `${events} has ${missingCosignatures(cosignatures, policy)}`);
-    const signedAt = `was last signed by a quorum of witnesses at ${formatTime(time)}`;
-    if (isOld(time * 1_000)) return alarm('stale', `${events} ${signedAt}, ${TOO_OLD}`);
-    // Until then, nobody would notice that nothing is signed.
-    if (time * 1_000 - now().getTime() > staleAfterMs)
-      return alarm('stale', `${events} ${signedAt}, ${TOO_FAR_AHEAD}`);
-    cosignedAt = Math.max(...cosignatures.map((one) => one.time));
-  }
-  if ((!policy || expectGrowth) && isOld(Date.parse(receivedAt)))
-    return alarm('stale', `the log has had ${size} events since ${receivedAt}, ${TOO_OLD}`);
-  return { cosignedAt };
-}
-
-function cosignaturesIn(note: string, policy: Policy): Cosignature[] | NotVerified {
-  try {
-    return cosignaturesOf(note, keysOf(policy));
-  } catch (error) {
-    if (error instanceof NotVerified) return error;
-    throw error;
-  }
 }
 
 function withheld(pending: readonly ReceivedCheckpoint[]): Alarm {

@@ -1,8 +1,7 @@
 import { readStateFile } from '../files/stateFile.ts';
 import { printable } from '../notes/printable.ts';
-import { checkpointOfProof, isInclusionProof, openInclusionProof } from '../notes/proof.ts';
+import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { MAX_PROOF_BYTES } from './checkProof.ts';
 import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 /** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */
@@ -16,8 +15,7 @@ export function readKnown(
       try {
         const text = await readStateFile(file, MAX_PROOF_BYTES, 'a checkpoint or a proof');
         const isProof = isInclusionProof(text);
-        if (isProof) await openInclusionProof(text, key);
-        const note = isProof ? checkpointOfProof(text) : text;
+        const note = isProof ? (await openInclusionProof(text, key)).checkpoint.note : text;
         return await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
       } catch (error) {
         const reason = printable((error as Error).message);

@@ -1,8 +1,8 @@
+import { sleep } from '@event-sourced/event-log/time';
 import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
 import { readAtMost, reasonOf } from '../http/response.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
-import { sleep } from './sleep.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {

@@ -1,10 +1,9 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseHttpUrl, parsePort, URL_RULE } from '../http/address.ts';
+import { parseHttpUrl, URL_RULE } from '../http/url.ts';
 import { parseVerifierKey } from '../notes/signedNote.ts';
 import { openPolicy, type PolicyOptions } from '../witness/policy.ts';
 import { parseDuration } from './durations.ts';
-import { parseWatched } from './watch.ts';
 
 /** The options of the command, as text. */
 export type MonitorOptions = PolicyOptions & {
@@ -18,35 +17,26 @@ export type MonitorOptions = PolicyOptions & {
   staleAfter?: string;
   expectGrowth?: true;
   known?: readonly string[];
-  watch?: string;
   onAlarm?: string;
-  metricsPort?: string;
-  metricsHost: string;
 };
 
 export type MonitorSettings = ReturnType<typeof parseMonitorOptions>;
 
 /** Parses the options; `print` gets the witnesses that are not counted. @throws Error for the operator */
 export function parseMonitorOptions(options: MonitorOptions, print: (line: string) => void) {
-  const { once, expectGrowth, staleAfter, watch, onAlarm, metricsPort } = options;
+  const { once, all, expectGrowth, staleAfter, onAlarm } = options;
   if (expectGrowth && staleAfter === undefined) throw new Error('--expect-growth requires --stale-after.');
-  if (once && metricsPort !== undefined) throw new Error('--metrics-port cannot be used with --once.');
   return {
     key: parseVerifierKey(options.key),
     url: parseUrl(options.url),
     once,
-    all: options.all,
+    all,
     expectGrowth,
     intervalMs: parseInterval(options.interval),
     timeoutMs: parseDuration(options.timeout, '--timeout'),
     staleAfterMs: staleAfter === undefined ? undefined : parseDuration(staleAfter, '--stale-after'),
     policy: openPolicy(options, print),
-    watched: watch === undefined ? undefined : parseWatched(watch),
     program: onAlarm === undefined ? undefined : parseProgram(onAlarm),
-    metricsAddress:
-      metricsPort === undefined
-        ? undefined
-        : { port: parsePort(metricsPort, '--metrics-port'), host: options.metricsHost },
   };
 }
 

@@ -1,24 +1,23 @@
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { openCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
+import { type Checkpoint, openCheckpoint } from '../notes/checkpoint.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 
-/**
- * A checkpoint that the log has signed. `shownBy`: who showed it, if not the log; `mayBeAhead`: the log may not show it
- * yet, as it waits for cosignatures.
- */
-export type ReceivedCheckpoint = SignedCheckpoint & {
+/** How a checkpoint was received; it is in the state of a monitor. */
+export type Received = {
   note: string;
   receivedAt: string;
+  /** Who showed it, if not the log. */
   shownBy?: string | undefined;
+  /** The log may not show it yet, as it waits for cosignatures. */
   mayBeAhead?: boolean | undefined;
 };
 
+/** A checkpoint that the log has signed. */
+export type ReceivedCheckpoint = Checkpoint & Received;
+
 /** Verifies the signature of the log. @throws NotVerified */
-export async function openReceived(
-  { note, ...received }: Omit<ReceivedCheckpoint, keyof SignedCheckpoint>,
-  key: VerifierKey,
-): Promise<ReceivedCheckpoint> {
-  return { ...(await openCheckpoint(note, key)), note, ...received };
+export async function openReceived(received: Received, key: VerifierKey): Promise<ReceivedCheckpoint> {
+  return { ...(await openCheckpoint(received.note, key)), ...received };
 }
 
 export function largestOf(received: readonly ReceivedCheckpoint[]): ReceivedCheckpoint | undefined {

@@ -8,12 +8,11 @@ import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 export type WitnessOptions = {
   key: VerifierKey;
-  /** Whose cosignatures a checkpoint must have. */
   policy?: Policy | undefined;
   /** Fetches the checkpoint of this log that a witness shows. @throws LogUnavailable */
   witnessCheckpoint?: (url: string) => Promise<Buffer>;
   now: () => Date;
-  /** Gets what is neither an alarm nor a problem of an event, such as an unavailable witness. */
+  /** Gets what is no alarm, such as an unavailable witness. */
   onNotice: (line: string) => void;
 };
 

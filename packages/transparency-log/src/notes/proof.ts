@@ -1,7 +1,7 @@
 import { leafHash } from '../merkle/merkleTree.ts';
 import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { openCheckpoint, type SignedCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, openCheckpoint } from './checkpoint.ts';
 import { decodeBase64, decodeHash, decodeNumber, encodeHash } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
 import type { VerifierKey } from './signedNote.ts';
@@ -24,6 +24,8 @@ const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';
 const INDEX = 'index ';
 const OLD = 'old ';
+/** The largest proof has an entry of 64 KiB in Base64, and a note. */
+export const MAX_PROOF_BYTES = 2 * 1024 * 1024;
 /** No tree of fewer than 2^63 leaves needs more. */
 const MAX_PATH_LENGTH = 63;
 
@@ -83,7 +85,7 @@ function parseProof(text: string, prefix: string) {
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
-): Promise<{ index: number; entry: Buffer; checkpoint: SignedCheckpoint }> {
+): Promise<{ index: number; entry: Buffer; checkpoint: Checkpoint }> {
   const { index, path, checkpoint: note, extra: entry } = parseInclusionProof(text);
   if (entry === undefined) throw new NotVerified('the proof does not have its entry as extra data');
   const checkpoint = await openCheckpoint(note, key);
@@ -97,7 +99,7 @@ export async function openConsistencyProof(
   text: string,
   earlier: TreeHead,
   key: VerifierKey,
-): Promise<SignedCheckpoint> {
+): Promise<Checkpoint> {
   const { from, path, checkpoint: note } = parseConsistencyProof(text);
   const checkpoint = await openCheckpoint(note, key);
   if (from !== earlier.size)

@@ -4,7 +4,7 @@ import { acquireFileLock } from '../files/fileLock.ts';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
-import { openCheckpoint } from '../notes/checkpoint.ts';
+import { type Checkpoint, openCheckpoint } from '../notes/checkpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
@@ -42,7 +42,7 @@ export class CheckpointSigner {
   readonly #cosignedFile: string;
   readonly #lockFile: string;
   /** The last checkpoint that this process has recorded. */
-  #last: Signed | undefined;
+  #last: Checkpoint | undefined;
   #signing: Promise<unknown> = Promise.resolve();
 
   constructor(logKey: LogKey, dataDir: string) {
@@ -67,10 +67,10 @@ export class CheckpointSigner {
   }
 
   /** The newest checkpoint that witnesses have signed, too, with their cosignatures. @throws CheckpointFileUnusable */
-  async cosigned(): Promise<Signed | undefined> {
+  async cosigned(): Promise<Checkpoint | undefined> {
     const note = await orUnusable(this.#cosignedFile, read(this.#cosignedFile));
     if (note === undefined) return undefined;
-    return { ...(await orUnusable(this.#cosignedFile, openCheckpoint(note, this.verifierKey))), note };
+    return orUnusable(this.#cosignedFile, openCheckpoint(note, this.verifierKey));
   }
 
   /** @throws CheckpointFileUnusable */
@@ -94,21 +94,19 @@ export class CheckpointSigner {
       using _lock = await orUnusable(this.#lockFile, acquireFileLock(this.#lockFile));
       if (!isSameHistory(await this.#lastSigned(), signed)) continue;
       await orUnusable(this.file, replaceFile(this.file, note));
-      this.#last = { ...head, note };
+      this.#last = { ...head, origin: this.#logKey.origin, note };
       return note;
     }
   }
 
   /** What was signed last, here and by another process, if it is not the same. */
-  async #lastSigned(): Promise<Signed[]> {
+  async #lastSigned(): Promise<Checkpoint[]> {
     const note = await orUnusable(this.file, read(this.file));
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
-    const recorded = { ...(await orUnusable(this.file, openCheckpoint(note, this.verifierKey))), note };
+    const recorded = await orUnusable(this.file, openCheckpoint(note, this.verifierKey));
     return this.#last ? [this.#last, recorded] : [recorded];
   }
 }
-
-export type Signed = TreeHead & { note: string };
 
 async function assertConsistent(
   signed: readonly TreeHead[],
@@ -127,7 +125,7 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
   return path !== undefined && verifyConsistency(earlier, later, path);
 }
 
-const isSameHistory = (one: readonly Signed[], other: readonly Signed[]): boolean =>
+const isSameHistory = (one: readonly Checkpoint[], other: readonly Checkpoint[]): boolean =>
   one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
 
 const read = (file: string): Promise<string | undefined> =>

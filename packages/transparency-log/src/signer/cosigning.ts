@@ -24,7 +24,7 @@ type Dependencies = {
   sign: (head: TreeHead) => Promise<string>;
   prove: ProveConsistency;
   logger: Pick<Logger, 'info' | 'warn'>;
-  observer?: Partial<WitnessObserver> | undefined;
+  observer?: WitnessObserver | undefined;
   /** Between two rounds. */
   intervalMs?: number;
 };
@@ -97,7 +97,7 @@ export class Cosigning {
         'the cosigned checkpoint cannot be read; waiting for another one',
       );
     }
-    if (!this.cosigned) observer?.onQuorum?.(0, 0);
+    if (!this.cosigned) observer?.onQuorum(0, 0);
   }
 
   /** The candidate, unless the log has grown, or its cosignatures are to be renewed. */
@@ -132,7 +132,7 @@ export class Cosigning {
     witness.isBusy = true;
     try {
       const cosignature = await client.cosign(candidate, prove, this.#closing.signal);
-      observer?.onCosignature?.(name, candidate.size, cosignature.time);
+      observer?.onCosignature(name, candidate.size, cosignature.time);
       if (witness.failures >= LOGGED_FAILURES) logger.info({ witness: name }, 'witness available again');
       witness.failures = 0;
       candidate.cosignatures.push(cosignature);
@@ -152,7 +152,7 @@ export class Cosigning {
     const { name } = witness;
     witness.failures++;
     witness.retryAt = performance.now() + backOff(witness.failures, MAX_RETRY_DELAY_MS);
-    observer?.onWitnessFailure?.(name);
+    observer?.onWitnessFailure(name);
     if (witness.failures === LOGGED_FAILURES)
       logger.warn({ witness: name, reason: printable(error.message) }, 'witness does not cosign; retrying');
   }
@@ -177,6 +177,6 @@ export class Cosigning {
 
   #serve(cosigned: SignedHead, time: number): void {
     this.cosigned = cosigned;
-    this.#deps.observer?.onQuorum?.(cosigned.size, time);
+    this.#deps.observer?.onQuorum(cosigned.size, time);
   }
 }

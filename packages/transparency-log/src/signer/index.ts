@@ -1,3 +1,3 @@
 export { CheckpointFileUnusable, CheckpointSigner, LogContradictsCheckpoint } from './checkpointSigner.ts';
-export type { WitnessObserver } from './cosigning.ts';
+export { CHECKPOINT_REFUSALS, type CheckpointObserver, Checkpoints, NotYetCosigned } from './checkpoints.ts';
 export { loadExistingLogKey, loadLogKey } from './logKey.ts';

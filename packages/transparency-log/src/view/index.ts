@@ -1,2 +1,2 @@
 export { SavedTree } from './savedTree.ts';
-export { type LogHead, MerkleTreeView } from './treeView.ts';
+export { MerkleTreeView, merkleTreeFile } from './treeView.ts';

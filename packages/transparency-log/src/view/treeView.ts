@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
   assertReached,
@@ -18,6 +19,9 @@ import type { TreeHead } from '../merkle/treeHead.ts';
 
 /** The Merkle tree of the log with this ID, up to a position. */
 export type LogHead = TreeHead & { logId: string; position: Position };
+
+/** The file of the tree in a data directory. */
+export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
 type Options = {
   checkpointer?: Checkpointer | undefined;

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { readUnverifiedCheckpoint, type SignedCheckpoint } from '../notes/checkpoint.ts';
+import { type Checkpoint, readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import {
   formatSignature,
@@ -72,12 +72,7 @@ function publicKeyOf({ type, publicKey }: VerifierKey): KeyObject {
   return createPublicKey({ format: 'jwk', key });
 }
 
-function messageOf(
-  { type, name }: VerifierKey,
-  time: number,
-  text: string,
-  checkpoint: SignedCheckpoint,
-): Buffer {
+function messageOf({ type, name }: VerifierKey, time: number, text: string, checkpoint: Checkpoint): Buffer {
   if (type !== 'mlDsa44') return Buffer.from(`cosignature/v1\ntime ${time}\n${text}`);
   const { origin, size, root } = checkpoint;
   return Buffer.concat([

@@ -1,13 +1,12 @@
 import { dirname } from 'node:path';
+import { syncDirectory } from '@event-sourced/event-log/disk';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
-import { syncDirectory } from '../files/syncDirectory.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
-import { readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
+import { type Checkpoint, readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { cosignaturesOf } from './cosignature.ts';
 
 /** A checkpoint with signatures of its log and the cosignature of a witness, which was made at `time`. */
-export type CosignedCheckpoint = TreeHead & { note: string; time: number };
+export type CosignedCheckpoint = Checkpoint & { time: number };
 
 /** The latest cosigned checkpoint of a log cannot be read or recorded. The message names its file. */
 export class WitnessStateUnusable extends Error {
@@ -73,13 +72,13 @@ export class CosignedCheckpointFile {
   }
 
   async #open(note: string): Promise<CosignedCheckpoint> {
-    const { origin, size, root } = readUnverifiedCheckpoint(note);
+    const checkpoint = readUnverifiedCheckpoint(note);
     const [cosignature] = cosignaturesOf(note, [this.#witness]);
-    if (origin !== this.#origin || !cosignature)
+    if (checkpoint.origin !== this.#origin || !cosignature)
       throw new Error('it is not a checkpoint of this log that this witness has cosigned');
-    if (size < (this.#latest?.size ?? 0)) throw new Error(GONE);
+    if (checkpoint.size < (this.#latest?.size ?? 0)) throw new Error(GONE);
     await syncDirectory(dirname(this.#file)); // the process that replaced it may have ended before
-    return { size, root, time: cosignature.time, note };
+    return { ...checkpoint, time: cosignature.time };
   }
 
   readonly #fail = (cause: Error): never => {

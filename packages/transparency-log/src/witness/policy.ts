@@ -1,4 +1,4 @@
-import { parseHttpUrl, URL_RULE } from '../http/address.ts';
+import { parseHttpUrl, URL_RULE } from '../http/url.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, canVerify } from './cosignature.ts';

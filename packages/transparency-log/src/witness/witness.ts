@@ -86,7 +86,8 @@ export class Witness {
         const seconds = Math.floor(this.#now().getTime() / 1_000);
         const time = Math.max(seconds, latest?.time ?? 1); // the clock may have been set back
         const cosignature = cosign(signed, this.#signer, time);
-        return { size: request.size, root: request.root, time, note: signed + cosignature };
+        const { size, root } = request;
+        return { origin, size, root, time, note: signed + cosignature };
       });
       return cosigned.note.slice(signed.length);
     } catch (error) {
@@ -127,7 +128,7 @@ async function withSignaturesOf(keys: readonly VerifierKey[], note: string): Pro
   return `${text}\n${lines.join('')}`;
 }
 
-const NONE: CosignedCheckpoint = { ...EMPTY_TREE, note: '', time: 0 };
+const NONE: CosignedCheckpoint = { ...EMPTY_TREE, origin: '', note: '', time: 0 };
 
 /** @throws CheckpointRejected if a checkpoint is not proven to follow the latest one */
 function assertFollows({ from, path, note, ...next }: Omit<Request, 'origin'>, latest = NONE): void {

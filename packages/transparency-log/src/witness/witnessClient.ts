@@ -1,5 +1,5 @@
 import { readAtMost, reasonOf } from '../http/response.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import type { Checkpoint } from '../notes/checkpoint.ts';
 import { decodeNumber } from '../notes/encoding.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { type Cosignature, cosignaturesOf } from './cosignature.ts';
@@ -8,7 +8,7 @@ import type { PolicyWitness } from './policy.ts';
 /** The consistency proof from the first `from` to the first `to` entries; undefined if there are fewer. */
 type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
 
-export type SignedHead = TreeHead & { note: string };
+export type SignedHead = Pick<Checkpoint, 'size' | 'root' | 'note'>;
 
 const TIMEOUT_MS = 10_000;
 const MAX_RESPONSE_BYTES = 64 * 1024;

@@ -1,11 +1,8 @@
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
-import { acquireFileLock } from '../files/fileLock.ts';
+import { lockDataDir } from '@event-sourced/event-log/disk';
 import { loadOrCreateKey } from '../files/keyFile.ts';
 import { readStateFile } from '../files/stateFile.ts';
-import { syncDirectory } from '../files/syncDirectory.ts';
-import { parsePort } from '../http/address.ts';
 import { printable } from '../notes/printable.ts';
 import {
   formatVerifierKey,
@@ -32,24 +29,23 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   const { name, state: stateDir, host } = options;
   const { write, print, signal } = context;
   if (!isKeyName(name)) throw new Error(`--name must be a name ${KEY_NAME_RULE}.`);
-  const port = parsePort(options.port, '--port');
+  const port = parsePort(options.port);
   const logs = await readLogs(options.logs);
-  await createStateDir(stateDir);
-  const lock = await acquireFileLock(join(stateDir, 'lock.db'));
+  // Without its parents: what is mounted there may be missing.
+  await mkdir(stateDir, { mode: 0o700 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  using _lock = lockDataDir(stateDir); // which makes the directory durable: without it, the witness could cosign another history
+  const { privateKey: key } = loadOrCreateKey(options.key);
+  const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
+  for (const logId of witness.logIds)
+    await witness.checkpoint(logId).catch(({ message }) => print(printable(message)));
+  const server = await startWitnessServer(witness, { host, port, print });
   try {
-    const { privateKey: key } = loadOrCreateKey(options.key);
-    const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
-    for (const logId of witness.logIds)
-      await witness.checkpoint(logId).catch(({ message }) => print(printable(message)));
-    const server = await startWitnessServer(witness, { host, port, print });
-    try {
-      await write(`verifier key ${formatVerifierKey(witness.verifierKey)}\nlistening at ${server.url}\n`);
-      if (!signal.aborted) await once(signal, 'abort');
-    } finally {
-      await server.close();
-    }
+    await write(`verifier key ${formatVerifierKey(witness.verifierKey)}\nlistening at ${server.url}\n`);
+    if (!signal.aborted) await once(signal, 'abort');
   } finally {
-    lock[Symbol.dispose]();
+    await server.close();
   }
 }
 
@@ -69,13 +65,9 @@ async function readLogs(file: string): Promise<VerifierKey[]> {
   });
 }
 
-/** Creates the directory durably: without it, the witness could cosign another history. @throws Error */
-async function createStateDir(dir: string): Promise<void> {
-  await mkdir(dir, { mode: 0o700 }).catch((error) => {
-    if (error.code !== 'EEXIST') throw error;
-  });
-  // Also if it exists: the process that created it may have ended before. Not every parent can be read.
-  await syncDirectory(dirname(resolve(dir))).catch((error) => {
-    if (error.code !== 'EACCES') throw error;
-  });
+/** @throws Error that names the option */
+function parsePort(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new Error('--port must be a port from 0 to 65535; 0 selects a free one.');
+  return Number(text);
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type Address, listen } from '../http/address.ts';
+import type { AddressInfo } from 'node:net';
 import { printable } from '../notes/printable.ts';
 import { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
 import { CheckpointRejected, type Witness } from './witness.ts';
@@ -21,12 +21,13 @@ type Reply = { status: number; body: string; headers?: Record<string, string> };
 
 const NOT_FOUND: Reply = { status: 404, body: 'Not found.\n' };
 
-type ServerOptions = Address & { print: (line: string) => void };
+/** The port 0 selects a free one. */
+type ServerOptions = { host: string; port: number; print: (line: string) => void };
 
 /** Serves a witness over HTTP. `print` gets a line for each rejected or failed request of a known log. @throws Error */
 export async function startWitnessServer(
   witness: Witness,
-  { print, ...address }: ServerOptions,
+  { host, port, print }: ServerOptions,
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const inFlight = new Set<Promise<void>>();
   const server = createServer(TIMEOUTS, (request, response) => {
@@ -60,10 +61,12 @@ export async function startWitnessServer(
     return { status: 200, body: await witness.addCheckpoint(body) };
   }
 
-  const url = await listen(server, address);
+  server.listen(port, host);
+  await once(server, 'listening');
+  const bound = server.address() as AddressInfo;
   server.on('error', ({ message }) => print(printable(message))); // such as too many open files
   return {
-    url,
+    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
     async close() {
       const closed = once(server, 'close');
       server.close();

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { storePool } from '../../../../test/support/storePool.ts';
-import { openIn, openOver } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { type EventLog, type EventStore, NO_STREAM } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventStoreDb/server.ts';
@@ -14,6 +12,7 @@ import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts'
 import type { ProveConsistency } from '../../src/signer/checkpointSigner.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { openFake, openIn } from '../support/stores.ts';
 
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
 const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);
@@ -22,7 +21,6 @@ const signer = {
   sign: async (head: Parameters<typeof signCheckpoint>[0]) => signCheckpoint(head, LOG),
   cosigned: async () => undefined,
 };
-const eventStoreDb = storePool(openOver);
 
 /** Streams in log order. The fifth event creates the plant of alice that is proven; bob has one with the same ID. */
 const STREAMS = ['alice/1', 'bob/42', 'alice/1', 'bob/1', 'alice/42', 'alice/42', 'bob/7'];
@@ -116,7 +114,7 @@ describe('a proof from a log', () => {
     ['data that is not JSON', { data: 'Fern', metadata: '{}' }],
     ['numbers that lose digits', { data: '{"a":9007199254740993,"b":-0,"c":1E2}', metadata: '{}' }],
   ])('of an event of another writer with %s is checked without the log', async (_, written) => {
-    const { server, store } = await eventStoreDb();
+    const { server, store } = await openFake();
     server.write('plant-bob/42', { data: '{}', metadata: '{}' });
     server.write('plant-alice/42', written);
     const proof = await prove(firstOf('alice/42'), store);

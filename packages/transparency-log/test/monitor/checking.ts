@@ -2,7 +2,6 @@ import { expect } from 'vitest';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
-import type { CheckEvent } from '../../src/monitor/eventCheck.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import type { ReceivedCheckpoint } from '../../src/monitor/receivedCheckpoint.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
@@ -23,16 +22,7 @@ export const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
   checkpoint: head && received(head),
   pending: pending.map((one) => received(one)),
   tiles: new Map(),
-  latestTime: undefined,
 });
-
-/** An application's check: it knows one type, whose data has a name. */
-const checkEvent: CheckEvent = ({ type, data, metadata }) => {
-  if (type !== 'PlantCreated') return undefined;
-  if (!Object.hasOwn(data as object, 'name')) return { problem: 'it has no name' };
-  const { occurredAt } = metadata as { occurredAt: string };
-  return { occurredAt, time: Date.parse(occurredAt) };
-};
 
 /** What a monitor with this state finds in a log. */
 export async function check(
@@ -40,7 +30,6 @@ export async function check(
   state = NEW_STATE,
   options: Partial<Parameters<typeof checkLog>[0]> = {},
 ) {
-  const problems: string[] = [];
   const notices: string[] = [];
   const slept: number[] = [];
   const states = [state];
@@ -48,11 +37,9 @@ export async function check(
     client: log,
     key: VERIFIER_KEY,
     state,
-    check: checkEvent,
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
     onReceived: async (last) => void states.push(last),
-    onProblem: (problem) => problems.push(problem),
     onNotice: (line) => notices.push(line),
     ...options,
   });
@@ -60,7 +47,7 @@ export async function check(
   const found = await checked.catch((thrown) => {
     error = thrown;
   });
-  return { found, error, problems, notices, slept, last: states.at(-1) as State };
+  return { found, error, notices, slept, last: states.at(-1) as State };
 }
 
 /** What a monitor finds that has no alarm. */

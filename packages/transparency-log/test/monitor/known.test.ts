@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readKnown } from '../../src/monitor/known.ts';
@@ -114,10 +114,10 @@ test.each<[string, () => string | Buffer | Promise<string>, RegExp]>([
 });
 
 test('a state that could not be read again, because of too many of them, is not written', async () => {
-  const files = new StateFiles(join(tempDir(), 'state'), 'format');
-  await files.writeState(NEW_STATE);
+  const files = new StateFiles(join(tempDir(), 'state'));
+  await files.write(NEW_STATE);
   const large = { ...received(logOf(3).head()), note: '"'.repeat(1_000_000) };
   const state = { ...NEW_STATE, pending: Array(40).fill(large) };
-  await expect(files.writeState(state)).rejects.toThrow('give fewer files of --known at once');
-  expect(await files.readState(VERIFIER_KEY)).toEqual(NEW_STATE);
+  await expect(files.write(state)).rejects.toThrow('give fewer files of --known at once');
+  expect(await files.read(VERIFIER_KEY)).toEqual(NEW_STATE);
 });

@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test, vi } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { runOnAlarm } from '../../src/monitor/onAlarm.ts';
 
 /** A program that is a shell script, in a directory of its own, which it can write to. */

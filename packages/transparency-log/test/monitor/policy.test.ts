@@ -81,7 +81,10 @@ describe('a checkpoint that too few witnesses have signed', () => {
     let requests = 0;
     enough.checkpoint = () => (++requests < 3 ? few.checkpoint() : checkpoint());
     const { found } = await check(enough, NEW_STATE, { policy });
-    expect(found).toMatchObject({ checkpoint: { size: 8 }, cosignedAt: NOW.getTime() / 1_000 - 90 });
+    expect(found).toMatchObject({
+      state: { checkpoint: { size: 8 } },
+      cosignedAt: NOW.getTime() / 1_000 - 90,
+    });
   });
 
   test('is one if a cosignature is invalid, whatever others there are', async () => {

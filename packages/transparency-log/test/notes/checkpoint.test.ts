@@ -18,13 +18,15 @@ test('a checkpoint has the origin, the size and the root, and is signed under th
   expect(checkpoint).toMatch(
     RegExp(`^plants\\.example/log\n1\n${ROOT.replace(/[+]/g, '\\+')}\n\n— plants\\.example/log [\\w+/=]+\n$`),
   );
-  expect(await openCheckpoint(checkpoint, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
+  expect(await openCheckpoint(checkpoint, logKey)).toEqual({ note: checkpoint, origin: LOG.origin, ...HEAD });
   expect(signCheckpoint(HEAD, LOG)).toBe(checkpoint);
-  expect(await openCheckpoint(signCheckpoint(EMPTY, LOG), logKey)).toEqual({ origin: LOG.origin, ...EMPTY });
+  const empty = signCheckpoint(EMPTY, LOG);
+  expect(await openCheckpoint(empty, logKey)).toEqual({ note: empty, origin: LOG.origin, ...EMPTY });
 });
 
 test('a checkpoint of the Go checksum database can be read; its key is not named after its origin', async () => {
   expect(readUnverifiedCheckpoint(SUMDB.checkpoint)).toEqual({
+    note: SUMDB.checkpoint,
     origin: 'go.sum database tree',
     size: 35_225_469,
     root: Buffer.from('vt5T6GaLCXvyHFl9VUvvItR43XZxfLgftEcTyO3eJCQ=', 'base64').toString('hex'),
@@ -37,7 +39,8 @@ test('a checkpoint of the Go checksum database can be read; its key is not named
 test('lines after the root, and signatures of witnesses, are ignored', async () => {
   const note = signNote(`${LOG.origin}\n1\n${ROOT}\nmore\nand more\n`, { name: LOG.origin, key: LOG.key });
   const witness = signNote('x\n', { name: 'witness.example', key: keyNamed('witness') }).slice(3);
-  expect(await openCheckpoint(note + witness, logKey)).toEqual({ origin: LOG.origin, ...HEAD });
+  const signed = note + witness;
+  expect(await openCheckpoint(signed, logKey)).toEqual({ note: signed, origin: LOG.origin, ...HEAD });
 });
 
 test.each([
@@ -64,5 +67,5 @@ test('a checkpoint signed with another key under the same name is refused', asyn
   await expect(openCheckpoint(forged, logKey)).rejects.toThrow(
     `no signature is by ${LOG.origin}+${logKey.id}`,
   );
-  expect(readUnverifiedCheckpoint(forged)).toEqual({ origin: LOG.origin, ...HEAD });
+  expect(readUnverifiedCheckpoint(forged)).toEqual({ note: forged, origin: LOG.origin, ...HEAD });
 });

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, expect, test } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import { SavedTree } from '../../src/view/savedTree.ts';

@@ -10,15 +10,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { stopClock } from '@event-sourced/testing/clock';
+import { appendTo, logWith, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { runCli, succeeded } from '../../../../test/support/cli.ts';
-import { stopClock } from '../../../../test/support/clock.ts';
-import { appendTo, logWith, plantOf, writeTo } from '../../../../test/support/logs.ts';
-import { startServiceWithTree } from '../../../../test/support/service.ts';
-import { overFakeServer, startFakeServer } from '../../../../test/support/stores.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
-import { followTree, logIn, rootOf, treeIn } from '../../../../test/support/tree.ts';
 import { LogReplaced } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
@@ -27,6 +24,7 @@ import { leafText } from '../../src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { hashesOfTile, rootFromTiles, rootOfTile } from '../../src/merkle/tiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
+import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';
 
 /** Three full tiles of level 0, and a partial one. */
 const EVENTS = 3 * 256 + 20;
@@ -276,19 +274,6 @@ describe('a Merkle tree is rebuilt', () => {
     expect(view.head.root).toBe(root);
     expect(follower.rebuilds).toBe(1);
     expect(logged()).toContain('does not have the hash that the tile above has');
-  });
-
-  test('while plants are created', async () => {
-    const dir = logWith({ events: 2_000 });
-    const service = await startServiceWithTree({ DATA_DIR: dir });
-    const created = await Promise.all(
-      Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
-    );
-    expect(created.map(({ status }) => status)).toEqual(created.map(() => 200));
-    await service.as('carol', 'audit').request('/checkpoint');
-    await service.close();
-    const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
-    expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
   });
 });
 

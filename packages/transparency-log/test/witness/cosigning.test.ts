@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';

@@ -1,7 +1,8 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { exchange, unread } from '../../../../test/support/rawHttp.ts';
-import { tempDir } from '../../../../test/support/tempDir.ts';
 import { verifierKey } from '../../src/notes/signedNote.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
@@ -12,6 +13,16 @@ import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testL
 
 const HEAD = 'POST /add-checkpoint HTTP/1.1\r\nHost: w\r\n';
 
+/** A connection that has sent bytes, until the end of the test. */
+function connection(url: string, bytes: string): Socket {
+  const { hostname: host, port } = new URL(url);
+  const socket = connect({ host, port: Number(port), allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  socket.on('error', () => {}); // a reset
+  socket.write(bytes);
+  return socket;
+}
+
 async function serve(logs = [LOG_KEY]) {
   const witness = new Witness({ ...WITNESS, logs, stateDir: tempDir(), now: () => new Date() });
   const lines: string[] = [];
@@ -20,8 +31,12 @@ async function serve(logs = [LOG_KEY]) {
   onTestFinished(close);
   const post = (body: string) => fetch(`${url}/add-checkpoint`, { method: 'POST', body });
   /** A connection with a request whose body the server waits for. */
-  const upload = (length: number) =>
-    unread(url, `${HEAD}Content-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`);
+  const upload = async (length: number): Promise<Socket> => {
+    const expecting = `${HEAD}Content-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`;
+    const socket = connection(url, expecting);
+    await once(socket, 'readable');
+    return socket;
+  };
   return { url, close, witness, lines, post, upload };
 }
 
@@ -74,8 +89,8 @@ test('a body above the limit, also in many pieces, is 413, and its connection st
   expect((await post('x'.repeat(128 * 1024 + 1))).status).toBe(413);
   const pieces = `${'1\r\nx\r\n'.repeat(128 * 1024 + 9)}0\r\n\r\n`;
   const next = 'GET / HTTP/1.1\r\nHost: w\r\nConnection: close\r\n\r\n';
-  const responses = await exchange(url, `${HEAD}Transfer-Encoding: chunked\r\n\r\n${pieces}${next}`);
-  expect(String(responses).match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 404']);
+  const socket = connection(url, `${HEAD}Transfer-Encoding: chunked\r\n\r\n${pieces}${next}`);
+  expect((await text(socket)).match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 404']);
 });
 
 test('a line is printed for each rejected or failed request of a known log, with the evidence in Base64', async () => {
@@ -106,17 +121,17 @@ test('beside too many requests in flight, others are 503; requests that break of
   const uploads = await Promise.all(Array.from({ length: 256 }, () => upload(10)));
   const response = await post(request('abc'));
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
-  for (const connection of uploads) connection.destroy();
+  for (const one of uploads) one.destroy();
   await expect.poll(async () => (await post(request('abc'))).status).toBe(200);
 });
 
 test('close lets requests in flight end, and accepts no others', async () => {
   const { url, close, upload } = await serve();
   const body = request('abc');
-  const connection = await upload(body.length + 2); // an em dash has three bytes
+  const socket = await upload(body.length + 2); // an em dash has three bytes
   const closed = close();
-  connection.write(body);
-  expect(await text(connection)).toMatch(/HTTP\/1.1 200 OK\r\nconnection: close\r\n.*\n— witness/s);
+  socket.write(body);
+  expect(await text(socket)).toMatch(/HTTP\/1.1 200 OK\r\nconnection: close\r\n.*\n— witness/s);
   await closed;
   await expect(fetch(url)).rejects.toThrow();
 });

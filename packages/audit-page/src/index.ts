@@ -1,1 +1,0 @@
-export { auditPageFiles } from './auditPage.ts';

@@ -1,0 +1,46 @@
+import { BadPosition, StreamDeleted } from '@event-sourced/event-log';
+import { BadFilter, UnknownUser } from '@event-sourced/event-log/replay';
+import { entry, HTTP_ERRORS, RETRY } from '@event-sourced/http';
+import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
+import {
+  CheckpointFileUnusable,
+  LogContradictsCheckpoint,
+  NotYetCosigned,
+} from '@event-sourced/transparency-log/signer';
+
+/** The errors of the routes, for the catalogue of the app. `noun`: what an entity is called. */
+export function auditErrors(noun: string) {
+  return {
+    invalidQuery: { ...HTTP_ERRORS.invalidQuery, of: [BadFilter, UnknownUser] },
+    badPosition: entry(40005, 'a position is invalid, or of another log', {
+      of: [BadPosition],
+      example: 'Log-Position is a position of another log.',
+    }),
+    noSuchTile: entry(40401, 'the path is not that of a tile, or the tree does not have the tile', {
+      example: 'Not the path of a tile (https://c2sp.org/tlog-tiles).',
+    }),
+    unknownEntity: entry(40402, `the user has no ${noun} with this ID`, {
+      message: `There is no ${noun} with this ID.`,
+    }),
+    eventLost: entry(50002, `the log no longer has the event that created this ${noun}`, {
+      of: [LogContradictsTree, StreamDeleted],
+      message: `The log no longer has the event that created this ${noun}. The service has logged it for its operators.`,
+    }),
+    logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
+      of: [LogContradictsCheckpoint],
+      headers: RETRY,
+      message:
+        'The log contradicts a checkpoint that it has signed, so nothing is signed. The service has logged it for its operators.',
+    }),
+    checkpointFileUnusable: entry(50304, 'the checkpoint cannot be saved; retry', {
+      of: [CheckpointFileUnusable],
+      headers: RETRY,
+      message: 'The checkpoint cannot be saved, so it is not signed; retry.',
+    }),
+    notYetCosigned: entry(50305, 'too few witnesses have signed a checkpoint yet; retry', {
+      of: [NotYetCosigned],
+      headers: RETRY,
+      message: 'Too few witnesses have signed a checkpoint yet; retry.',
+    }),
+  };
+}

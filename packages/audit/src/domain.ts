@@ -1,0 +1,15 @@
+import type { StreamNames } from '@event-sourced/event-log/replay';
+
+/** What the events of a stream make, as far as the page shows it. */
+export type Entity = { name: string; tag?: string | undefined };
+
+/** What is known of the app whose events are shown. The page loads it from a module, which runs in browsers. */
+export type Domain = {
+  title: string;
+  streams: StreamNames;
+  /** An entity after one more event of its stream; undefined if there is none. */
+  evolve(
+    entity: Entity | undefined,
+    event: { type: string; revision: bigint; data: unknown },
+  ): Entity | undefined;
+};

@@ -1,0 +1,5 @@
+export { type AuditOptions, audit } from './audit.ts';
+export { auditErrors } from './auditErrors.ts';
+export { auditPage } from './auditPage.ts';
+export type { Domain } from './domain.ts';
+export { MAX_IN_FLIGHT } from './limits.ts';

@@ -1,0 +1,221 @@
+import {
+  type Checkpoint,
+  consistencyProofFromTiles,
+  decodeUtf8,
+  isInclusionProof,
+  MAX_NOTE_BYTES,
+  openCheckpoint,
+  openInclusionProof,
+  parseConsistencyProof,
+  parseVerifierKey,
+  readEntriesAfter,
+  TileMismatch,
+  type TileOrEntries,
+  type TreeHead,
+  tilePath,
+  VerifiedTiles,
+  type VerifierKey,
+  verifyConsistency,
+} from '@event-sourced/transparency-log';
+import { ApiError, messageOf } from './api.ts';
+import { button, copyButton, longText, make, saveFile } from './dom.ts';
+import { count, counted, visible } from './text.ts';
+import { type Context, View } from './view.ts';
+
+/** The largest proof has an entry of 64 KiB in Base64, and a note. */
+const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
+
+type Verified = { key: VerifierKey; note: string; checkpoint: Checkpoint };
+type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
+
+/** Checks of the log, computed here from the key that the auditor pastes. */
+export class Check extends View {
+  /** The key that was submitted last. */
+  #key: VerifierKey | undefined;
+  #verified: Verified | undefined;
+
+  constructor(section: HTMLElement, context: Context) {
+    super(section, context);
+    this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
+    this.find('.read').onclick = () => this.#readWholeLog();
+    this.find('.stop').onclick = () => this.loading.abort();
+    const input = this.find<HTMLInputElement>('[type="file"]');
+    input.onchange = () => {
+      void this.#checkFile(input.files?.[0]);
+      input.value = '';
+    };
+    this.find('.choose').onclick = () => input.click();
+    const drop = this.find('.drop');
+    drop.ondragover = (event) => event.preventDefault();
+    drop.ondrop = (event) => {
+      event.preventDefault();
+      void this.#checkFile(event.dataTransfer?.files[0]);
+    };
+  }
+
+  protected async show(): Promise<void> {
+    const hasTree = (await this.#ownKey()) !== undefined;
+    this.find('.no-tree').hidden = hasTree;
+    this.find('.steps').hidden = !hasTree;
+  }
+
+  /** The key that the service states, which another service in its place would state as well. */
+  async #ownKey(): Promise<string | undefined> {
+    try {
+      return (await (await this.api.get('log-key')).text()).trim();
+    } catch (error) {
+      return error instanceof ApiError && error.status === 404 ? undefined : '';
+    }
+  }
+
+  async #checkSignature(text: string): Promise<void> {
+    this.#forget();
+    let card: Card = 'key';
+    let key: VerifierKey | undefined;
+    try {
+      if (!isSecureContext) throw new Error('Browsers verify signatures on https and localhost only.');
+      key = this.#key = parseVerifierKey(text);
+      const ownKey = await this.#ownKey();
+      this.#assertSubmitted(key);
+      if (text === ownKey) this.#show(card, true, 'The service states the same key.');
+      else this.#show(card, false, 'The service states another key. One of them is not that of this log.');
+      card = 'checkpoint';
+      await this.#update(key);
+    } catch (error) {
+      if (this.#key !== key) return;
+      // https://www.w3.org/TR/webcrypto-2/#dfn-normalize-an-algorithm
+      const lacksEd25519 = error instanceof DOMException && error.name === 'NotSupportedError';
+      const text = lacksEd25519
+        ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
+        : messageOf(error);
+      this.#show(card, false, text);
+    }
+  }
+
+  async #update(key: VerifierKey): Promise<Checkpoint> {
+    const note = await (await this.api.get('checkpoint')).text();
+    const checkpoint = await openCheckpoint(note, key);
+    this.#assertSubmitted(key);
+    this.#verified = { key, note, checkpoint };
+    const { origin, size, root } = checkpoint;
+    const status = make('output', 'status');
+    const actions = make(
+      'p',
+      'actions',
+      copyButton('Copy root', root, status),
+      copyButton('Copy checkpoint', note, status),
+      button('Save checkpoint', () => saveFile(`checkpoint-${size}`, new Blob([note]))),
+      status,
+    );
+    const facts = make('dl');
+    for (const [name, value] of Object.entries({ Log: origin, Events: count(size), Root: root }))
+      facts.append(make('dt', '', name), make('dd', '', make('bdi', '', visible(value))));
+    this.#show('checkpoint', true, 'The signature is valid.', facts, actions);
+    this.#enable(true);
+    return checkpoint;
+  }
+
+  async #readWholeLog(): Promise<void> {
+    if (!this.#verified) return;
+    const { size, root } = this.#verified.checkpoint;
+    const signal = this.restart();
+    const progress = this.find<HTMLProgressElement>('progress');
+    const pace = this.find('.pace');
+    const showReading = (isReading: boolean): void => {
+      this.find('.read').hidden = isReading;
+      this.find('.stop').hidden = progress.hidden = !isReading;
+      pace.textContent = '';
+    };
+    showReading(true);
+    this.find('#whole .result').replaceChildren();
+    const startedAt = performance.now();
+    const onProgress = (entries: number): void => {
+      const seconds = (performance.now() - startedAt) / 1_000;
+      progress.value = entries / size;
+      const left = Math.ceil((seconds * (size - entries)) / entries);
+      pace.textContent = `${count(entries)} of ${counted(size, 'event')}, ${counted(left, 'second')} left`;
+    };
+    try {
+      const read = (tile: TileOrEntries): Promise<Buffer> => this.api.getBytes(tilePath(tile), { signal });
+      const tiles = await VerifiedTiles.open({ size, root }, read);
+      const entries = (index: number, width: number) => read({ level: 'entries', index, width });
+      for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries }))
+        onProgress(first - 1 + bundle.length);
+      signal.throwIfAborted();
+      this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
+    } catch (error) {
+      if (!this.#verified) return;
+      const text = signal.aborted ? 'Stopped: the log is not checked.' : messageOf(error);
+      const isMismatch = error instanceof TileMismatch;
+      const advice = isMismatch ? ' The log or its tree was altered. Keep the checkpoint.' : '';
+      const paths = isMismatch ? [make('p', 'hash', [...error.received.keys()].join(', '))] : [];
+      this.#show('whole', false, text + advice, ...paths);
+    } finally {
+      showReading(false);
+    }
+  }
+
+  async #checkFile(file: File | undefined): Promise<void> {
+    if (!file || !this.#verified) return;
+    const { key } = this.#verified;
+    try {
+      if (file.size > MAX_FILE_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
+      const text = decodeUtf8(await file.bytes());
+      if (isInclusionProof(text)) {
+        const { index, entry, checkpoint } = await openInclusionProof(text, key);
+        const shown = longText(visible(entry.toString()));
+        await this.#compare(key, checkpoint, `The receipt of event ${count(index + 1)}`, shown);
+      } else {
+        const note = text.startsWith('old ') ? parseConsistencyProof(text).checkpoint : text;
+        const earlier = await openCheckpoint(note, key);
+        await this.#compare(key, earlier, `The checkpoint of ${counted(earlier.size, 'event')}`);
+      }
+    } catch (error) {
+      if (this.#key === key) this.#show('evidence', false, `File ${file.name}: ${messageOf(error)}`);
+    }
+  }
+
+  async #compare(key: VerifierKey, earlier: TreeHead, what: string, ...shown: Node[]): Promise<void> {
+    const later = await this.#update(key);
+    const isShorter = later.size < earlier.size;
+    const proof = isShorter ? [] : await this.#proof(earlier.size, later.size);
+    this.#assertSubmitted(key);
+    const show = (isGood: boolean, text: string): void =>
+      this.#show('evidence', isGood, `${what} ${text}`, ...shown);
+    if (isShorter) {
+      const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
+      show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
+    } else if (verifyConsistency(earlier, later, proof)) {
+      const size = counted(later.size, 'event');
+      show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
+    } else {
+      const causes = 'events were altered, removed or inserted, or its tiles are false';
+      show(false, `is signed, but the log does not begin with it any more: ${causes}. Keep the file.`);
+    }
+  }
+
+  #proof(from: number, to: number): Promise<string[]> {
+    return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
+  }
+
+  #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
+    const line = make('p', isGood ? 'good' : 'bad', isGood ? '✓ ' : '✗ ', visible(text));
+    this.find(`#${card} .result`).replaceChildren(line, ...more);
+  }
+
+  /** What is found with a key must not be shown with another one. @throws Error */
+  #assertSubmitted(key: VerifierKey): void {
+    if (this.#key !== key) throw new Error('Another key was submitted meanwhile.');
+  }
+
+  #forget(): void {
+    this.#key = this.#verified = undefined;
+    this.loading.abort();
+    for (const result of this.section.querySelectorAll('.result')) result.replaceChildren();
+    this.#enable(false);
+  }
+
+  #enable(isEnabled: boolean): void {
+    for (const name of ['.read', '.choose']) this.find<HTMLButtonElement>(name).disabled = !isEnabled;
+  }
+}

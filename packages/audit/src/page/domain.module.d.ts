@@ -1,0 +1,3 @@
+declare module 'audit:domain' {
+  export const domain: import('../domain.ts').Domain;
+}

@@ -1,0 +1,122 @@
+import type { Domain, Entity } from '../domain.ts';
+import { cellText, chip, make } from './dom.ts';
+import { linesOf, parseEvent, readPage } from './events.ts';
+import { type Change, type State, statesAt } from './states.ts';
+import { counted } from './text.ts';
+import { type Context, View } from './view.ts';
+
+const PAGE_SIZE = 500;
+/** Users to choose from are those of the newest events. */
+const MAX_EVENTS = 1_000;
+const MAX_USERS = 100;
+
+export class PointInTime extends View {
+  readonly #domain: Domain;
+  readonly #slider = this.find<HTMLInputElement>('[type="range"]');
+  /** The events that change an entity, in log order. */
+  #changes: Change[] = [];
+  #times: number[] = [];
+  /** The point in time, in milliseconds since 1970. */
+  #at = Number.NaN;
+  #rows = PAGE_SIZE;
+
+  constructor(section: HTMLElement, context: Context) {
+    super(section, context);
+    this.#domain = context.domain;
+    this.#slider.oninput = () => this.#slide();
+    this.#slider.onchange = () => this.replaceUrl({ ...this.given, at: new Date(this.#at).toISOString() });
+    this.find('.more').onclick = () => this.#show(this.#rows + PAGE_SIZE);
+  }
+
+  /** Shows the entities of a user at a time, by default the last one; without a user, those to choose from. */
+  protected async show(): Promise<void> {
+    const signal = this.restart();
+    this.showError();
+    this.find('.state').hidden = true;
+    this.find('.users').replaceChildren();
+    try {
+      const query = this.query();
+      const user = query.get('user');
+      const at = query.get('at');
+      if (user === null) return await this.#showUsers(signal);
+      this.#changes = await this.#read(user, signal);
+      const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
+      this.#times = [...times].sort((a, b) => a - b);
+      this.#at = at === null ? (this.#times.at(-1) ?? 0) : Date.parse(at);
+      this.#slider.max = String(this.#times.length);
+      this.#slider.value = String(this.#times.filter((time) => time <= this.#at).length);
+      this.find('.state').hidden = false;
+      this.#show();
+    } catch (error) {
+      if (!signal.aborted) this.showError(error);
+    }
+  }
+
+  async #showUsers(signal: AbortSignal): Promise<void> {
+    const { events } = await readPage(this.api, `order=descending&limit=${MAX_EVENTS}`, signal);
+    const streams = events.map(({ subject }) => this.#domain.streams.parse(subject));
+    const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
+    const links = [...users].slice(0, MAX_USERS).map((user) => {
+      const link = make('a', 'chip', cellText(user));
+      link.href = this.fragment({ ...this.given, user });
+      return link;
+    });
+    this.find('.users').replaceChildren(`Users of the newest ${counted(events.length, 'event')}:`, ...links);
+  }
+
+  async #read(user: string, signal: AbortSignal): Promise<Change[]> {
+    const { streams, evolve } = this.#domain;
+    const changes: Change[] = [];
+    const entities = new Map<string, Entity | undefined>();
+    const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
+    for await (const line of linesOf(response)) {
+      const { type, revision, data, time, subject } = parseEvent(line);
+      const stream = streams.parse(subject);
+      if (stream?.user !== user) continue;
+      const change = { id: stream.id, type, revision, data, time };
+      const before = entities.get(change.id);
+      const entity = evolve(before, change);
+      if (entity === before) continue;
+      entities.set(change.id, entity);
+      changes.push(change);
+    }
+    signal.throwIfAborted();
+    return changes;
+  }
+
+  #slide(): void {
+    const at = Number(this.#slider.value);
+    this.#at = this.#times[at - 1] ?? (this.#times[0] ?? 0) - 1;
+    this.field('at').value = this.zone.format(this.#at);
+    this.#show();
+  }
+
+  #show(rows = PAGE_SIZE): void {
+    this.#rows = rows;
+    const { streams, evolve } = this.#domain;
+    const { noun } = streams;
+    const { zone } = this;
+    const [first = 0] = this.#times;
+    const states = statesAt(this.#changes, this.#at, evolve);
+    const when = this.#at < first ? `Before the first ${noun}` : `${zone.format(this.#at)} ${zone.name}`;
+    this.#slider.ariaValueText = `${when}: ${counted(states.length, noun)}`;
+    this.find('.when').textContent = this.#slider.ariaValueText;
+    const ends = zone.formatEnds(first - 1, this.#times.at(-1) ?? first);
+    this.find('.axis').replaceChildren(...ends.map((end) => make('span', '', end)));
+    this.find('tbody').replaceChildren(...states.slice(0, rows).map((state) => this.#rowOf(state)));
+    const more = this.find('.more');
+    more.hidden = states.length <= rows;
+    more.textContent = `Show more of ${counted(states.length, noun)}`;
+  }
+
+  #rowOf({ id, entity, since, changed }: State): HTMLTableRowElement {
+    return make(
+      'tr',
+      changed === this.#at ? 'new' : '',
+      make('td', 'name', cellText(entity.name)),
+      make('td', 'tag', chip(entity.tag)),
+      make('td', 'id', cellText(id)),
+      make('td', 'time', this.zone.format(since)),
+    );
+  }
+}

@@ -1,0 +1,128 @@
+import { Readable } from 'node:stream';
+import type { Batch, RecordedEvent } from '@event-sourced/event-log';
+import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { sleep, type Turn } from '@event-sourced/event-log/time';
+import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
+import { encodeHash } from '@event-sourced/transparency-log';
+import { hashedAttributes } from '@event-sourced/transparency-log/entries';
+import type { Checkpoints } from '@event-sourced/transparency-log/signer';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import Negotiator from 'negotiator';
+import type { AuditOptions } from '../audit.ts';
+import { limitOf } from '../limits.ts';
+import { EVENT_STREAM, eventSchema, NDJSON } from './eventSchema.ts';
+import { messages } from './eventStream.ts';
+import { isDescending, newestEvents, type OrderedEventQuery } from './newestEvents.ts';
+import { requireAuditScope } from './schemas.ts';
+import { startingWith } from './startingWith.ts';
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** GET /events: the events of the whole log, as CloudEvents. */
+export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoints?: Checkpoints): void {
+  const { log, source, domain, fairQueue, now, metrics } = options;
+  const { streams } = domain;
+  const limits = {
+    replays: limitOf('replays'),
+    pages: limitOf('pages of events'),
+    streams: limitOf('event streams'),
+  };
+  metrics?.measure(
+    'event_streams',
+    'Open event streams: live readers of /events.',
+    () => limits.streams.total,
+  );
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
+  const format = { source, hashed: hashedAttributes };
+  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, format));
+  const toLine = (event: RecordedEvent): string => `${toJson(event)}\n`;
+
+  app.get<{ Querystring: OrderedEventQuery }>(
+    '/events',
+    { onRequest: requireAuditScope, schema: eventSchema(options, limits) },
+    async (request, reply) => {
+      const { user, query, headers, method, raw } = request;
+      const descending = isDescending(query);
+      const live = mediaTypeOf(request, descending) === EVENT_STREAM;
+      const limit = descending ? limits.pages : live ? limits.streams : limits.replays;
+      if (!limit.add(user, reply.raw)) return reply.send();
+      const disconnected = new AbortController();
+      reply.raw.once('close', () => disconnected.abort());
+      const { signal } = disconnected;
+      const turn: Turn = (share) => fairQueue.next(user, share);
+      if (descending) {
+        // A page is read before it is sent, so an error has its status.
+        const page = await newestEvents(log, { query, streams, toLine, turn, signal });
+        return reply
+          .type(NDJSON)
+          .headers(page?.headers ?? {})
+          .send(Buffer.from(page?.lines ?? ''));
+      }
+
+      const lastEventId = live ? headers['last-event-id']?.toString() : undefined;
+      const filter = lastEventId
+        ? new EventFilter({ ...query, after: lastEventId }, streams, (name) =>
+            name === 'after' ? 'Last-Event-ID' : name,
+          )
+        : new EventFilter(query, streams);
+      const tree = live ? undefined : await checkpoints?.currentHead();
+      const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
+      const read = replay(log, filter, { signal: AbortSignal.any(ends), live, end: tree?.position, turn });
+      signal.addEventListener('abort', () => void read.return(undefined));
+      // Searching is not stalling.
+      const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0);
+
+      // The response starts with the first event, or the end of the log.
+      let first = await read.next();
+      for (; isPending(first); first = await read.next()) keepOpen();
+      const batches = startingWith(first, read);
+      reply.type(live ? EVENT_STREAM : NDJSON);
+      if (live) reply.header('x-accel-buffering', 'no');
+      if (tree)
+        reply
+          .header('log-position', formatLogPosition(tree.logId, tree.position))
+          .header('checkpoint', `${tree.size} ${encodeHash(tree.root)}`);
+      if (method === 'HEAD') return reply.send(Readable.from([]));
+      const body = live ? messages(batches, toJson) : lines(batches, keepOpen);
+      return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
+    },
+  );
+
+  async function* lines(batches: AsyncGenerator<Batch>, keepOpen: () => void): AsyncGenerator<string> {
+    for await (const { events } of batches)
+      if (events.length === 0) keepOpen();
+      else yield events.map(toLine).join('');
+  }
+
+  /** Aborts when the user may no longer read the log. It is checked as often as for new requests. */
+  function accessWithdrawn(request: FastifyRequest, signal: AbortSignal): AbortSignal {
+    const withdrawn = new AbortController();
+    const watch = async (): Promise<void> => {
+      while (!signal.aborted) {
+        const { verifyAgainAt } = await requireAuditScope(request);
+        const remaining = verifyAgainAt - now().getTime();
+        await sleep(Math.min(Math.max(remaining, 1), MAX_TIMER_MS), signal);
+      }
+    };
+    watch().catch(() => withdrawn.abort());
+    return withdrawn.signal;
+  }
+}
+
+/** The media type that the client prefers. @throws HttpError */
+function mediaTypeOf({ headers: { accept } }: FastifyRequest, descending: boolean): string {
+  const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
+  const type = new Negotiator({ headers: { accept: accept || '*/*' } }).mediaType(types);
+  if (type !== undefined) return type;
+  throw new HttpError(
+    HTTP_ERRORS.notAcceptable,
+    descending
+      ? `With order=descending, the media type is ${NDJSON}.`
+      : `The media types are ${NDJSON} and ${EVENT_STREAM}.`,
+  );
+}
+
+function isPending({ done, value }: IteratorResult<Batch>): boolean {
+  return !done && value.events.length === 0 && !value.caughtUp;
+}

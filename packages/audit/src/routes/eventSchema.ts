@@ -1,0 +1,84 @@
+import { CloudEvent } from '@event-sourced/event-log/replay';
+import { type InFlight, tooManyInFlight } from '@event-sourced/http';
+import type { FastifySchema } from 'fastify';
+import { Type } from 'typebox';
+import type { AuditOptions } from '../audit.ts';
+import { orderedEventQuery } from './newestEvents.ts';
+import { described, FOR_AUDITORS } from './schemas.ts';
+
+export const NDJSON = 'application/x-ndjson';
+export const EVENT_STREAM = 'text/event-stream';
+
+/** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
+const Lines = Type.String({
+  contentMediaType: NDJSON,
+  contentSchema: CloudEvent,
+  description: 'Each line is a CloudEvent.',
+});
+const Messages = described('The data of each message is a CloudEvent.');
+
+type Limits = Record<'replays' | 'pages' | 'streams', InFlight>;
+
+/** The query of GET /events, and how the OpenAPI document describes it. */
+export function eventSchema(
+  { domain, examples, errors }: AuditOptions,
+  { replays, pages, streams }: Limits,
+): FastifySchema {
+  const data = JSON.stringify(examples.event);
+  const [, size, root] = examples.checkpoint.split('\n');
+  return {
+    operationId: 'replayEvents',
+    ...FOR_AUDITORS,
+    summary: 'Replay the log; an event stream continues with each new event',
+    description:
+      'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
+    querystring: orderedEventQuery(domain.streams),
+    headers: Type.Object({
+      'Last-Event-ID': Type.Optional(
+        described('For event streams, instead of after: the last event received.'),
+      ),
+    }),
+    response: {
+      200: {
+        description:
+          'The events, one per line, or each as a message whose id is its position: in log order, or newest first with order=descending.',
+        headers: {
+          'Log-Position': described(
+            'For NDJSON: the position of the last event of the log when it was read.',
+            's3f9a2c1b7d4e.1',
+          ),
+          Checkpoint: described(
+            'For NDJSON: the size of the log when it was read, a space, and the root of its Merkle tree in Base64. Absent while the tree is behind or contradicts a signed checkpoint, and with order=descending.',
+            `${size} ${root}`,
+          ),
+          Link: described(
+            'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
+            '</events?order=descending&limit=100&before=101>; rel="next"',
+          ),
+          'X-Accel-Buffering': described('For event streams: no, so that proxies do not buffer them.', 'no'),
+        },
+        content: {
+          [NDJSON]: { schema: Lines, example: `${data}\n` },
+          [EVENT_STREAM]: {
+            schema: Messages,
+            example: `id: ${examples.event.position}\ndata: ${data}\n\n`,
+          },
+        },
+      },
+    },
+    errors: [
+      {
+        ...errors.invalidQuery,
+        description: 'the query is invalid, since is later than until, or the log has no event of the user',
+        message: 'since must not be later than until.',
+      },
+      {
+        ...errors.badPosition,
+        description: 'after, before or Last-Event-ID is not the position of an event',
+      },
+      errors.insufficientScope,
+      errors.notAcceptable,
+      tooManyInFlight(replays, pages, streams),
+    ],
+  };
+}

@@ -1,0 +1,112 @@
+import { type EventLog, parsePosition, type RecordedEvent, START } from '@event-sourced/event-log';
+import {
+  assertReadable,
+  BadFilter,
+  EventFilter,
+  eventQuery,
+  formatLogPosition,
+  parseLogPosition,
+  type StreamNames,
+  textSchema,
+} from '@event-sourced/event-log/replay';
+import { type Turn, unlessAborted } from '@event-sourced/event-log/time';
+import { type Static, Type } from 'typebox';
+
+const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 1_000;
+const EVENTS_PER_READ = 500;
+/** A rare match may be several pages away. */
+const MAX_READS_PER_PAGE = 20;
+/** A page ends when it has this many characters, however few events that is. */
+const MAX_PAGE_LENGTH = 1024 * 1024;
+
+const ORDER = {
+  isValid: (order: string) => order === 'ascending' || order === 'descending',
+  rule: 'ascending or descending',
+};
+
+/** The query of a replay, or of a page of the newest events. */
+export const orderedEventQuery = (streams: StreamNames) =>
+  Type.Object({
+    ...eventQuery(streams).properties,
+    order: Type.Optional(
+      textSchema(ORDER, {
+        description: `ascending, the default: all events in log order. descending: a page of the newest events first, of at most limit events, ${DEFAULT_LIMIT} without it and never more than ${MAX_LIMIT}, as NDJSON; Link points to the next page.`,
+      }),
+    ),
+    before: Type.Optional(
+      Type.String({
+        description:
+          'With order=descending: only events before this log position, or the cursor in the Link of the previous page.',
+      }),
+    ),
+  });
+export type OrderedEventQuery = Static<ReturnType<typeof orderedEventQuery>>;
+
+/** Whether a query asks for a page of the newest events. @throws BadFilter */
+export function isDescending({ order, after, before }: OrderedEventQuery): boolean {
+  const descending = order === 'descending';
+  if (descending && after !== undefined)
+    throw new BadFilter('after cannot be combined with order=descending.');
+  if (!descending && before !== undefined) throw new BadFilter('before requires order=descending.');
+  return descending;
+}
+
+type Options = {
+  query: OrderedEventQuery;
+  streams: StreamNames;
+  toLine: (event: RecordedEvent) => string;
+  /** Awaited before each read. */
+  turn: Turn;
+  signal: AbortSignal;
+};
+
+/**
+ * The newest events that match a filter, as lines, and the headers; fewer than the limit, or none, if few events match.
+ * Undefined if the signal aborts. @throws BadFilter, BadPosition, StoreUnavailable, LogReplaced
+ */
+export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
+  const filter = new EventFilter(query, streams);
+  const logId = await log.logId();
+  const end = await log.lastPosition();
+  const limit = Math.min(query.limit === undefined ? DEFAULT_LIMIT : filter.limit, MAX_LIMIT);
+  const { before } = query;
+  // A cursor names its log; the position of an event does not.
+  const parse = before?.includes('.') ? parseLogPosition.bind(null, logId) : parsePosition;
+  let position = before === undefined ? undefined : parse(before, 'before');
+  if (position !== undefined) await assertReadable(log, position, end, 'before');
+  let lines = '';
+  let count = 0;
+  const page = (next?: bigint) => ({
+    lines,
+    headers: {
+      'log-position': formatLogPosition(logId, end),
+      ...(next !== undefined && { link: linkTo(query, formatLogPosition(logId, next)) }),
+    },
+  });
+  if (limit === 0 || position === START) return page();
+  for (let reads = 0; reads < MAX_READS_PER_PAGE; reads++) {
+    await turn();
+    // Without a filter the first read is the page.
+    const maxCount = reads === 0 ? Math.min(limit, EVENTS_PER_READ) : EVENTS_PER_READ;
+    const range = { before: position, limit: maxCount, prefix: filter.prefix };
+    const read = await unlessAborted(log.readBackwards(range), signal);
+    if (!read) return undefined;
+    const matching = read.events.filter((event) => event.position <= end && filter.matches(event));
+    for (const event of matching) {
+      lines += toLine(event);
+      if (++count < limit && lines.length < MAX_PAGE_LENGTH) continue;
+      return page(read.isEnd && event === matching.at(-1) ? undefined : event.position);
+    }
+    if (read.isEnd) return page();
+    position = read.position;
+  }
+  return page(position);
+}
+
+function linkTo(query: OrderedEventQuery, before: string): string {
+  const { user, id, type, since, until, limit, order } = query;
+  const known = Object.entries({ user, id, type, since, until, limit, order, before });
+  const search = new URLSearchParams(known.filter((one): one is [string, string] => one[1] !== undefined));
+  return `</events?${search}>; rel="next"`;
+}

@@ -1,0 +1,26 @@
+import { requireScope } from '@event-sourced/http';
+import { type TSchema, Type } from 'typebox';
+
+/** The scope of tokens that may read every user's events. */
+const AUDIT_SCOPE = 'audit';
+
+/** Before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
+export const requireAuditScope = requireScope(AUDIT_SCOPE);
+
+// How the OpenAPI document describes the routes.
+
+type Headers = Record<string, TSchema>;
+
+export const FOR_AUDITORS = { tags: ['audit'], security: [{ bearer: [AUDIT_SCOPE] }] };
+
+export const TEXT = 'text/plain; charset=utf-8';
+
+export const described = (description: string, ...examples: [] | [string]) =>
+  Type.String({ description, examples });
+
+/** A response of text. */
+export const text = (description: string, example: string, headers: Headers = {}) => ({
+  description,
+  headers,
+  content: { 'text/plain': { schema: Type.String(), example } },
+});

@@ -1,0 +1,136 @@
+import { pipeline, Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
+import { HttpError, tooManyInFlight } from '@event-sourced/http';
+import { parseTilePath, type Tile, type TileOrEntries } from '@event-sourced/transparency-log';
+import { readEntries } from '@event-sourced/transparency-log/entries';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import Negotiator from 'negotiator';
+import { type TSchema, Type } from 'typebox';
+import type { TreeOptions } from '../audit.ts';
+import { limitOf } from '../limits.ts';
+import { described, FOR_AUDITORS, requireAuditScope } from './schemas.ts';
+import { startingWith } from './startingWith.ts';
+
+/** Half the CPU of the default level, for a tenth more bytes: the entries of a bundle are much alike. */
+const FASTEST = 1;
+const BYTES = 'application/octet-stream';
+/** A tile never changes. It is for the holder of the token only. */
+const IMMUTABLE = 'private, max-age=31536000, immutable';
+
+type Fields = Record<string, TSchema>;
+
+const PATHS = 'Paths are those of [C2SP tlog-tiles](https://c2sp.org/tlog-tiles).';
+const LEVEL = { level: described('From 0, the level of the leaves.', '0') };
+const INDEX = {
+  index: described(
+    'From 000. After 999, groups of three digits, all but the last with an x: x001/234.',
+    '000',
+  ),
+};
+const WIDTH = { width: described('How many, from 1 to 255, of the last tile of a level.', '1') };
+
+const ENTRY_HEADERS = {
+  'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
+  Vary: described('Accept-Encoding.', 'Accept-Encoding'),
+};
+
+const bytes = (description: string, headers: Fields = {}) => ({
+  description,
+  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
+  content: { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
+});
+
+/** GET /tile/…: the tiles of the tree, and the entries of the log: https://c2sp.org/tlog-tiles. */
+export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
+  const { tree, log, checkpoints, errors, fairQueue } = options;
+  const [tiles, bundles] = [limitOf('tiles'), limitOf('bundles of entries')];
+  const hashes = {
+    ...FOR_AUDITORS,
+    description: `At level 0, hashes of entries; above, of tiles of the level below. ${PATHS}`,
+    response: { 200: bytes('Hashes of 32 bytes, up to 256.') },
+    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(tiles)],
+  };
+  const entries = {
+    ...FOR_AUDITORS,
+    description: `The bytes that the hashes of a tile of level 0 are made of. ${PATHS}`,
+    response: { 200: bytes('Entries, up to 256, each after its length in two bytes.', ENTRY_HEADERS) },
+    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(bundles)],
+  };
+  const describe = (operationId: string, summary: string, params: Fields) => ({
+    operationId,
+    summary,
+    params: Type.Object(params),
+  });
+  // OpenAPI has no parameter with slashes, as the index of a tile after the first 1,000 has: the last route is for those.
+  const routes: Record<string, FastifySchema> = {
+    '/tile/:level/:index': {
+      ...hashes,
+      ...describe('getTile', 'A full tile of the Merkle tree', { ...LEVEL, ...INDEX }),
+    },
+    '/tile/:level/:index.p/:width': {
+      ...hashes,
+      ...describe('getPartialTile', 'The last tile of a level', { ...LEVEL, ...INDEX, ...WIDTH }),
+    },
+    '/tile/entries/:index': { ...entries, ...describe('getEntries', 'The entries of a full tile', INDEX) },
+    '/tile/entries/:index.p/:width': {
+      ...entries,
+      ...describe('getPartialEntries', 'The entries of the last tile', { ...INDEX, ...WIDTH }),
+    },
+    '/tile/*': { hide: true },
+  };
+  for (const [path, schema] of Object.entries(routes))
+    app.get(path, { onRequest: requireAuditScope, schema }, async (request, reply) => {
+      const { level, ...tile } = parseTile(request);
+      if (level === 'entries') return sendEntries(request, reply, tile);
+      return sendTile(request, reply, { level, ...tile });
+    });
+
+  /** The tile of a path; generated clients escape its slashes. @throws HttpError */
+  function parseTile({ params }: FastifyRequest): TileOrEntries {
+    const { level = 'entries', index, width, '*': rest } = params as Record<string, string | undefined>;
+    const tile = parseTilePath(
+      `tile/${rest ?? `${level}/${index}${width === undefined ? '' : `.p/${width}`}`}`,
+    );
+    if (!tile) throw new HttpError(errors.noSuchTile);
+    return tile;
+  }
+
+  async function sendTile({ user }: FastifyRequest, reply: FastifyReply, tile: Tile): Promise<FastifyReply> {
+    if (!tiles.add(user, reply.raw)) return reply.send();
+    await assertHas(tile);
+    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(tree.ready.readTile(tile));
+  }
+
+  async function sendEntries(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { index, width }: Omit<Tile, 'level'>,
+  ): Promise<FastifyReply> {
+    const { user } = request;
+    if (!bundles.add(user, reply.raw)) return reply.send();
+    await assertHas({ level: 0, index, width });
+    const pages = readEntries({ tree, log }, { index, width, turn: () => fairQueue.next(user) });
+    const first = await pages.next();
+    const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
+    reply.type(BYTES).header('cache-control', IMMUTABLE);
+    addVary(reply, 'Accept-Encoding');
+    if (isGzip) reply.header('content-encoding', 'gzip');
+    if (request.method === 'HEAD') return reply.send(Readable.from([]));
+    const body = Readable.from(startingWith(first, pages), { highWaterMark: 1 });
+    return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
+  }
+
+  /** A checkpoint of another instance may have a tile that this one does not have yet. @throws HttpError */
+  async function assertHas(tile: Tile): Promise<void> {
+    if (tree.ready.has(tile)) return;
+    await checkpoints.caughtUp();
+    if (!tree.ready.has(tile))
+      throw new HttpError(errors.noSuchTile, `The tree of ${tree.ready.head.size} events does not have it.`);
+  }
+}
+
+/** CORS may vary by Origin already. */
+function addVary(reply: FastifyReply, field: string): void {
+  const fields = [reply.getHeader('vary'), field].filter((one) => one !== undefined);
+  reply.header('vary', fields.join(', '));
+}

@@ -1,0 +1,46 @@
+// Runs on every Node since 18: JavaScript without dependencies.
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+
+/** As engines in package.json. */
+const REQUIRED = 24;
+
+/** Runs `node ARGS…` on the Node that npm has installed, or else on this one, and ends as it ends. */
+export function runNode(args) {
+  const node = installedNode() ?? (isNewEnough() ? process.execPath : undefined);
+  if (!node) return end(`Node ${process.versions.node} is too old; install Node ${REQUIRED} or later.`);
+  const child = spawn(node, args, { stdio: 'inherit' });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+    process.on(signal, () => {
+      if (process.platform !== 'win32') child.kill(signal); // there it would kill, and the console signals the child, too
+    });
+  child.on('error', ({ message }) => end(message));
+  child.on('exit', (code, signal) => {
+    if (!signal) process.exit(code);
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
+}
+
+/** Runs `start`, or, if this Node is too old, the same command on the one that npm has installed. */
+export function onRequiredNode(start) {
+  return isNewEnough() ? start() : runNode(process.argv.slice(1));
+}
+
+const isNewEnough = () => Number(process.versions.node.split('.')[0]) >= REQUIRED;
+
+/** The file of the optional dependency of package.json. */
+function installedNode() {
+  const { resolve } = createRequire(import.meta.url);
+  const [system, suffix] = process.platform === 'win32' ? ['win', '.exe'] : [process.platform, ''];
+  for (const name of ['node', 'node-bin'])
+    try {
+      return resolve(`${name}-${system}-${process.arch}/bin/node${suffix}`);
+    } catch {}
+  return undefined;
+}
+
+function end(message) {
+  process.stderr.write(`${message}\n`);
+  process.exitCode = 1;
+}

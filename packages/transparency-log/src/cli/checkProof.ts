@@ -1,0 +1,80 @@
+import { describeEntry } from '../entries/entry.ts';
+import { readCheckpointFile } from '../files/stateFile.ts';
+import { readAtMost } from '../http/response.ts';
+import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { formatTime } from '../monitor/durations.ts';
+import { openCheckpoint } from '../notes/checkpoint.ts';
+import { decodeUtf8 } from '../notes/encoding.ts';
+import { NotVerified } from '../notes/notVerified.ts';
+import { printable } from '../notes/printable.ts';
+import {
+  checkpointOfProof,
+  isInclusionProof,
+  MAX_PROOF_BYTES,
+  openConsistencyProof,
+  openInclusionProof,
+} from '../notes/proof.ts';
+import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
+import { cosignaturesOf } from '../witness/cosignature.ts';
+import {
+  keysOf,
+  missingCosignatures,
+  openPolicy,
+  type Policy,
+  type PolicyOptions,
+} from '../witness/policy.ts';
+
+/** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
+export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
+
+/**
+ * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
+ * NotVerified with such a line; Error if an option is invalid
+ */
+export async function checkProof(
+  input: AsyncIterable<Buffer>,
+  { key, expect, ...options }: CheckProofOptions,
+  print: (line: string) => void,
+): Promise<string> {
+  const verifierKey = parseVerifierKey(key);
+  const policy = openPolicy(options, print);
+  try {
+    const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
+    const bytes = await readAtMost(MAX_PROOF_BYTES, input);
+    if (!bytes) throw new NotVerified('not a proof: it is too large');
+    const proof = decodeUtf8(bytes);
+    const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
+    const proven = await check(proof, verifierKey, expected);
+    return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);
+  } catch (error) {
+    if (!(error instanceof NotVerified)) throw error;
+    throw new NotVerified(printable(error.message));
+  }
+}
+
+/** How many witnesses have signed, and when. @throws NotVerified if they are too few */
+function checkCosignatures(note: string, policy: Policy): string {
+  const cosignatures = cosignaturesOf(note, keysOf(policy));
+  if (cosignatures.length < policy.quorum)
+    throw new NotVerified(`the checkpoint of the proof has ${missingCosignatures(cosignatures, policy)}`);
+  const signed = cosignatures.map(({ key, time }) => `${key.name} at ${formatTime(time)}`);
+  return `cosigned by ${signed.length} of ${policy.witnesses.length} witnesses: ${signed.join(', ')}`;
+}
+
+async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> {
+  return parseTreeHead(text) ?? openCheckpoint(await readCheckpointFile(text), key);
+}
+
+async function checkInclusion(proof: string, key: VerifierKey, expected?: TreeHead): Promise<string> {
+  const { index, entry, checkpoint } = await openInclusionProof(proof, key);
+  const head = formatTreeHead(checkpoint);
+  if (expected && formatTreeHead(expected) !== head)
+    throw new NotVerified(`the proof is for ${head}, not for the expected ${formatTreeHead(expected)}`);
+  return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head}`;
+}
+
+async function checkConsistency(proof: string, key: VerifierKey, expected?: TreeHead): Promise<string> {
+  if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
+  const later = await openConsistencyProof(proof, expected, key);
+  return `the log ${later.origin} ${formatTreeHead(expected)} is the beginning of ${formatTreeHead(later)}`;
+}

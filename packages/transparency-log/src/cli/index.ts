@@ -1,0 +1,26 @@
+import { runUntilSignal } from '@event-sourced/event-log/process';
+import { CommanderError } from 'commander';
+import { commandLine } from './commandLine.ts';
+
+export { commandLine } from './commandLine.ts';
+export { once, reportInOneLine } from './errorOutput.ts';
+
+/** Runs the command that the arguments of a process name; a signal stops it, and then ends the process. */
+export async function main(process: NodeJS.Process): Promise<void> {
+  process.umask(0o077);
+  const { argv, env, stdin: input, stdout, stderr } = process;
+  const print = (line: string): void => void stderr.write(`${line}\n`);
+  const write = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      stdout.write(text, (error) => (error ? reject(error) : resolve()));
+    });
+  try {
+    await runUntilSignal(process, async (signal) => {
+      await commandLine({ token: env.TOKEN, input, write, print, signal }).parseAsync(argv);
+    });
+  } catch (error) {
+    const { message, exitCode = 1 } = error as Error & { exitCode?: number };
+    if (!(error instanceof CommanderError)) print(message); // Commander has printed its own
+    process.exitCode = exitCode;
+  }
+}

@@ -1,3 +1,0 @@
-export { type CheckpointRefusal, Checkpoints, NotYetCosigned } from './checkpoints.ts';
-export { NoSuchTile, type TransparencyOptions, transparencyRoutes } from './transparencyRoutes.ts';
-export { transparencySchemas } from './transparencySchemas.ts';

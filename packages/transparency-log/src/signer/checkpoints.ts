@@ -1,0 +1,285 @@
+import type { EventLog, Logger } from '@event-sourced/event-log';
+import { unlessAborted } from '@event-sourced/event-log/time';
+import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
+import { consistencyProofFromTiles } from '../merkle/tiles.ts';
+import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
+import type { Policy } from '../witness/policy.ts';
+import type { SignedHead } from '../witness/witnessClient.ts';
+import {
+  CheckpointFileUnusable,
+  type CheckpointSigner,
+  LogContradictsCheckpoint,
+} from './checkpointSigner.ts';
+import { Cosigning, type WitnessObserver } from './cosigning.ts';
+
+const CACHE_MS = 1_000;
+const CHECK_RETRY_INTERVAL_MS = 1_000;
+const REPLAY_TIMEOUT_MS = 2_000;
+
+const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
+
+/** Too few witnesses have signed a checkpoint yet. The message is for clients. */
+export class NotYetCosigned extends Error {
+  override readonly name = 'NotYetCosigned';
+}
+
+/** The end of the log was not known in time. */
+class EndUnknown extends ViewBehind {}
+
+export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
+/** Why nothing is signed. */
+type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
+
+/** Gets what happens to checkpoints, for metrics. */
+export type CheckpointObserver = WitnessObserver & {
+  /** Checkpoints begin to be refused, for this reason, or, with undefined, are not any more. */
+  onRefusal(refusal: CheckpointRefusal | undefined): void;
+};
+
+type Dependencies = {
+  tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view' | 'onReady'>;
+  signer: CheckpointSigner;
+  log: EventLog;
+  logger: Pick<Logger, 'info' | 'warn' | 'error'>;
+  now: () => Date;
+  /** Without a policy, no witness is asked. */
+  witnesses?: Policy | undefined;
+  observer?: CheckpointObserver | undefined;
+};
+
+/** The signed checkpoints of a log. They are made when they are asked for. */
+export class Checkpoints {
+  readonly #deps: Dependencies;
+  readonly #cosigning: Cosigning | undefined;
+  #latest: { head: TreeHead; note: string; signedAt: number } | undefined;
+  /** The latest one, while it is being signed. */
+  #signing: Promise<string> | undefined;
+  /** Incremented when the tree becomes ready; it may have been rebuilt. */
+  #trees = 0;
+  #checking = Promise.resolve();
+  /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
+  #checkFailedAt: number | undefined;
+  /** The last tree that was found to extend what was signed; it is append-only. */
+  #consistentTree: number | undefined;
+  /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
+  #rebuiltForRoot: string | undefined;
+  /** Why the last checkpoint was refused; undefined once one can be signed. */
+  #refusal: CheckpointRefusal | undefined;
+  #contradiction: LogContradictsCheckpoint | undefined;
+  /** The position of the tree when a replay has waited for it without result. */
+  #lastWaitedAt: LogHead['position'] | undefined;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+    deps.tree.onReady = () => this.#checkTree();
+    if (deps.tree.notReady === undefined) this.#checkTree();
+    const { tree, witnesses } = deps;
+    const head = () => (tree.notReady === undefined ? tree.view.head : undefined);
+    const sign = (of: TreeHead) => this.#sign(of);
+    this.#cosigning =
+      witnesses && new Cosigning({ ...deps, policy: witnesses, head, sign, prove: this.#prove });
+  }
+
+  async close(): Promise<void> {
+    await this.#cosigning?.close();
+  }
+
+  /**
+   * The newest checkpoint that a quorum of witnesses has signed; without witnesses, the latest one.
+   * @throws NotYetCosigned, LogContradictsCheckpoint; what `latest` throws
+   */
+  async cosigned(): Promise<string> {
+    if (!this.#cosigning) return this.latest();
+    if (this.#contradiction) throw this.#contradiction;
+    const { cosigned } = this.#cosigning;
+    if (!cosigned) throw new NotYetCosigned('Too few witnesses have signed a checkpoint yet; retry.');
+    return cosigned.note;
+  }
+
+  /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
+  headWith(index: number): TreeHead & { note?: string } {
+    const { head } = this.#deps.tree.ready;
+    const cosigned = this.#cosigned;
+    return cosigned && cosigned.size > index && cosigned.size <= head.size ? cosigned : head;
+  }
+
+  /**
+   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has them.
+   * @throws ViewBehind, StoreUnavailable, LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  async latest(): Promise<string> {
+    const recent = this.#recent;
+    if (recent !== undefined) return recent;
+    await this.caughtUp();
+    this.#lastWaitedAt = undefined;
+    if (this.#recent !== undefined) return this.#recent;
+    this.#signing ??= this.#signLatest().finally(() => {
+      this.#signing = undefined;
+    });
+    return this.#signing;
+  }
+
+  /** Waits until the tree has every event that the log has now. @throws ViewBehind, StoreUnavailable */
+  async caughtUp(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+    const { tree, log } = this.#deps;
+    const deadline = performance.now() + timeoutMs;
+    const end = await unlessAborted(log.lastPosition(), AbortSignal.timeout(timeoutMs));
+    if (end === undefined) throw new EndUnknown('The event store has not responded yet; retry.');
+    await tree.reached(end, undefined, Math.max(deadline - performance.now(), 0));
+  }
+
+  /**
+   * The checkpoint of a tree, with the cosignatures that it has.
+   * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
+   */
+  async of(head: TreeHead & { note?: string }): Promise<string> {
+    return head.note ?? this.#cosignedNote(head) ?? this.#sign(head);
+  }
+
+  /** Not while the log contradicts what it has signed. */
+  get #cosigned(): SignedHead | undefined {
+    return this.#contradiction ? undefined : this.#cosigning?.cosigned;
+  }
+
+  #cosignedNote({ size, root }: TreeHead): string | undefined {
+    const cosigned = this.#cosigned;
+    return cosigned?.size === size && cosigned.root === root ? cosigned.note : undefined;
+  }
+
+  async #sign(head: TreeHead): Promise<string> {
+    const tree = this.#trees;
+    try {
+      const note = await this.#deps.signer.sign(head, this.#prove);
+      this.#accept();
+      if (this.#consistentTree !== this.#trees) this.#checkTree();
+      return note;
+    } catch (error) {
+      throw this.#handle(error, tree);
+    }
+  }
+
+  /**
+   * The tree over every event that the log has now; undefined if it is behind, or contradicts what was signed.
+   * Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
+   */
+  async currentHead(): Promise<LogHead | undefined> {
+    const { tree } = this.#deps;
+    const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
+    if (tree.notReady === undefined) {
+      if (this.#isCheckDue) this.#checkTree();
+      await this.#checking;
+    }
+    const { position } = tree.view.applied;
+    if (!isUsable() || position === this.#lastWaitedAt) return undefined;
+    try {
+      await this.caughtUp(REPLAY_TIMEOUT_MS);
+      return isUsable() ? tree.view.head : undefined;
+    } catch (error) {
+      if (!(error instanceof ViewBehind)) throw error;
+      if (tree.notReady === undefined && position === tree.view.applied.position)
+        this.#lastWaitedAt = error instanceof EndUnknown ? undefined : position;
+      return undefined;
+    }
+  }
+
+  get #recent(): string | undefined {
+    if (!this.#latest || this.#deps.tree.notReady !== undefined) return undefined;
+    const age = this.#now() - this.#latest.signedAt;
+    const { head, note } = this.#latest;
+    return age >= 0 && age < CACHE_MS ? (this.#cosignedNote(head) ?? note) : undefined;
+  }
+
+  async #signLatest(): Promise<string> {
+    const signedAt = this.#now();
+    const { head } = this.#deps.tree.ready;
+    const note = await this.of(head);
+    this.#latest = { head, note, signedAt };
+    return note;
+  }
+
+  /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
+  #checkTree(): void {
+    this.#checkFailedAt = undefined;
+    const tree = ++this.#trees;
+    this.#checking = this.#check(tree).catch((error) => {
+      if (!(error instanceof LogContradictsCheckpoint)) this.#checkFailedAt = this.#now();
+      this.#handle(error, tree);
+    });
+  }
+
+  get #isCheckDue(): boolean {
+    const failedAt = this.#checkFailedAt;
+    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CHECK_RETRY_INTERVAL_MS;
+  }
+
+  async #check(tree: number): Promise<void> {
+    await this.#deps.signer.check(this.#deps.tree.ready.head, this.#prove);
+    this.#consistentTree = tree;
+    this.#rebuiltForRoot = undefined;
+    // Only signing shows that it works: a file that can be read may be on a full disk.
+    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // it was handled
+  }
+
+  /** What to throw for an error of the signer of a tree. One that contradicts what was signed is rebuilt once. */
+  #handle(error: unknown, ofTree: number): unknown {
+    const { tree, signer } = this.#deps;
+    if (error instanceof LogContradictsCheckpoint) {
+      const { signed, head } = error;
+      if (ofTree !== this.#trees) return new ViewBehind(BEING_REBUILT, { cause: error }); // another tree is ready by now
+      if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
+        this.#rebuiltForRoot = signed.root;
+        if (tree.notReady === undefined) this.#discard(error.message); // its file may be what was altered
+      }
+      if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
+      this.#contradiction = error;
+      this.#refuse(
+        'log_contradicts',
+        { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
+        'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
+      );
+    } else if (error instanceof CheckpointFileUnusable) {
+      this.#checkFailedAt = this.#now();
+      this.#refuse(
+        'file_unusable',
+        { reason: error.message },
+        'the signed checkpoint cannot be read or saved; nothing is signed',
+      );
+    }
+    return error;
+  }
+
+  #discard(reason: string): void {
+    try {
+      this.#deps.tree.view.discard(reason);
+    } catch (error) {
+      this.#deps.logger.error({ err: error }, 'the Merkle tree cannot be replaced; retrying');
+    }
+  }
+
+  #refuse(refusal: CheckpointRefusal, details: object, message: string): void {
+    if (this.#refusal === refusal) return;
+    this.#refusal = refusal;
+    this.#deps.observer?.onRefusal(refusal);
+    this.#deps.logger.error(details, message);
+  }
+
+  #accept(): void {
+    if (this.#refusal === undefined) return;
+    this.#refusal = undefined;
+    this.#contradiction = undefined;
+    this.#deps.observer?.onRefusal(undefined);
+    this.#deps.logger.info('checkpoints are signed again');
+  }
+
+  readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
+    const { tree } = this.#deps;
+    if (tree.ready.head.size < to) await this.caughtUp(); // another process has signed more
+    if (tree.ready.head.size < to) return undefined;
+    return consistencyProofFromTiles(from, to, (tile) => tree.ready.readTile(tile));
+  };
+
+  #now(): number {
+    return this.#deps.now().getTime();
+  }
+}

@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { expect, test } from 'vitest';
+import { leafHash } from '../../src/merkle/merkleTree.ts';
+import { formatInclusionProof } from '../../src/notes/proof.ts';
+import { formatVerifierKey } from '../../src/notes/signedNote.ts';
+import { entries, FakeLog, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
+
+const BIN = new URL('../../src/cli/bin.js', import.meta.url);
+const KEY = ['--key', formatVerifierKey(VERIFIER_KEY)];
+
+function start(args: string[], options: string[] = []) {
+  const bin = spawn(process.execPath, [...options, fileURLToPath(BIN), ...args], {
+    env: { TOKEN: 'secret' },
+  });
+  const output = Promise.all([text(bin.stdout), text(bin.stderr), once(bin, 'close')]);
+  const ended = output.then(([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }));
+  return { bin, ended };
+}
+
+function run(args: string[], input = '') {
+  const { bin, ended } = start(args);
+  bin.stdin.end(input);
+  return ended;
+}
+
+test('transparency-log monitor checks any log, and check-proof any proof', async () => {
+  const log = new FakeLog(entries(1));
+  const { url } = await serve(log);
+  const checked = await run(['monitor', '--url', url, ...KEY, '--state', `${tempDir()}/state`, '--once']);
+  expect(checked).toMatchObject({ code: 0, stderr: '' });
+  expect(checked.stdout).toMatch(/ {2}1:[\da-f]{64} {2}new events: 1\n$/);
+  const extra = log.log[0] as Buffer;
+  const note = `${await log.checkpoint()}`;
+  const proof = formatInclusionProof({ index: 0, path: [], checkpoint: note, extra });
+  const proven = await run(['check-proof', ...KEY], proof);
+  expect(proven).toMatchObject({ code: 0, stdout: expect.stringContaining(`1:${leafHash(extra)}`) });
+  const refused = await run(['check-proof', ...KEY], proof.replace('index 0', 'index 1'));
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('the proof is invalid') });
+});
+
+test('the exit code of a check is 2 if the log is unavailable', async () => {
+  const args = ['--url', 'http://127.0.0.1:1', ...KEY, '--state', `${tempDir()}/state`, '--once'];
+  expect(await run(['monitor', ...args])).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a signal stops a command, which then ends by it', async () => {
+  const { bin, ended } = start(['check-proof', ...KEY]);
+  bin.stdin.on('error', () => {}); // it ends before it has read all
+  bin.stdin.write(' '.repeat(1024 * 1024));
+  await once(bin.stdin, 'drain'); // so it is reading
+  bin.kill('SIGINT');
+  expect(await ended).toEqual({ code: null, signal: 'SIGINT', stdout: '', stderr: '' });
+});
+
+test('its commands load no other packages than these', () => {
+  const loaded = new Set<string>();
+  const load = (module: URL): void => {
+    if (loaded.has(module.href)) return;
+    loaded.add(module.href);
+    const imports = /^(?:import|export) (?!type )[^;]*?from '([^']+)';$/gms;
+    for (const [, specifier = ''] of readFileSync(module, 'utf8').matchAll(imports))
+      if (specifier.startsWith('.')) load(new URL(specifier, module));
+      else loaded.add(specifier);
+  };
+  for (const module of ['index', 'checkProof', '../monitor/monitor', '../witness/witnessCommand'])
+    load(new URL(`${module}.ts`, BIN));
+  const packages = [...loaded].filter((one) => !/^(node|file):/.test(one)).map((one) => one.split('/', 2));
+  expect([...new Set(packages.map((names) => names.join('/')))].sort()).toEqual([
+    ...['@event-sourced/event-log', 'canonicalize', 'commander', 'lru-cache'],
+  ]);
+});

@@ -1,0 +1,115 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { describe, expect, test } from 'vitest';
+import { checkProof } from '../../src/cli/checkProof.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { encodeHash } from '../../src/notes/encoding.ts';
+import { formatInclusionProof } from '../../src/notes/proof.ts';
+import { formatVerifierKey } from '../../src/notes/signedNote.ts';
+import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signed } from '../monitor/checking.ts';
+import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
+import { keyNamed } from '../notes/keys.ts';
+
+const NAMES = ['w1.example', 'w2.example', 'w3.example'];
+const extra = Buffer.from(entryOf(1));
+const head = { size: 1, root: leafHash(extra) };
+const proofOf = (checkpoint: string): string =>
+  formatInclusionProof({ index: 0, path: [], checkpoint, extra });
+
+async function proven(
+  proof: string | Buffer,
+  options: { witness?: string[]; quorum?: string; expect?: string } = {},
+) {
+  const input = (async function* () {
+    yield Buffer.from(proof);
+  })();
+  const key = formatVerifierKey(VERIFIER_KEY);
+  return checkProof(input, { key, ...options }, () => {});
+}
+
+describe('with a policy', () => {
+  const witness = NAMES.map(witnessKey);
+  const otherKey = formatVerifierKey(verifierKeyOf('w1.example', keyNamed('w4'), 'cosignature'));
+
+  test('a proof whose checkpoint has a quorum of cosignatures is valid, and they are named', async () => {
+    const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
+    expect(await proven(proofOf(note), { witness })).toMatch(
+      /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
+    );
+    await expect(proven(proofOf(note), { witness, quorum: '3' })).rejects.toThrow(
+      /^the checkpoint of the proof has 2 of the 3 cosignatures that are required$/,
+    );
+    const absurd = cosigned(signed(head), ['w1.example'], NOW.getTime() / 1_000 - 9e15);
+    expect(await proven(proofOf(absurd), { witness, quorum: '1' })).toContain(
+      'w1.example at 9000000000000000 seconds after 1970',
+    );
+  });
+
+  test('a consistency proof is checked in the same way', async () => {
+    const proof = (note: string): string => `old 0\n\n${note}`;
+    const expected = { witness, expect: `0:${new MerkleTree().root()}` };
+    expect(await proven(proof(cosigned(signed(head), NAMES)), expected)).toMatch(
+      /cosigned by 3 of 3 witnesses/,
+    );
+    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(/has 0 of the 2 cosignatures/);
+  });
+
+  test.each([
+    [{ quorum: '1' }, /^--quorum requires --witness\.$/],
+    [{ witness, quorum: '4' }, /^the quorum must be a number from 1 to 3/],
+    [{ witness: ['w1.example'] }, /verifier key/],
+    [{ witness: [witness[0], witness[0]] as string[] }, /the same key/],
+    [{ witness: [witness[0], otherKey] as string[] }, /the same name/],
+  ])('%j is refused', async (options, message) => {
+    await expect(proven(proofOf(signed(head)), options)).rejects.toThrow(message);
+  });
+});
+
+test('what a proof states is printed with control characters escaped, also if it is refused', async () => {
+  const note = signNote(`evil\u009b2J\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
+  await expect(proven(proofOf(note))).rejects.toThrow(
+    /^the checkpoint is of the log evil\\u\{9b\}2J, not of plants\.example\/log$/,
+  );
+});
+
+const consistency = `old 0\n\n${signed(head)}`;
+const NO_EXPECT = /^not an inclusion proof; a consistency proof requires --expect$/;
+test.each<[string, string | Buffer, RegExp]>([
+  ['no input', '', NO_EXPECT],
+  ['a consistency proof alone', consistency, NO_EXPECT],
+  ['binary data', Buffer.of(0, 255), /^the text is not UTF-8$/],
+  [
+    'a proof of another log',
+    proofOf(signCheckpoint(head, { origin: 'other.example', key: KEY })),
+    /^no signature is by plants\.example\/log\+/,
+  ],
+  ['an input that is too large', Buffer.alloc(3 * 1024 * 1024, ' '), /^not a proof: it is too large$/],
+])('%s is refused', async (_, input, message) => {
+  await expect(proven(input)).rejects.toThrow(message);
+});
+
+test('a proof for another size than the expected one is refused, also of a file with a checkpoint', async () => {
+  const file = join(tempDir(), 'checkpoint');
+  writeFileSync(file, signed({ size: 2, root: head.root }));
+  for (const expected of [file, `2:${head.root}`]) {
+    await expect(proven(proofOf(signed(head)), { expect: expected })).rejects.toThrow(
+      /^the proof is for 1:.*, not for the expected 2:/,
+    );
+    await expect(proven(consistency, { expect: expected })).rejects.toThrow(
+      /^the proof is from 0 events, .* has 2$/,
+    );
+  }
+});
+
+test('an expected checkpoint that is not one is refused', async () => {
+  const file = join(tempDir(), 'checkpoint');
+  const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
+  await refused(file).toThrow(/^cannot read the file of --expect: ENOENT/);
+  await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
+  writeFileSync(file, Buffer.alloc(1_000_001, ' '));
+  await refused(file).toThrow(/^cannot read the file of --expect: it is not/);
+  writeFileSync(file, 'Fern\n');
+  await refused(file).toThrow(/^the text is not a signed note$/);
+});

@@ -1,0 +1,353 @@
+import { hash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { describe, expect, test, vi } from 'vitest';
+import { StateFiles } from '../../src/monitor/state.ts';
+import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { formatVerifierKey } from '../../src/notes/signedNote.ts';
+import { signNote } from '../../src/sign/signCheckpoint.ts';
+import {
+  cosigned,
+  entries,
+  entryOf,
+  FakeLog,
+  KEY,
+  ORIGIN,
+  serve,
+  VERIFIER_KEY,
+  witnessKey,
+} from '../monitor/fakeLog.ts';
+import { expectRefused, runCommand, startCommand, succeeded } from '../support/program.ts';
+
+const VKEY = formatVerifierKey(VERIFIER_KEY);
+const DAY_S = 24 * 3_600;
+
+const optionsFor = (url: string, state: string, key = VKEY) => [
+  'monitor',
+  ...['--url', url, '--key', key, '--state', state],
+];
+const monitor = (url: string, state: string, ...more: string[]) =>
+  runCommand([...optionsFor(url, state), '--once', ...more]);
+const forkOf = (size: number) => new FakeLog(entries(size).with(7, entryOf(8, { name: 'Fren' })));
+const newState = (): string => join(tempDir(), 'state');
+
+describe('the command monitor', () => {
+  test('remembers the last checkpoint, and checks what was added since', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(300))];
+    const http = await serve(log);
+    const { root } = log.head();
+    const line = (text: string) =>
+      expect.stringMatching(RegExp(`^\\d{4}-\\S+Z  plants\\.example/log  ${text}\n$`));
+    expect(succeeded(await monitor(http.url, state))).toEqual(line(`300:${root}  new events: 300`));
+    expect(readFileSync(`${state}.checkpoint`)).toEqual(await log.checkpoint());
+    expect(statSync(state).mode & 0o777).toBe(0o600);
+    http.requests.length = 0;
+    expect(succeeded(await monitor(`${http.url}/`, state))).toEqual(line(`300:${root}  new events: 0`));
+    expect(http.requests).toEqual(['/checkpoint']);
+    http.serve(new FakeLog(entries(301)));
+    expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
+    const note = readFileSync(`${state}.checkpoint`, 'utf8');
+    expect((await openCheckpoint(note, VERIFIER_KEY)).size).toBe(301);
+    expect(await new StateFiles(state).read(VERIFIER_KEY)).toMatchObject({
+      checkpoint: { size: 301 },
+      pending: [],
+    });
+    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint', 'state.lock']);
+  });
+
+  test('ends with 1 and the evidence on disk when it is moved to a server with another log', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const two = forkOf(21);
+    const [first, second] = [await serve(one), await serve(two)];
+    succeeded(await monitor(first.url, state));
+    const refused = await monitor(second.url, state);
+    const { root } = two.head(20);
+    const alarm = `ALARM: fork: the log has signed 20:${one.head().root}, but the first 20 of its 21 events are 20:${root}`;
+    expectRefused(refused, RegExp(`^${alarm}; the evidence is in .*state\\.alarm; see docs/alarms\\.md`));
+    const file = (name: string): string => readFileSync(join(`${state}.alarm`, name), 'utf8');
+    expect(readdirSync(`${state}.alarm`).sort()).toEqual([
+      'alarm.txt',
+      'consistency.proof',
+      'earlier.checkpoint',
+      'received.checkpoint',
+    ]);
+    expect(file('alarm.txt')).toMatch(
+      RegExp(`^\\d{4}-\\S+Z  ${alarm}\n\nVerify with the scripts of docs/tools:\n`),
+    );
+    expect(file('earlier.checkpoint')).toBe(`${await one.checkpoint()}`);
+    expect(file('received.checkpoint')).toBe(`${await two.checkpoint()}`);
+    expect(readFileSync(`${state}.checkpoint`)).toEqual(await one.checkpoint());
+    const prove = (expected: string) =>
+      runCommand(['check-proof', '--key', VKEY, '--expect', expected], {
+        input: [file('consistency.proof')],
+      });
+    expect(succeeded(await prove(`20:${root}`))).toBe(
+      `the log ${ORIGIN} 20:${root} is the beginning of 21:${two.head().root}\n`,
+    );
+    expectRefused(await prove(`20:${one.head().root}`), /the proof is invalid/);
+    expectRefused(await prove(join(`${state}.alarm`, 'earlier.checkpoint')), /the proof is invalid/);
+    // The alarm is not forgotten when the monitor is restarted, or the log shows its first face again.
+    expectRefused(await monitor(first.url, state), /^there was an alarm before: .* keep it and .*state/);
+  });
+
+  test('raises the alarm also if the evidence cannot be written, and prints it', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const two = forkOf(20);
+    const [first, second] = [await serve(one), await serve(two)];
+    succeeded(await monitor(first.url, state));
+    symlinkSync('missing', `${state}.alarm`); // a directory cannot be renamed to it
+    const { code, stderr } = await monitor(second.url, state);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^ALARM: fork: the log has signed two roots .*; the evidence could not be written: /,
+    );
+    for (const log of [one, two]) expect(stderr).toContain((await log.checkpoint()).toString('base64'));
+  });
+
+  test('goes on after the disk was full, and raises an alarm although it is', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    symlinkSync('/dev/full', `${state}.draft`);
+    const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
+    await expect.poll(running.stderr).toMatch(/^not checked: ENOSPC/m);
+    rmSync(`${state}.draft`);
+    await running.printed(/new events: 20/);
+    // What could not be written is not forgotten. The disk becomes full while nothing is written.
+    const held = Promise.withResolvers<ServerResponse>();
+    http.serve(held.resolve);
+    const response = await held.promise;
+    symlinkSync('/dev/full', `${state}.draft`);
+    const hidden = forkOf(21);
+    hidden.tile = () => Promise.reject(new Error('missing'));
+    http.serve(hidden);
+    response.destroy();
+    await expect.poll(running.stderr).toMatch(/^ENOSPC: .*\nnot checked: .*404/m);
+    http.serve(new FakeLog(entries(22)));
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\nENOSPC: .*\nALARM: fork: .*; the evidence is in .*\n$/);
+  });
+
+  test('does not check while another one does with the same state, nor after the alarm of that one', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(one);
+    const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
+    await running.printed(/new events: 20/);
+    mkdirSync(`${state}.alarm`);
+    writeFileSync(join(`${state}.alarm`, 'alarm.txt'), '');
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^there was an alarm before: .*\n$/);
+    using lock = new DatabaseSync(`${state}.lock`);
+    lock.exec('BEGIN EXCLUSIVE');
+    stopClock();
+    const [refused] = await untilSettled(monitor(http.url, state));
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/^not checked: cannot lock \S+: another process has locked \S+\n$/);
+  });
+
+  test('keeps a checkpoint whose tiles are missing, for which the log must account later', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(one);
+    succeeded(await monitor(http.url, state));
+    const fork = forkOf(22);
+    fork.tile = () => Promise.reject(new Error('missing'));
+    http.serve(fork);
+    stopClock();
+    const [{ code, stderr }] = await untilSettled(monitor(http.url, state));
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^not checked: GET \S+: 404 No such tile\.; it has yet to show what it signed in 1 checkpoint, the first received at \d/m,
+    );
+    http.serve(new FakeLog(entries(23)));
+    expectRefused(await monitor(http.url, state), /^ALARM: fork: the log has signed 22:/);
+  });
+
+  test.each<[string, (text: string) => string | Buffer]>([
+    ['cut off', (text: string) => text.slice(0, -9)],
+    ['of another version', (text: string) => text.replace('monitor 1', 'monitor 2')],
+    ['altered', (text: string) => text.replace('\\n3\\n', '\\n4\\n')],
+    ['not UTF-8', () => Buffer.of(255)],
+  ])('refuses a state file that is %s, and leaves it as it is', async (_, changed) => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    succeeded(await monitor(http.url, state));
+    const content = Buffer.from(changed(readFileSync(state, 'utf8')) as string);
+    writeFileSync(state, content);
+    expectRefused(
+      await monitor(http.url, state),
+      /^the file of --state is not that of this log, and is left as it is: /,
+    );
+    expect(readFileSync(state)).toEqual(content);
+  });
+
+  test('continues after a log was unavailable, and says so: no alarm', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(3))];
+    const http = await serve(log);
+    http.serve(
+      (response) => void response.writeHead(503).end('{"error":50302,"message":"The tree is behind."}'),
+    );
+    const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
+    await expect.poll(() => http.requests.length).toBeGreaterThan(0);
+    http.serve(log);
+    await running.printed(/new events: 3/);
+    running.stop();
+    const { code, stderr } = await running.ended;
+    expect(code).toBeNull();
+    expect(stderr).toMatch(/^(not checked: GET http:\S+\/checkpoint: 503 The tree is behind\.\n)+$/);
+    expect(existsSync(`${state}.alarm`)).toBe(false);
+  });
+
+  test('with --once ends with 2 after three attempts if the service refuses the token, with control characters', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    http.serve((response) => response.writeHead(403).end('{"message":"No scope\\u001b[2J\\u202e."}'));
+    stopClock();
+    const [{ code, stdout, stderr }] = await untilSettled(monitor(http.url, state));
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^not checked: .*403 No scope\\u\{1b\}\[2J\\u\{202e\}\.\n$/);
+    expect(http.requests).toHaveLength(3);
+    expect(readdirSync(join(state, '..'))).toEqual(['state.lock']);
+  });
+
+  test('requires cosignatures of witnesses, and prints how old the newest is', async () => {
+    const [state, log] = [newState(), new FakeLog(entries(9))];
+    const note = `${await log.checkpoint()}`;
+    const witness = await serve((response) =>
+      response.setHeader('content-type', 'text/plain').end(cosigned(note, ['w1.example'], 0, new Date())),
+    );
+    const http = await serve(log);
+    const policy = ['--witness', `${witnessKey('w1.example')} ${witness.url}/log`];
+    log.checkpoint = async () => Buffer.from(cosigned(note, ['w1.example'], 3 * DAY_S, new Date()));
+    expect(succeeded(await monitor(http.url, state, ...policy, '--stale-after', '4d'))).toMatch(
+      /new events: 9, newest cosignature: 3d old\n$/,
+    );
+    expect((await openCheckpoint(readFileSync(`${state}.checkpoint`, 'utf8'), VERIFIER_KEY)).size).toBe(9);
+    expect(witness.requests).toEqual([`/log/${hash('sha256', ORIGIN)}/checkpoint`]);
+    expect(witness.headers[0]).not.toHaveProperty('authorization');
+    stopClock();
+    const [stale] = await untilSettled(monitor(http.url, state, ...policy, '--stale-after', '2d'));
+    expectRefused(stale, /^ALARM: stale: the checkpoint of 9 events was last signed by a quorum/);
+    log.checkpoint = async () => Buffer.from(note);
+    const [refused] = await untilSettled(monitor(http.url, newState(), ...policy));
+    expectRefused(refused, /^ALARM: not cosigned: the checkpoint of 9 events has 0 of the 1 cosignatures/);
+  });
+
+  test('compares the log with checkpoints of others, and names the file of one that is of another log', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    const files = await Promise.all(
+      [new FakeLog(entries(9)), forkOf(10)].map(async (log, i) => {
+        writeFileSync(`${state}.${i}`, await log.checkpoint());
+        return `${state}.${i}`;
+      }),
+    );
+    succeeded(await monitor(http.url, state, '--known', files[0] as string));
+    const alarm = `fork: the log has signed 10:\\S+ \\(in ${state}\\.1\\), but the first 10 of its 20 events are`;
+    expectRefused(await monitor(http.url, state, '--known', ...files), RegExp(`^ALARM: ${alarm}`));
+    expect(readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8')).toMatch(RegExp(alarm));
+  });
+
+  test('gives up a check after a time, however long the log asks it to wait', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    http.serve((response) => response.writeHead(429, { 'retry-after': '60' }).end());
+    stopClock();
+    const [{ code, stderr }, ms] = await untilSettled(monitor(http.url, state, '--timeout', '150s'));
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr:
+        'not checked: the check took longer than --timeout allows: the log is slow, or has many events; set a longer one\n',
+    });
+    expect(ms).toBeGreaterThanOrEqual(150_000);
+  });
+
+  test('runs a program for an alarm, whose failure hides nothing, and again until it has succeeded', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
+    const program = join(state, '..', 'alarm.sh');
+    writeFileSync(program, `#!/bin/sh\ncat > ${state}.mail\nexit 3\n`, { mode: 0o755 });
+    const run = () => monitor(http.url, state, '--on-alarm', program);
+    succeeded(await run());
+    http.serve(forkOf(20));
+    const { code, stderr } = await run();
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^the program of --on-alarm failed: exit code 3\nALARM: fork: .*; the evidence is in .*\n$/,
+    );
+    const alarm = readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8');
+    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(alarm);
+    const requests = http.requests.length;
+    writeFileSync(program, `#!/bin/sh\ncat >> ${state}.mail\n`);
+    for (let runs = 1; runs <= 2; runs++) expectRefused(await run(), /^there was an alarm before/);
+    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(`${alarm}${alarm}`);
+    expect(http.requests).toHaveLength(requests);
+  });
+
+  test('continues from the state of earlier versions, which had the time of the latest event', async () => {
+    for (const format of ['plant-store monitor 1', 'transparency-log monitor 1']) {
+      const [state, http] = [newState(), await serve(new FakeLog(entries(300)))];
+      succeeded(await monitor(http.url, state));
+      const { format: _, ...rest } = JSON.parse(readFileSync(state, 'utf8'));
+      writeFileSync(state, JSON.stringify({ format, ...rest, latestTime: '2026-01-01T05:00:00.000Z' }));
+      http.serve(forkOf(299)); // only the tiles in the state show that it is another log
+      stopClock();
+      const [refused] = await untilSettled(monitor(http.url, state));
+      expectRefused(refused, /^ALARM: fork: /);
+      vi.useRealTimers();
+    }
+  });
+
+  test.each([
+    [['--quorum', '1'], /--quorum requires --witness/],
+    [['--witness', 'hunter2'], /^(?!.*hunter2).*verifier key/],
+    [['--stale-after', '1 hour'], /--stale-after must be a number and a unit/],
+    [['--timeout', '0s'], /--timeout must be a number and a unit/],
+    [['--stale-after', ''], /--stale-after must be a number and a unit/],
+    [['--expect-growth'], /--expect-growth requires --stale-after/],
+    [['--on-alarm', tmpdir()], /--on-alarm must be the path of a program/],
+    [['--on-alarm', ''], /--on-alarm must be the path of a program/],
+    [['--known', tmpdir()], /^cannot use .* of --known: it is not a checkpoint or a proof/],
+  ])('refuses %j', async (options, line) => {
+    expectRefused(await monitor('http://127.0.0.1:1', newState(), ...options), line);
+  });
+
+  test('refuses a state whose checkpoint is of another log, with its name escaped', async () => {
+    const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+    const note = signNote(`x\u009b2J\n1\n${Buffer.alloc(32).toString('base64')}\n`, {
+      name: ORIGIN,
+      key: KEY,
+    });
+    const pending = [{ receivedAt: '2026-01-01T00:00:00.000Z', note }];
+    const content = { format: 'transparency-log monitor 1', checkpoint: null, pending, tiles: {} };
+    writeFileSync(state, JSON.stringify(content));
+    expectRefused(await monitor(http.url, state), /of the log x\\u\{9b\}2J, not of/);
+  });
+
+  test.each<
+    [string, { url?: string; key?: string; interval?: string; state?: string; token?: string }, RegExp]
+  >([
+    ['a URL without a scheme', { url: 'plants.example' }, /--url must be/],
+    ['a URL with a password', { url: 'https://a:hunter2@plants.example' }, /^(?!.*hunter2)--url must be/],
+    ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
+    ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
+    ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
+    ['no token', { token: '' }, /TOKEN, an environment variable, must be a token with the scope audit\./],
+    ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)TOKEN, an environment variable/],
+    ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
+  ])(
+    'refuses %s',
+    async (_, { url = 'http://127.0.0.1:1', key = VKEY, interval = '60', state, token = 'x' }, line) => {
+      const args = [...optionsFor(url, state ?? newState(), key), '--interval', interval, '--once'];
+      expectRefused(await runCommand(args, { token }), line);
+    },
+  );
+});

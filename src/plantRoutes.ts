@@ -1,0 +1,216 @@
+import { Readable } from 'node:stream';
+import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
+import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
+import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
+import type { ReadYourWrites } from '@event-sourced/event-log/views';
+import { InFlight, traceparentOf } from '@event-sourced/http';
+import type { Metrics } from '@event-sourced/http/metrics';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { Type } from 'typebox';
+import type { PageQuery, PlantPage } from '../projections/plantsByUser.ts';
+import type { Views } from '../projections/views.ts';
+import { API_ERRORS, MAX_LISTS_IN_FLIGHT } from './errors.ts';
+import { createPlant, PlantIdTaken } from './plants/createPlant.ts';
+import { isInt64 } from './plants/stream.ts';
+
+export const Plant = Type.Object(
+  { name: Type.String(), tag: Type.Optional(Type.String()) },
+  { $id: 'Plant', description: 'A plant, as its owner named it.' },
+);
+const FERN = { name: 'Fern', tag: 'indoor' };
+
+/** JSON has no 64-bit integers in TypeScript: a small ID is a `number`, a large one a `bigint`. */
+const Int64 = Type.Refine(
+  Type.Unsafe<number | bigint>({
+    format: 'int64',
+    description:
+      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` of more than 2^53: send a bigint, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`.',
+  }),
+  (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
+  () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',
+);
+
+export const NewPlant = Type.Object(
+  { id: Int64, ...Plant.properties },
+  {
+    $id: 'NewPlant',
+    description: 'A plant to create. Unknown fields are ignored and not stored.',
+    examples: [{ id: 1, ...FERN }],
+  },
+);
+
+const ListQuery = Type.Object({
+  limit: Type.Optional(limitSchema('plants')),
+  after: Type.Optional(Type.String({ description: 'The cursor in the Link of the previous page. Opaque.' })),
+});
+
+const LogPosition = Type.String({
+  description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
+});
+/** The headers of every response to an authenticated caller. */
+const PLANT_HEADERS = { 'Log-Position': { ...LogPosition, examples: ['s3f9a2c1b7d4e.1'] } };
+const Traceparent = Type.String({
+  description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
+});
+const Link = Type.String({
+  description: 'If there are more plants: the next page, rel="next" (RFC 8288).',
+  examples: ['</plants?limit=100&after=s3f9a2c1b7d4e.100>; rel="next"'],
+});
+
+const json = (description: string, media: object, headers: object): object => ({
+  description,
+  headers,
+  content: { 'application/json': media },
+});
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+/** Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed page by page. */
+const PAGE_SIZE = 500;
+/** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
+const FIRST_PAGES_LENGTH = 1024 * 1024;
+
+type Dependencies = {
+  store: EventStore;
+  views: Views;
+  readYourWrites: ReadYourWrites;
+  now: () => Date;
+  newEventId: (now: Date) => string;
+  fairQueue: FairQueue;
+  metrics?: Metrics | undefined;
+};
+
+/** The two operations; `request.user` is the authenticated user. */
+export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const { store, readYourWrites, now, newEventId, fairQueue, metrics } = deps;
+  const { plantsByUser } = deps.views;
+  const lists = new InFlight('lists', MAX_LISTS_IN_FLIGHT);
+  metrics?.measure(
+    'lists_in_flight',
+    'Lists of plants that wait for the view, or are being sent.',
+    () => lists.total,
+  );
+  const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
+
+  app.post(
+    '/plants',
+    {
+      schema: {
+        operationId: 'createPlant',
+        tags: ['plants'],
+        summary: 'Create a plant; idempotent',
+        description:
+          'The response is sent when the event is on disk. The same plant again is 200 without a new event; another one with the same ID is 400.',
+        headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
+        body: NewPlant,
+        response: {
+          200: json('The plant.', { schema: Plant, example: FERN }, PLANT_HEADERS),
+        },
+        errors: [
+          API_ERRORS.invalidBody,
+          API_ERRORS.notJson,
+          API_ERRORS.plantIdTaken,
+          API_ERRORS.bodyTooLarge,
+          API_ERRORS.unsupportedMediaType,
+          API_ERRORS.eventLost,
+        ],
+        errorHeaders: PLANT_HEADERS,
+      },
+    },
+    async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
+      const plant = { name, ...(tag === undefined ? {} : { tag }) };
+      const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
+      const position = await createPlant(store, { user, id: BigInt(id), ...plant }, context);
+      const logId = await store.logId();
+      readYourWrites.acknowledge(user, logId, position);
+      reply.header('log-position', formatLogPosition(logId, position));
+      return plant;
+    },
+  );
+
+  app.get(
+    '/plants',
+    {
+      schema: {
+        operationId: 'listPlants',
+        tags: ['plants'],
+        summary: 'List your plants, oldest first',
+        description:
+          'The list has every plant that you have created on this instance, and up to `Log-Position` on others. Without `limit` it is streamed.',
+        querystring: ListQuery,
+        headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
+        response: {
+          200: json(
+            'Your plants.',
+            { schema: Type.Array(Plant), example: [FERN, { name: 'Moss' }] },
+            { ...PLANT_HEADERS, Link },
+          ),
+        },
+        errors: [API_ERRORS.invalidQuery, API_ERRORS.badPosition, API_ERRORS.tooManyLists],
+        errorHeaders: PLANT_HEADERS,
+      },
+    },
+    async ({ user, query, headers, method }, reply) => {
+      if (!lists.add(user, reply.raw)) return reply.send();
+      const { logId, ...range } = await readable(user, query.after, headers['log-position']?.toString());
+      reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
+      const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
+      if (limit === 0) return '[]';
+      const first = await firstPage(user, { ...range, limit });
+      const next = await nextPage(user, first, { ...range, limit });
+      if (next !== undefined)
+        reply.header('link', `</plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
+      if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
+      if (method === 'HEAD') return Readable.from([]);
+      return Readable.from(jsonArray(user, first, { ...range, limit }), { highWaterMark: 0 });
+    },
+  );
+
+  // Error responses have the log position too, for authenticated users.
+  app.setErrorHandler(async (error, { user }, reply) => {
+    const { logId, position } = plantsByUser.applied;
+    const ofError = error instanceof PlantIdTaken ? error.position : position;
+    if (user !== '' && logId !== '') reply.header('log-position', formatLogPosition(logId, ofError));
+    throw error;
+  });
+
+  /** Waits until the view has what the user has written, and what the request names; returns what to read of it. */
+  async function readable(user: string, cursor: string | undefined, named: string | undefined) {
+    await readYourWrites.ready(plantsByUser, user);
+    // A view without events belongs to no log, but a position may be from another instance, of the store's log.
+    const isNamed = (cursor ?? named) !== undefined;
+    const logId = plantsByUser.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
+    const after = cursor === undefined ? START : parseLogPosition(logId, cursor, 'after');
+    const known = named === undefined ? START : parseLogPosition(logId, named, 'Log-Position');
+    const upTo = await readYourWrites.upTo(plantsByUser, user, logId, after > known ? after : known);
+    return { logId, after, upTo };
+  }
+
+  async function firstPage(user: string, query: PageQuery): Promise<PlantPage> {
+    if (firstPages.isSpent) await fairQueue.next(user);
+    const page = plantsByUser.plantsOf(user, { ...query, limit: Math.min(query.limit, PAGE_SIZE) });
+    firstPages.spend(page.plants.length);
+    return page;
+  }
+
+  /** The position of the last of the first `limit` plants, if there are more. */
+  async function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
+    if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
+    if (count === query.limit) return last;
+    const rest = { ...query, after: last, limit: query.limit - count };
+    return plantsByUser.nextPage(user, rest, () => fairQueue.next(user));
+  }
+
+  /**
+   * A JSON array of up to `limit` plants, page by page, each in a turn of its own, without holding a transaction;
+   * an error ends it early.
+   */
+  async function* jsonArray(user: string, page: PlantPage, query: PageQuery): AsyncGenerator<string> {
+    yield `[${page.plants}`;
+    for (let left = query.limit - page.count; page.hasMore && left > 0; left -= page.count) {
+      await fairQueue.next(user);
+      page = plantsByUser.plantsOf(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
+      yield `,${page.plants}`;
+    }
+    yield ']';
+  }
+};

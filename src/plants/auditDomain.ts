@@ -1,0 +1,14 @@
+import type { PlantEvent } from './events.ts';
+import { evolve, isPlantEvent, type Plant } from './plant.ts';
+import { PLANT_STREAMS } from './plantStreams.ts';
+
+type Event = { type: string; revision: bigint; data: unknown };
+
+/** What auditors see of plants. Browsers load this module, too. */
+export const domain = {
+  title: 'Plant store',
+  streams: PLANT_STREAMS,
+  evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {
+    return isPlantEvent(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;
+  },
+};
