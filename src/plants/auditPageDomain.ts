@@ -9,6 +9,7 @@ export const domain = {
   title: 'Plant store',
   noun: 'plant',
   receipts: 'proofs/plants',
+  create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
   parseStream: parsePlantStream,
   evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {
     return isPlantEvent(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;

@@ -11,8 +11,13 @@ export type PageFile = { path: string; type: string; body: string };
 
 /** The auditor's page: files to serve below /audit. Browsers load the domain from its module. */
 export async function auditPageFiles(domain: Domain, domainModule: string): Promise<PageFile[]> {
-  const { title, noun } = domain;
-  const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };
+  const { title, noun, create } = domain;
+  const texts: Record<string, string> = {
+    title,
+    noun,
+    ...create,
+    Noun: noun.replace(/^./, (c) => c.toUpperCase()),
+  };
   const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
   const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
     'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),

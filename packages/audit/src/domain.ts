@@ -8,6 +8,8 @@ export type Domain = {
   noun: string;
   /** The path of receipts in the API, to which the page adds user and ID. */
   receipts: string;
+  /** The request that creates an entity, shown for an empty log: a path in the API, and JSON. */
+  create: { path: string; body: string };
   /** The user and the ID in a stream's name; undefined if it is not the stream of an entity. */
   parseStream(stream: string): { user: string; id: string } | undefined;
   /** An entity after one more event of its stream; undefined if there is none. */

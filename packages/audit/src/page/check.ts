@@ -1,11 +1,15 @@
 import {
   consistencyProofFromTiles,
   decodeUtf8,
+  formatTreeHead,
   isInclusionProof,
+  leafHash,
   MAX_NOTE_BYTES,
+  NotVerified,
   openCheckpoint,
   openInclusionProof,
   parseConsistencyProof,
+  parseEntryBundle,
   parseVerifierKey,
   readEntriesAfter,
   type SignedCheckpoint,
@@ -17,8 +21,9 @@ import {
   type VerifierKey,
   verifyConsistency,
 } from '@event-sourced/transparency-log';
+import type { Domain } from '../domain.ts';
 import { ApiError, messageOf } from './api.ts';
-import { button, copyButton, longText, make, saveFile } from './dom.ts';
+import { button, cellText, copyButton, facts, link, longText, make, saveFile, streamName } from './dom.ts';
 import { count, counted, visible } from './text.ts';
 import { type Context, View } from './view.ts';
 
@@ -30,12 +35,14 @@ type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
 export class Check extends View {
+  readonly #domain: Domain;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;
   #verified: Verified | undefined;
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
+    this.#domain = context.domain;
     this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
     this.find('.read').onclick = () => this.#readWholeLog();
     this.find('.stop').onclick = () => this.loading.abort();
@@ -77,8 +84,9 @@ export class Check extends View {
       key = this.#key = parseVerifierKey(text);
       const ownKey = await this.#ownKey();
       this.#assertSubmitted(key);
+      const states = facts([['The service states', ownKey && visible(ownKey)]]);
       if (text === ownKey) this.#show(card, true, 'The service states the same key.');
-      else this.#show(card, false, 'The service states another key. One of them is not that of this log.');
+      else this.#alarm(card, 'The service states another key. One of them is not that of this log.', states);
       card = 'checkpoint';
       await this.#update(key);
     } catch (error) {
@@ -88,7 +96,8 @@ export class Check extends View {
       const text = lacksEd25519
         ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
         : messageOf(error);
-      this.#show(card, false, text);
+      if (error instanceof NotVerified && card === 'checkpoint') this.#alarm(card, text);
+      else this.#show(card, false, text);
     }
   }
 
@@ -107,10 +116,8 @@ export class Check extends View {
       button('Save checkpoint', () => saveFile(`checkpoint-${size}`, new Blob([note]))),
       status,
     );
-    const facts = make('dl');
-    for (const [name, value] of Object.entries({ Log: origin, Events: count(size), Root: root }))
-      facts.append(make('dt', '', name), make('dd', '', make('bdi', '', visible(value))));
-    this.#show('checkpoint', true, 'The signature is valid.', facts, actions);
+    const signed = Object.entries({ Log: visible(origin), Events: count(size), Root: root });
+    this.#show('checkpoint', true, 'The signature is valid.', facts(signed), actions);
     this.#enable(true);
     return checkpoint;
   }
@@ -145,13 +152,48 @@ export class Check extends View {
       this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
       if (!this.#verified) return;
-      const text = signal.aborted ? 'Stopped: the log is not checked.' : messageOf(error);
-      const isMismatch = error instanceof TileMismatch;
-      const advice = isMismatch ? ' The log or its tree was altered. Keep the checkpoint.' : '';
-      const paths = isMismatch ? [make('p', 'hash', [...error.received.keys()].join(', '))] : [];
-      this.#show('whole', false, text + advice, ...paths);
+      if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
+      else if (!(error instanceof TileMismatch)) this.#show('whole', false, messageOf(error));
+      else this.#alarm('whole', messageOf(error), ...this.#differences(error));
     } finally {
       showReading(false);
+    }
+  }
+
+  /** What differs of tiles or entries: paths, and the first event whose hash is not that of the tree. */
+  #differences({ received }: TileMismatch): Node[] {
+    const paths = make('p', 'hash', [...received.keys()].join(', '));
+    const [bundle, tile] = received.values();
+    if (!bundle || !tile || !received.keys().some((path) => path.startsWith('tile/entries/'))) return [paths];
+    for (const [i, entry] of parseEntryBundle(bundle).entries()) {
+      const [found, expected] = [leafHash(entry), tile.toString('hex', 32 * i, 32 * (i + 1))];
+      if (found === expected) continue;
+      const hashes = facts(Object.entries({ 'Hash of the entry': found, 'Hash in the tree': expected }));
+      return [hashes, ...this.#eventOf(entry), paths];
+    }
+    return [paths];
+  }
+
+  /** The fields of the event that an entry has, and the entry itself. */
+  #eventOf(entry: Buffer): Node[] {
+    const shown = longText(visible(entry.toString()));
+    try {
+      const { stream, type, data, metadata } = JSON.parse(entry.toString());
+      const entity = this.#domain.parseStream(stream);
+      const at = this.zone.format(Date.parse(metadata?.occurredAt));
+      const fields: [string, unknown][] = [
+        ['user', entity?.user],
+        [`${this.#domain.noun} ID`, entity?.id],
+        ['time', at && `${at} ${this.zone.name}`],
+        ['type', type],
+        ...Object.entries(data ?? {}).filter(([, value]) => value !== entity?.user && value !== entity?.id),
+      ];
+      const values = fields.map(
+        ([name, value]) => [name, value === undefined ? '' : cellText(String(value))] as const,
+      );
+      return [facts([['stream', streamName(stream)], ...values]), shown];
+    } catch {
+      return [shown]; // not an event of this service
     }
   }
 
@@ -163,8 +205,12 @@ export class Check extends View {
       const text = decodeUtf8(await file.bytes());
       if (isInclusionProof(text)) {
         const { index, entry, checkpoint } = await openInclusionProof(text, key);
-        const shown = longText(visible(entry.toString()));
-        await this.#compare(key, checkpoint, `The receipt of event ${count(index + 1)}`, shown);
+        await this.#compare(
+          key,
+          checkpoint,
+          `The receipt of event ${count(index + 1)}`,
+          ...this.#eventOf(entry),
+        );
       } else {
         const note = text.startsWith('old ') ? parseConsistencyProof(text).checkpoint : text;
         const earlier = await openCheckpoint(note, key);
@@ -180,22 +226,24 @@ export class Check extends View {
     const isShorter = later.size < earlier.size;
     const proof = isShorter ? [] : await this.#proof(earlier.size, later.size);
     this.#assertSubmitted(key);
-    const show = (isGood: boolean, text: string): void =>
-      this.#show('evidence', isGood, `${what} ${text}`, ...shown);
-    if (isShorter) {
-      const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
-      show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
-    } else if (verifyConsistency(earlier, later, proof)) {
-      const size = counted(later.size, 'event');
-      show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
-    } else {
-      const causes = 'events were altered, removed or inserted, or its tiles are false';
-      show(false, `is signed, but the log does not begin with it any more: ${causes}. Keep the file.`);
+    if (!isShorter && verifyConsistency(earlier, later, proof)) {
+      const text = `holds: it is signed, and the log of ${counted(later.size, 'event')} still begins with it.`;
+      return this.#show('evidence', true, `${what} ${text}`, ...shown);
     }
+    const problem = isShorter
+      ? `the log lost events: it has signed ${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`
+      : 'the log does not begin with it any more: events were altered, removed or inserted, or its tiles are false';
+    const heads = { 'Size and root in the file': earlier, 'Size and root of the log': later };
+    const roots = Object.entries(heads).map(([name, head]) => [name, formatTreeHead(head)] as const);
+    this.#alarm('evidence', `${what} is signed, but ${problem}.`, facts(roots), ...shown);
   }
 
   #proof(from: number, to: number): Promise<string[]> {
     return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
+  }
+
+  #alarm(card: Card, text: string, ...more: Node[]): void {
+    this.#show(card, false, text, ...more, make('p', '', link('What to do', '#alarms')));
   }
 
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
