@@ -59,6 +59,8 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 /** What the document has besides the routes. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
+  /** How to get a token. */
+  token: string;
 };
 
 /** Serves /openapi.json, generated from the schemas that validate. */
@@ -69,7 +71,11 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
       info: api.info,
       servers: [{ url: '/' }],
       tags: api.tags,
-      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: api.token },
+        },
+      },
     },
     refResolver: { buildLocalReference: ({ $id }) => String($id) },
     transform: ({ schema, url }) => ({ schema: describeRoute(schema), url }),
