@@ -724,10 +724,15 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       'Elm',
     ]);
     await page.waitForSelector('#whole [href="#alarms"]');
+    body = body.subarray(0, -1);
+    await click(page, '.read');
+    await shows('ends within an entry', 'tile/entries/000.p/2, tile/0/000.p/2');
+    await becomes(page, '#whole dd', []);
     altered = '/tile/0/';
     body = Buffer.alloc(64);
     await click(page, '.read');
     await shows('The tiles of 2 events have the root', 'tile/0/000.p/2');
+    await becomes(page, '#whole dd', [hash]);
   });
 
   test('ignores a sign-in that is answered after a later one, or after a sign-out', async () => {

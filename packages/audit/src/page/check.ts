@@ -3,13 +3,11 @@ import {
   decodeUtf8,
   formatTreeHead,
   isInclusionProof,
-  leafHash,
   MAX_NOTE_BYTES,
   NotVerified,
   openCheckpoint,
   openInclusionProof,
   parseConsistencyProof,
-  parseEntryBundle,
   parseVerifierKey,
   readEntriesAfter,
   type SignedCheckpoint,
@@ -21,9 +19,9 @@ import {
   type VerifierKey,
   verifyConsistency,
 } from '@event-sourced/transparency-log';
-import type { Domain } from '../domain.ts';
 import { ApiError, messageOf } from './api.ts';
-import { button, cellText, copyButton, facts, link, longText, make, saveFile, streamName } from './dom.ts';
+import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
+import { eventFacts, mismatchFacts } from './entryFacts.ts';
 import { count, counted, visible } from './text.ts';
 import { type Context, View } from './view.ts';
 
@@ -35,14 +33,14 @@ type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
 export class Check extends View {
-  readonly #domain: Domain;
+  readonly #context: Context;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;
   #verified: Verified | undefined;
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
-    this.#domain = context.domain;
+    this.#context = context;
     this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
     this.find('.read').onclick = () => this.#readWholeLog();
     this.find('.stop').onclick = () => this.loading.abort();
@@ -154,46 +152,9 @@ export class Check extends View {
       if (!this.#verified) return;
       if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
       else if (!(error instanceof TileMismatch)) this.#show('whole', false, messageOf(error));
-      else this.#alarm('whole', messageOf(error), ...this.#differences(error));
+      else this.#alarm('whole', messageOf(error), ...mismatchFacts(error, this.#context));
     } finally {
       showReading(false);
-    }
-  }
-
-  /** What differs of tiles or entries: paths, and the first event whose hash is not that of the tree. */
-  #differences({ received }: TileMismatch): Node[] {
-    const paths = make('p', 'hash', [...received.keys()].join(', '));
-    const [bundle, tile] = received.values();
-    if (!bundle || !tile || !received.keys().some((path) => path.startsWith('tile/entries/'))) return [paths];
-    for (const [i, entry] of parseEntryBundle(bundle).entries()) {
-      const [found, expected] = [leafHash(entry), tile.toString('hex', 32 * i, 32 * (i + 1))];
-      if (found === expected) continue;
-      const hashes = facts(Object.entries({ 'Hash of the entry': found, 'Hash in the tree': expected }));
-      return [hashes, ...this.#eventOf(entry), paths];
-    }
-    return [paths];
-  }
-
-  /** The fields of the event that an entry has, and the entry itself. */
-  #eventOf(entry: Buffer): Node[] {
-    const shown = longText(visible(entry.toString()));
-    try {
-      const { stream, type, data, metadata } = JSON.parse(entry.toString());
-      const entity = this.#domain.parseStream(stream);
-      const at = this.zone.format(Date.parse(metadata?.occurredAt));
-      const fields: [string, unknown][] = [
-        ['user', entity?.user],
-        [`${this.#domain.noun} ID`, entity?.id],
-        ['time', at && `${at} ${this.zone.name}`],
-        ['type', type],
-        ...Object.entries(data ?? {}).filter(([, value]) => value !== entity?.user && value !== entity?.id),
-      ];
-      const values = fields.map(
-        ([name, value]) => [name, value === undefined ? '' : cellText(String(value))] as const,
-      );
-      return [facts([['stream', streamName(stream)], ...values]), shown];
-    } catch {
-      return [shown]; // not an event of this service
     }
   }
 
@@ -209,7 +170,7 @@ export class Check extends View {
           key,
           checkpoint,
           `The receipt of event ${count(index + 1)}`,
-          ...this.#eventOf(entry),
+          ...eventFacts(entry, this.#context),
         );
       } else {
         const note = text.startsWith('old ') ? parseConsistencyProof(text).checkpoint : text;
