@@ -6,10 +6,10 @@ import { NewPlant, Plant } from './plantRoutes.ts';
 /** What is not in the routes. */
 export const API: ApiDescription = {
   info: {
-    title: 'OpenAPI Plant Store',
+    title: 'Plant store API',
     version: '1.0.0',
     description:
-      'Create plants, and list your own. The operations of `audit` replay and check the log of all users. Every request can be repeated safely.',
+      'Create plants, and list your own. The operations of `audit` replay and check the log of all users, as [the audit page](audit) does. Every request can be repeated safely.',
     contact: { name: 'The maintainers of the plant store' },
     license: { name: 'MIT', identifier: 'MIT' },
   },
@@ -19,4 +19,6 @@ export const API: ApiDescription = {
   ],
   schemas: [Plant, NewPlant, CloudEvent],
   errors: COMMON_ERRORS,
+  token:
+    'A JWT of your identity provider; or, with the service’s own key, on its machine: `npm run -s token -- alice`, and for the operations of `audit`: `npm run -s token -- carol --scope audit`.',
 };

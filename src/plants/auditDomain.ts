@@ -8,6 +8,7 @@ type Event = { type: string; revision: bigint; data: unknown };
 export const domain = {
   title: 'Plant store',
   streams: PLANT_STREAMS,
+  create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
   evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {
     return isPlantEvent(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;
   },

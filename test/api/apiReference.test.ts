@@ -15,7 +15,7 @@ test('a browser is redirected from / to the API reference, which needs no token'
   const response = await fetch(url, { headers: { accept: BROWSER } });
   expect([response.status, response.url]).toEqual([200, `${url}/docs`]);
   expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
-  expect(await response.text()).toContain('<title>OpenAPI Plant Store</title>');
+  expect(await response.text()).toContain('<title>Plant store API</title>');
 });
 
 test.each(['TEXT/HTML', 'text/*', 'application/json;q=0.5, text/html'])(

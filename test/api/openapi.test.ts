@@ -37,7 +37,7 @@ describe('the document', () => {
   test('is OpenAPI 3.1 and has the title of the API', () => {
     expect(document.openapi).toMatch(/^3\.1\./);
     expect(document.info).toMatchObject({
-      title: 'OpenAPI Plant Store',
+      title: 'Plant store API',
       version: '1.0.0',
       license: { name: 'MIT' },
       contact: { name: expect.any(String) },

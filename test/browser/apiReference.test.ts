@@ -22,7 +22,11 @@ async function paste(page: Page, field: string, text: string): Promise<void> {
 
 async function authorize(page: Page, authorization: string): Promise<void> {
   await page.locator('.btn.authorize').click();
+  const howTo = await page.waitForSelector('.auth-container .renderedMarkdown');
+  expect(await howTo?.evaluate(({ textContent }) => textContent)).toContain('npm run -s token -- alice');
   await paste(page, '#auth-bearer-value', authorization.replace('Bearer ', ''));
+  const isMasked = `getComputedStyle(document.querySelector('#auth-bearer-value')).webkitTextSecurity`;
+  expect(await page.evaluate(isMasked)).toBe('disc');
   await page.locator('.auth-btn-wrapper .authorize').click();
   await page.locator('.auth-btn-wrapper .btn-done').click();
 }
@@ -50,13 +54,17 @@ async function tryOut(page: Page, operation: string, body?: string): Promise<[st
 }
 
 test.skipIf(!HAS_BROWSER)(
-  'the API reference is accessible in both colour schemes; shows an error response without a token; creates and lists plants and replays the log with a pasted one',
+  'the API reference is accessible in both colour schemes; says how to get a token; links to the audit page; shows an error response without a token; creates and lists plants and replays the log with a pasted one',
   async () => {
     await as('alice').create(1, { name: 'Oak' });
     const { page, requests, problems } = await openPage(`${url}/docs`);
     await page.waitForSelector('.opblock-summary-control');
     expect(await page.$eval('h1, h2', ({ firstChild }) => firstChild?.textContent)).toBe(await page.title());
+    expect(await page.$$eval('.info a', (links) => links.map(({ href }) => href))).toContain(`${url}/audit`);
     for (const operation of [CREATE, CHECKPOINT]) await toggle(page, operation);
+    const top = async (element: string): Promise<number> =>
+      (await (await page.waitForSelector(`${CREATE} ${element}`))?.boundingBox())?.y ?? Number.NaN;
+    expect(await top('.body-param__text')).toBeLessThan(await top('[data-param-name="traceparent"]'));
     for (const value of ['dark', 'light']) {
       await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value }]);
       await page.waitForSelector(value === 'dark' ? '.dark-mode' : 'html:not(.dark-mode)');

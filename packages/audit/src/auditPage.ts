@@ -14,8 +14,13 @@ const EXTENSION = extname(import.meta.filename);
 export const auditPage = (app: FastifyInstance, domain: Domain, domainModule: URL): Promise<void> =>
   servePage(app, { path: '/audit', readFiles: () => pageFiles(domain, domainModule) });
 
-async function pageFiles({ title, streams: { noun } }: Domain, domainModule: URL) {
-  const texts: Record<string, string> = { title, noun, Noun: noun.replace(/^./, (c) => c.toUpperCase()) };
+async function pageFiles({ title, streams: { noun }, create }: Domain, domainModule: URL) {
+  const texts: Record<string, string> = {
+    title,
+    noun,
+    ...create,
+    Noun: noun.replace(/^./, (c) => c.toUpperCase()),
+  };
   const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
   const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
     'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),

@@ -7,6 +7,8 @@ export type Entity = { name: string; tag?: string | undefined };
 export type Domain = {
   title: string;
   streams: StreamNames;
+  /** The request that creates an entity, shown for an empty log: a path in the API, and JSON. */
+  create: { path: string; body: string };
   /** An entity after one more event of its stream; undefined if there is none. */
   evolve(
     entity: Entity | undefined,

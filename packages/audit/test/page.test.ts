@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { browserModules } from '../src/browserModules.ts';
 import type { Entity } from '../src/domain.ts';
 import { barsOf } from '../src/page/bars.ts';
@@ -93,6 +93,52 @@ test.each([
   ['2026-02-29', undefined],
   ['2026-03-01 25:00', undefined],
   ['yesterday', undefined],
+  ['2026-03-01T12:00:00.0600000000Z', undefined],
 ])('the time %j is %s', (text, time) => {
   expect(new Zone().parse(text, '23:59:59.999')).toBe(time);
 });
+
+test.each([
+  ['America/New_York', '2026-11-01T05:30:00.000Z', '2026-11-01 01:30:00.000-04:00'],
+  ['America/New_York', '2026-11-01T06:30:00.000Z', '2026-11-01 01:30:00.000-05:00'],
+  ['America/New_York', '2026-11-01T07:00:00.000Z', '2026-11-01 02:00:00.000'],
+  ['Australia/Lord_Howe', '2026-04-04T15:00:00.000Z', '2026-04-05 01:30:00.000+10:30'],
+  ['Asia/Kathmandu', '2026-11-01T06:30:00.000Z', '2026-11-01 12:15:00.000'],
+])('in %s, %s is %s', (timeZone, time, shown) => {
+  const zone = localZone(timeZone);
+  expect(zone.show(time)).toBe(shown);
+  expect(zone.parse(shown, '00:00')).toBe(time);
+});
+
+test('a local time is parsed as the time that was formatted, also where clocks are changed', () => {
+  for (const timeZone of ['America/New_York', 'Australia/Lord_Howe', 'Asia/Beirut']) {
+    const zone = localZone(timeZone);
+    for (let time = Date.UTC(2026, 0, 1); time < Date.UTC(2027, 0, 1); time += 30 * 60_000)
+      expect(zone.parse(zone.format(time), '00:00')).toBe(new Date(time).toISOString());
+  }
+});
+
+test('both ends of an axis have their offsets in an hour that is repeated', () => {
+  const ends = localZone('America/New_York').formatEnds(
+    Date.UTC(2026, 10, 1, 5, 10),
+    Date.UTC(2026, 10, 1, 6, 5),
+  );
+  expect(ends).toEqual(['2026-11-01 01:10-04:00', '2026-11-01 01:05-05:00']);
+});
+
+test.each([
+  ['America/New_York', '2026-11-01 01:30', '00:00', '2026-11-01T05:30:00.000Z'],
+  ['America/New_York', '2026-03-08 02:30', '00:00', '2026-03-08T07:30:00.000Z'],
+  ['Asia/Beirut', '2026-10-24', '23:59:59.999', '2026-10-24T21:59:59.999Z'],
+  ['Asia/Beirut', '2026-03-29', '00:00', '2026-03-28T22:00:00.000Z'],
+])('in %s, %s from %s on is %s', (timeZone, text, timeOfDay, time) => {
+  expect(localZone(timeZone).parse(text, timeOfDay)).toBe(time);
+});
+
+function localZone(timeZone: string): Zone {
+  vi.stubEnv('TZ', timeZone);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const zone = new Zone();
+  zone.isLocal = true;
+  return zone;
+}

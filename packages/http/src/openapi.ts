@@ -68,6 +68,8 @@ export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
   /** The errors of every route; the first of a status is its example. */
   errors: readonly ErrorEntry[];
+  /** How to get a token. */
+  token: string;
 };
 
 /** Serves /openapi.json, generated from the schemas that validate. */
@@ -78,7 +80,11 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
       info: api.info,
       servers: [{ url: '/' }],
       tags: api.tags,
-      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: api.token },
+        },
+      },
     },
     refResolver: { buildLocalReference: ({ $id }) => String($id) },
     transform: ({ schema, url }) => ({ schema: describeRoute(schema, api.errors), url }),

@@ -2,8 +2,10 @@ import {
   type Checkpoint,
   consistencyProofFromTiles,
   decodeUtf8,
+  formatTreeHead,
   isInclusionProof,
   MAX_NOTE_BYTES,
+  NotVerified,
   openCheckpoint,
   openInclusionProof,
   parseConsistencyProof,
@@ -18,7 +20,8 @@ import {
   verifyConsistency,
 } from '@event-sourced/transparency-log';
 import { ApiError, messageOf } from './api.ts';
-import { button, copyButton, longText, make, saveFile } from './dom.ts';
+import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
+import { eventFacts, mismatchFacts } from './entryFacts.ts';
 import { count, counted, visible } from './text.ts';
 import { type Context, View } from './view.ts';
 
@@ -30,12 +33,14 @@ type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
 export class Check extends View {
+  readonly #context: Context;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;
   #verified: Verified | undefined;
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
+    this.#context = context;
     this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
     this.find('.read').onclick = () => this.#readWholeLog();
     this.find('.stop').onclick = () => this.loading.abort();
@@ -77,8 +82,9 @@ export class Check extends View {
       key = this.#key = parseVerifierKey(text);
       const ownKey = await this.#ownKey();
       this.#assertSubmitted(key);
+      const states = facts([['The service states', ownKey && visible(ownKey)]]);
       if (text === ownKey) this.#show(card, true, 'The service states the same key.');
-      else this.#show(card, false, 'The service states another key. One of them is not that of this log.');
+      else this.#alarm(card, 'The service states another key. One of them is not that of this log.', states);
       card = 'checkpoint';
       await this.#update(key);
     } catch (error) {
@@ -88,7 +94,8 @@ export class Check extends View {
       const text = lacksEd25519
         ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
         : messageOf(error);
-      this.#show(card, false, text);
+      if (error instanceof NotVerified && card === 'checkpoint') this.#alarm(card, text);
+      else this.#show(card, false, text);
     }
   }
 
@@ -107,10 +114,8 @@ export class Check extends View {
       button('Save checkpoint', () => saveFile(`checkpoint-${size}`, new Blob([note]))),
       status,
     );
-    const facts = make('dl');
-    for (const [name, value] of Object.entries({ Log: origin, Events: count(size), Root: root }))
-      facts.append(make('dt', '', name), make('dd', '', make('bdi', '', visible(value))));
-    this.#show('checkpoint', true, 'The signature is valid.', facts, actions);
+    const signed = Object.entries({ Log: visible(origin), Events: count(size), Root: root });
+    this.#show('checkpoint', true, 'The signature is valid.', facts(signed), actions);
     this.#enable(true);
     return checkpoint;
   }
@@ -145,11 +150,9 @@ export class Check extends View {
       this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
       if (!this.#verified) return;
-      const text = signal.aborted ? 'Stopped: the log is not checked.' : messageOf(error);
-      const isMismatch = error instanceof TileMismatch;
-      const advice = isMismatch ? ' The log or its tree was altered. Keep the checkpoint.' : '';
-      const paths = isMismatch ? [make('p', 'hash', [...error.received.keys()].join(', '))] : [];
-      this.#show('whole', false, text + advice, ...paths);
+      if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
+      else if (!(error instanceof TileMismatch)) this.#show('whole', false, messageOf(error));
+      else this.#alarm('whole', messageOf(error), ...mismatchFacts(error, this.#context));
     } finally {
       showReading(false);
     }
@@ -163,8 +166,12 @@ export class Check extends View {
       const text = decodeUtf8(await file.bytes());
       if (isInclusionProof(text)) {
         const { index, entry, checkpoint } = await openInclusionProof(text, key);
-        const shown = longText(visible(entry.toString()));
-        await this.#compare(key, checkpoint, `The receipt of event ${count(index + 1)}`, shown);
+        await this.#compare(
+          key,
+          checkpoint,
+          `The receipt of event ${count(index + 1)}`,
+          ...eventFacts(entry, this.#context),
+        );
       } else {
         const note = text.startsWith('old ') ? parseConsistencyProof(text).checkpoint : text;
         const earlier = await openCheckpoint(note, key);
@@ -180,22 +187,24 @@ export class Check extends View {
     const isShorter = later.size < earlier.size;
     const proof = isShorter ? [] : await this.#proof(earlier.size, later.size);
     this.#assertSubmitted(key);
-    const show = (isGood: boolean, text: string): void =>
-      this.#show('evidence', isGood, `${what} ${text}`, ...shown);
-    if (isShorter) {
-      const sizes = `${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`;
-      show(false, `is signed, but the log lost events: it has signed ${sizes}. Keep the file.`);
-    } else if (verifyConsistency(earlier, later, proof)) {
-      const size = counted(later.size, 'event');
-      show(true, `holds: it is signed, and the log of ${size} still begins with it.`);
-    } else {
-      const causes = 'events were altered, removed or inserted, or its tiles are false';
-      show(false, `is signed, but the log does not begin with it any more: ${causes}. Keep the file.`);
+    if (!isShorter && verifyConsistency(earlier, later, proof)) {
+      const text = `holds: it is signed, and the log of ${counted(later.size, 'event')} still begins with it.`;
+      return this.#show('evidence', true, `${what} ${text}`, ...shown);
     }
+    const problem = isShorter
+      ? `the log lost events: it has signed ${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`
+      : 'the log does not begin with it any more: events were altered, removed or inserted, or its tiles are false';
+    const heads = { 'Size and root in the file': earlier, 'Size and root of the log': later };
+    const roots = Object.entries(heads).map(([name, head]) => [name, formatTreeHead(head)] as const);
+    this.#alarm('evidence', `${what} is signed, but ${problem}.`, facts(roots), ...shown);
   }
 
   #proof(from: number, to: number): Promise<string[]> {
     return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
+  }
+
+  #alarm(card: Card, text: string, ...more: Node[]): void {
+    this.#show(card, false, text, ...more, make('p', '', link('What to do', '#alarms')));
   }
 
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {

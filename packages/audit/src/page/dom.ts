@@ -10,6 +10,20 @@ export function find<E extends Element = HTMLElement>(parent: ParentNode, select
   return element;
 }
 
+/** Of alphabets that are written from right to left: https://www.unicode.org/reports/tr44/#Bidi_Class_Values */
+const RTL = '[\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}]';
+const RTL_WORDS = new RegExp(`(${RTL}+(?: ${RTL}+)*)`, 'u');
+
+/** A text in which words from right to left do not change the order of what is around them. */
+export function isolated(text: string): (Node | string)[] {
+  return text.split(RTL_WORDS).map((part, i) => {
+    if (i % 2 === 0) return part;
+    const words = document.createElement('bdi');
+    words.textContent = part;
+    return words;
+  });
+}
+
 /** An element of a class with these children; text becomes text, never markup. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   name: K,
@@ -18,7 +32,7 @@ export function make<K extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(name);
   if (className) element.className = className;
-  element.append(...children);
+  element.append(...children.flatMap((child) => (typeof child === 'string' ? isolated(child) : child)));
   return element;
 }
 
@@ -26,6 +40,12 @@ export function button(label: Node | string, onClick: () => void): HTMLButtonEle
   const element = make('button', '', label);
   element.type = 'button';
   element.onclick = onClick;
+  return element;
+}
+
+export function link(label: Node | string, url: string, className = ''): HTMLAnchorElement {
+  const element = make('a', className, label);
+  element.href = url;
   return element;
 }
 
@@ -79,12 +99,26 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
   });
 }
 
-/** A text of an event within a line, or nothing. Its direction has no effect on what is around it. */
+/** A text of an event within a line, or nothing, in its own direction, which has no effect on what is around it. */
 export function cellText(value: unknown): HTMLElement {
   const text = typeof value === 'string' ? value : '';
-  const element = make('bdi', '', visible(beginning(text, MAX_CELL_CHARACTERS)));
+  const element = make('bdi');
+  element.textContent = visible(beginning(text, MAX_CELL_CHARACTERS));
   if (text.length > MAX_CELL_CHARACTERS) element.append('…');
   return element;
+}
+
+/** The name of a stream, whose parts stay in their order. */
+export function streamName(text: string): HTMLElement {
+  return make('span', '', visible(beginning(text, MAX_CELL_CHARACTERS)));
+}
+
+/** Names and what they stand for; what is not known is left out. */
+export function facts(entries: Iterable<readonly [string, Node | string | undefined]>): HTMLDListElement {
+  const list = make('dl');
+  for (const [name, value] of entries)
+    if (value) list.append(make('dt', '', visible(name)), make('dd', '', value));
+  return list;
 }
 
 export function chip(value: unknown): Node | string {
@@ -93,12 +127,12 @@ export function chip(value: unknown): Node | string {
 
 /** A text of several lines; if it is long, its beginning and a button that shows all. */
 export function longText(text: string): HTMLPreElement {
-  const shown = make('bdi', '', beginning(text, MAX_TEXT_CHARACTERS));
+  const shown = make('span', '', beginning(text, MAX_TEXT_CHARACTERS));
   const element = make('pre', '', shown);
   element.tabIndex = 0;
   if (text.length <= MAX_TEXT_CHARACTERS) return element;
   const showAll = button(`Show all ${count(text.length)} characters`, () => {
-    shown.textContent = text;
+    shown.replaceChildren(...isolated(text));
     showAll.remove();
   });
   element.append('…\n', showAll);

@@ -1,16 +1,17 @@
 import { ApiError, messageOf } from './api.ts';
-import { button, cellText, chip, copyButton, longText, make, saveFile } from './dom.ts';
+import { button, cellText, chip, copyButton, link, longText, make, saveFile, streamName } from './dom.ts';
 import type { ShownEvent } from './events.ts';
-import { indentedJson, utc } from './text.ts';
+import { indentedJson } from './text.ts';
 import type { Context } from './view.ts';
 
 /** The error code of a path that the service does not have. */
 const NOT_FOUND = 40401;
 
 export type Actions = Context & {
-  onUser: (user: string) => void;
-  /** Shows the state of a user at a time in RFC 3339; empty if it is unknown. */
-  onPointInTime: (user: string, at: string) => void;
+  /** The URL of the events that match these filters. */
+  urlOf: (fields: Record<string, string>) => string;
+  /** The URL of what a user had at a time in RFC 3339, by default now. */
+  urlOfStates: (fields: { user: string; at: string }) => string;
 };
 
 /** The row of an event; it opens to show the event's JSON. */
@@ -28,7 +29,7 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   const cells: Record<string, Node | string> = {
     time: toggle,
     user: cellText(entity?.user),
-    name: cellText(entity || typeof data?.name === 'string' ? data?.name : subject),
+    name: entity || typeof data?.name === 'string' ? cellText(data?.name) : streamName(subject),
     tag: chip(data?.tag),
     id: cellText(entity?.id),
     type: cellText(type),
@@ -44,12 +45,15 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   return row;
 }
 
-function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLTableRowElement {
-  const { api, domain, onUser, onPointInTime } = actions;
+function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
+  const { json, subject, type, position } = event;
+  const { api, domain, urlOf, urlOfStates } = actions;
+  const time = Number.isFinite(event.time) ? new Date(event.time).toISOString() : '';
   const text = indentedJson(json);
   const status = make('output', 'status');
-  const buttons = [copyButton('Copy JSON', text, status)];
   const entity = domain.streams.parse(subject);
+  const fields = { ...entity, type, since: time, until: time, position: String(position) };
+  const controls: HTMLElement[] = [copyButton('Copy JSON', text, status)];
   if (entity) {
     const saveReceipt = async (): Promise<void> => {
       try {
@@ -63,13 +67,14 @@ function detailRow({ json, subject, time }: ShownEvent, actions: Actions): HTMLT
           : messageOf(error);
       }
     };
-    buttons.push(
-      button('Only this user', () => onUser(entity.user)),
-      button('Point in time', () => onPointInTime(entity.user, utc(time) && new Date(time).toISOString())),
+    controls.push(
       button('Receipt', saveReceipt),
+      link('Only this user', urlOf({ user: entity.user })),
+      link(`This user’s ${domain.streams.noun}s then`, urlOfStates({ user: entity.user, at: time })),
     );
   }
-  const cell = make('td', '', make('p', 'actions', ...buttons, status), longText(text));
+  controls.push(link('Link to this event', urlOf(fields)));
+  const cell = make('td', '', make('p', 'actions', ...controls, status), longText(text));
   cell.colSpan = 7;
   return make('tr', 'detail', cell);
 }

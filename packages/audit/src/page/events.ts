@@ -18,19 +18,25 @@ export function parseEvent(json: string): ShownEvent {
     position: BigInt(position),
     json,
     type,
-    time: typeof time === 'string' ? Date.parse(time.replace(':60', ':59')) : Number.NaN,
+    time:
+      typeof time === 'string'
+        ? Date.parse(time.replace(':60', ':59').replace(/(\.\d{3})\d+/, '$1'))
+        : Number.NaN,
     subject,
     revision: BigInt(revision),
     data,
   };
 }
 
-/** A page of events, newest first, and the query of the next one (RFC 8288). @throws ApiError */
+/** A page of events, newest first, and the query of the next one. */
+export type EventPage = { events: ShownEvent[]; next: string | undefined };
+
+/** Reads a page; its Link has the next one (RFC 8288). @throws ApiError */
 export async function readPage(
   api: Api,
   query: URLSearchParams | string,
   signal: AbortSignal,
-): Promise<{ events: ShownEvent[]; next: string | undefined }> {
+): Promise<EventPage> {
   const response = await api.get(`events?${query}`, { signal });
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   const [, url] = /<([^>]*)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];

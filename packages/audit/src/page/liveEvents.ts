@@ -4,7 +4,7 @@ import { linesOf, parseEvent, type ShownEvent } from './events.ts';
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
 
-export type LiveState = 'Live' | 'Reconnecting' | 'Not live';
+export type LiveState = 'Live' | 'Reconnecting';
 
 type Options = {
   query: URLSearchParams;
@@ -16,7 +16,7 @@ type Options = {
   onState: (state: LiveState, problem?: string) => void;
 };
 
-/** Follows the log by server-sent events, and resumes them. EventSource cannot send a token. */
+/** Follows the log by server-sent events, and resumes them. EventSource cannot send a token. @throws ApiError */
 export async function followEvents(
   api: Api,
   { query, after, signal, onEvent, onState }: Options,
@@ -35,9 +35,8 @@ export async function followEvents(
       onState('Reconnecting', 'The connection ended.');
     } catch (error) {
       if (signal.aborted) return;
-      const isFinal = error instanceof ApiError && error.status < 500;
-      onState(isFinal ? 'Not live' : 'Reconnecting', messageOf(error));
-      if (isFinal) return;
+      if (error instanceof ApiError && error.status < 500) throw error;
+      onState('Reconnecting', messageOf(error));
     }
     await pause(retryMs, signal);
   }

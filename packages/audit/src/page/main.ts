@@ -3,6 +3,7 @@ import { domain } from 'audit:domain';
 import { Api, messageOf } from './api.ts';
 import { Check } from './check.ts';
 import { find } from './dom.ts';
+import type { Actions } from './eventRow.ts';
 import { PointInTime } from './pointInTime.ts';
 import { Timeline } from './timeline.ts';
 import type { View } from './view.ts';
@@ -47,7 +48,7 @@ async function signIn(): Promise<void> {
   const token = find<HTMLInputElement>(document, '#token');
   const attempt = ++attempts;
   const api = new Api(token.value.trim(), (message) => {
-    if (attempt === attempts) signOut(message);
+    if (attempt === attempts && views) signOut(message);
   });
   showProblem('');
   try {
@@ -60,9 +61,9 @@ async function signIn(): Promise<void> {
   token.value = '';
   const context = { api, domain, zone };
   const pointInTime = new PointInTime(section('point-in-time'), context);
-  const onPointInTime = (user: string, at: string): void => pointInTime.go({ user, at });
+  const urlOfStates: Actions['urlOfStates'] = (fields) => pointInTime.urlOf(fields);
   views = new Map<string, View>([
-    ['#timeline', new Timeline(section('timeline'), { ...context, onPointInTime })],
+    ['#timeline', new Timeline(section('timeline'), { ...context, urlOfStates })],
     ['#point-in-time', pointInTime],
     ['#check', new Check(section('check'), context)],
   ]);

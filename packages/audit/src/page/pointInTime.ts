@@ -1,5 +1,5 @@
 import type { Domain, Entity } from '../domain.ts';
-import { cellText, chip, make } from './dom.ts';
+import { cellText, chip, link, make } from './dom.ts';
 import { linesOf, parseEvent, readPage } from './events.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted } from './text.ts';
@@ -30,22 +30,21 @@ export class PointInTime extends View {
 
   /** Shows the entities of a user at a time, by default the last one; without a user, those to choose from. */
   protected async show(): Promise<void> {
-    const signal = this.restart();
-    this.showError();
-    this.find('.state').hidden = true;
-    this.find('.users').replaceChildren();
+    const signal = this.load();
     try {
       const query = this.query();
       const user = query.get('user');
       const at = query.get('at');
       if (user === null) return await this.#showUsers(signal);
       this.#changes = await this.#read(user, signal);
+      this.find('.users').replaceChildren();
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
       this.#times = [...times].sort((a, b) => a - b);
       this.#at = at === null ? (this.#times.at(-1) ?? 0) : Date.parse(at);
       this.#slider.max = String(this.#times.length);
       this.#slider.value = String(this.#times.filter((time) => time <= this.#at).length);
       this.find('.state').hidden = false;
+      this.showResults();
       this.#show();
     } catch (error) {
       if (!signal.aborted) this.showError(error);
@@ -56,12 +55,13 @@ export class PointInTime extends View {
     const { events } = await readPage(this.api, `order=descending&limit=${MAX_EVENTS}`, signal);
     const streams = events.map(({ subject }) => this.#domain.streams.parse(subject));
     const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
-    const links = [...users].slice(0, MAX_USERS).map((user) => {
-      const link = make('a', 'chip', cellText(user));
-      link.href = this.fragment({ ...this.given, user });
-      return link;
-    });
-    this.find('.users').replaceChildren(`Users of the newest ${counted(events.length, 'event')}:`, ...links);
+    const links = [...users]
+      .slice(0, MAX_USERS)
+      .map((user) => link(cellText(user), this.urlOf({ ...this.given, user }), 'chip'));
+    const text = `Users of the newest ${counted(events.length, 'event')}:`;
+    this.find('.users').replaceChildren(events.length === 0 ? 'The log is empty.' : text, ...links);
+    this.find('.state').hidden = true;
+    this.showResults();
   }
 
   async #read(user: string, signal: AbortSignal): Promise<Change[]> {

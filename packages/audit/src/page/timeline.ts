@@ -1,15 +1,15 @@
 import { readLogSize } from './api.ts';
 import { moveByArrows, saveFile } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
-import { readPage, type ShownEvent } from './events.ts';
+import { type EventPage, readPage, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
-import { count } from './text.ts';
+import { count, counted } from './text.ts';
 import { View } from './view.ts';
 
 /** Events of a page, which are in the document; while they arrive, up to twice as many. */
 const PAGE_SIZE = 200;
-/** Times in the bars; of more events, the first ones that were loaded are not shown in them. */
+/** Times in the bars: those of the newest events that were loaded. */
 const MAX_TIMES = 100_000;
 const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
@@ -31,6 +31,7 @@ export class Timeline extends View {
   #matching = 0;
   #isComplete = false;
   #logSize: number | undefined;
+  /** In log order. */
   #times: number[] = [];
   /** Events that are shown together, with those that arrive until then. */
   #arrived: ShownEvent[] = [];
@@ -38,9 +39,10 @@ export class Timeline extends View {
   #unseen = 0;
   #sizeTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(section: HTMLElement, actions: Omit<Actions, 'onUser'>) {
+  constructor(section: HTMLElement, actions: Omit<Actions, 'urlOf'>) {
     super(section, actions);
-    this.#actions = { ...actions, onUser: (user) => this.go({ user }) };
+    this.#actions = { ...actions, urlOf: (fields) => this.urlOf(fields) };
+    this.find('.base').textContent = new URL('.', location.href).href;
     moveByArrows(this.find('.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
     this.find('form').onreset = () => this.go({});
@@ -54,20 +56,20 @@ export class Timeline extends View {
   /** Shows the newest events that match the filters, and follows the log. */
   protected async show(): Promise<void> {
     const { api } = this;
-    const signal = this.restart();
-    this.#clear();
+    const signal = this.load();
     this.#showState('Connecting');
-    void this.#showLogSize();
     try {
       const query = this.query();
       // The filters may leave out the last event of the log.
       const last = await readPage(api, 'order=descending&limit=1', signal);
       const end = last.events[0]?.position;
+      const newest = `${new URLSearchParams([...query, ['order', 'descending'], ['limit', `${PAGE_SIZE}`]])}`;
+      const page = await readPage(api, newest, signal);
+      this.#clear();
       this.#end = end ?? -1n;
-      this.#pages = [
-        `${new URLSearchParams([...query, ['order', 'descending'], ['limit', `${PAGE_SIZE}`]])}`,
-      ];
-      void this.#showPage(0);
+      this.#pages = [newest];
+      void this.#showPage(0, page);
+      void this.#showLogSize();
       await followEvents(api, {
         query,
         after: end?.toString(),
@@ -79,27 +81,29 @@ export class Timeline extends View {
       if (signal.aborted) return;
       this.showError(error);
       this.#showState('Not live');
-      this.#showCount();
     }
   }
 
   /** Shows a page, which may take several responses: where few events match, each has few or none. */
-  async #showPage(index: number): Promise<void> {
+  async #showPage(index: number, first?: EventPage): Promise<void> {
     const { signal } = this.loading;
     for (const name of ['newest', 'newer', 'older']) this.#enable(name, false);
-    if (index > 0) this.#rows.replaceChildren();
-    this.#index = index;
     let next = this.#pages[index];
     try {
-      for (let found = 0; next !== undefined && found < PAGE_SIZE; ) {
-        const page = await readPage(this.api, next, signal);
+      let page = first ?? (await readPage(this.api, next as string, signal));
+      if (index > 0) this.#rows.replaceChildren();
+      this.#index = index;
+      for (let found = 0; ; page = await readPage(this.api, next, signal)) {
         const events = page.events.filter(({ position }) => position <= this.#end);
         this.#rows.append(...events.map((event) => eventRow(event, this.#actions)));
-        this.#chart(events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest));
-        this.#oldest = events.at(-1)?.position ?? this.#oldest;
+        this.#openNamedRow();
+        const added = events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest);
+        this.#oldest = added.at(-1)?.position ?? this.#oldest;
+        this.#chart(added);
         found += events.length;
         next = page.next;
         this.#showCount();
+        if (next === undefined || found >= PAGE_SIZE) break;
       }
       if (next === undefined) this.#isComplete = true;
       else this.#pages[index + 1] = next;
@@ -117,7 +121,7 @@ export class Timeline extends View {
   #showArrived(): void {
     const arrived = this.#arrived.splice(0);
     if (arrived.length === 0) return; // the filters were set meanwhile
-    this.#chart(arrived);
+    this.#chart([], arrived);
     if (this.#index === 0) {
       const rows = arrived.slice(-PAGE_SIZE).map((event) => eventRow(event, this.#actions));
       for (const row of rows) row.classList.add('new');
@@ -127,11 +131,20 @@ export class Timeline extends View {
       this.#unseen += arrived.length;
     }
     this.#showPaging();
-    this.#sizeTimer ??= setTimeout(() => this.#showLogSize(), SIZE_DELAY_MS);
+    this.#showLogSizeSoon();
+  }
+
+  /** Shows the size of the log when it has the events that have arrived; again, if others arrive until then. */
+  #showLogSizeSoon(): void {
+    const matching = this.#matching;
+    this.#sizeTimer ??= setTimeout(() => {
+      this.#sizeTimer = undefined;
+      if (this.#matching > matching) this.#showLogSizeSoon();
+      void this.#showLogSize();
+    }, SIZE_DELAY_MS);
   }
 
   async #showLogSize(): Promise<void> {
-    this.#sizeTimer = undefined;
     const { signal } = this.loading;
     const size = await readLogSize(this.api, signal);
     if (signal.aborted) return;
@@ -150,16 +163,24 @@ export class Timeline extends View {
     this.#pages = [first, `${first}&before=${all[PAGE_SIZE - 1]?.dataset.position}`];
   }
 
-  #chart(events: readonly ShownEvent[]): void {
+  /** Adds events to the bars: earlier ones, newest first, and later ones in log order. */
+  #chart(earlier: readonly ShownEvent[], later: readonly ShownEvent[] = []): void {
+    const events = [...earlier.toReversed(), ...later];
+    const times = events.map(({ time }) => time).filter(Number.isFinite);
     this.#matching += events.length;
-    this.#times.push(...events.map(({ time }) => time).filter(Number.isFinite));
-    this.#times.splice(0, this.#times.length - MAX_TIMES);
-    showHistogram(this.find('.chart'), this.#times, this.zone, (range) =>
-      this.go({ ...this.given, ...range }),
+    this.#times = (later.length > 0 ? this.#times.concat(times) : times.concat(this.#times)).slice(
+      -MAX_TIMES,
     );
     const known = new Set([...this.#types.options].map(({ value }) => value));
     const added = [...new Set(events.map(({ type }) => type)).difference(known)];
     this.#types.append(...added.slice(0, MAX_TYPES - known.size).map((type) => new Option('', type)));
+  }
+
+  /** Opens the row whose link was followed. */
+  #openNamedRow(): void {
+    const position = new URLSearchParams(location.hash.split('?')[1]).get('position') ?? '';
+    const row = this.#rows.querySelector<HTMLElement>(`[data-position="${CSS.escape(position)}"]`);
+    row?.querySelector<HTMLElement>('[aria-expanded="false"]')?.click();
   }
 
   #showPaging(): void {
@@ -174,15 +195,26 @@ export class Timeline extends View {
     const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
     const soFar = this.#isComplete ? '' : ' so far';
     const size = this.#logSize === undefined ? '' : ` of ${count(Math.max(this.#logSize, this.#matching))}`;
-    const isRefused = this.find('.problem').textContent !== '';
-    const text = `Matching events${soFar}: ${count(this.#matching)}${size}, ${page}`;
-    this.find('.count').textContent = isRefused ? '' : text;
+    const hasNone = this.#matching === 0 && this.#isComplete;
+    const isFiltered = Object.values(this.given).join('') !== '';
+    this.find('.count').textContent = `Matching events${soFar}: ${count(this.#matching)}${size}, ${page}`;
     this.find('.matches').hidden = this.#matching === 0;
-    this.find('.empty').hidden = this.#matching > 0 || !this.#isComplete;
-    this.find('.clear').hidden = Object.values(this.given).join('') === '';
+    this.find('.empty').hidden = !hasNone || !isFiltered;
+    this.find('.empty-log').hidden = !hasNone || isFiltered;
+    this.#showBars();
   }
 
-  #showState(state: LiveState | 'Connecting', problem = ''): void {
+  #showBars(): void {
+    const shown = this.#times.length;
+    const scope = this.#isComplete && shown === this.#matching ? 'All' : 'The newest';
+    const timed = shown < this.#matching ? ' with a time' : '';
+    this.find('figcaption').textContent = `${scope} ${counted(shown, 'matching event')}${timed}, over time`;
+    showHistogram(this.find('.chart'), this.#times, this.zone, (range) =>
+      this.go({ ...this.given, ...range }),
+    );
+  }
+
+  #showState(state: LiveState | 'Connecting' | 'Not live', problem = ''): void {
     const shown = this.find('.live');
     shown.dataset.state = state;
     shown.textContent = state;
@@ -199,9 +231,7 @@ export class Timeline extends View {
     this.#isComplete = false;
     this.#oldest = undefined;
     this.#rows.replaceChildren();
-    this.#chart([]);
-    this.showError();
-    this.#showPaging();
+    this.showResults();
   }
 
   async #download(): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Domain } from '../domain.ts';
 import { type Api, messageOf } from './api.ts';
-import { addPicker, find } from './dom.ts';
+import { addPicker, find, isolated } from './dom.ts';
 import type { Zone } from './zone.ts';
 
 export type Context = { api: Api; domain: Domain; zone: Zone };
@@ -39,14 +39,18 @@ export abstract class View {
   /** Shows the fields of a fragment, unless they are shown. */
   open(fragment: string): void {
     if (fragment === this.#shown) return;
+    this.#fill(fragment);
+    void this.show();
+  }
+
+  #fill(fragment: string): void {
     this.#shown = fragment;
     const given = new URLSearchParams(fragment.split(/\?(.*)/s)[1]);
+    this.given = Object.fromEntries(this.#fields.map(({ name }) => [name, given.get(name) ?? '']));
     for (const field of this.#fields) {
-      const text = given.get(field.name) ?? '';
-      this.given[field.name] = text;
-      field.value = field.dataset.time ? this.zone.show(text) : text;
+      const text = this.given[field.name] as string;
+      field.value = field.defaultValue = field.dataset.time ? this.zone.show(text) : text;
     }
-    void this.show();
   }
 
   /** What is shown is no longer up to date. */
@@ -56,7 +60,7 @@ export abstract class View {
 
   /** Shows these fields, and adds them to the history. */
   go(fields: Record<string, string>): void {
-    const fragment = this.fragment(fields);
+    const fragment = this.urlOf(fields);
     this.expire();
     if (fragment === location.hash) this.open(fragment);
     else location.hash = fragment;
@@ -64,17 +68,21 @@ export abstract class View {
 
   /** Replaces the URL by that of fields that are shown. */
   protected replaceUrl(fields: Record<string, string>): void {
-    this.#shown = this.fragment(fields);
-    location.replace(this.#shown);
+    const fragment = this.urlOf(fields);
+    this.#fill(fragment);
+    location.replace(fragment);
   }
 
-  protected fragment(fields: Record<string, string>): string {
+  /** The URL of a view, relative to the page. */
+  urlOf(fields: Record<string, string>): string {
     const given = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== ''));
     return `#${this.section.id}${given.size > 0 ? '?' : ''}${given}`;
   }
 
+  /** The fields as they are in a URL. One that was not changed stays as it was: its text may be less exact. */
   #typed(): Record<string, string> {
-    const typed = this.#fields.map(({ name, value, dataset: { time } }) => {
+    const typed = this.#fields.map(({ name, value, defaultValue, dataset: { time } }) => {
+      if (value === defaultValue) return [name, this.given[name] ?? ''];
       const text = value.trim();
       return [name, (time && this.zone.parse(text, time)) || text];
     });
@@ -95,6 +103,18 @@ export abstract class View {
 
   close(): void {
     this.loading.abort();
+  }
+
+  /** Starts to load results. Those that are shown stay, dimmed, until there are others. */
+  protected load(): AbortSignal {
+    this.showError();
+    this.find('.results').inert = true;
+    return this.restart();
+  }
+
+  protected showResults(): void {
+    const results = this.find('.results');
+    results.inert = results.hidden = false;
   }
 
   protected restart(): AbortSignal {
@@ -122,6 +142,6 @@ export abstract class View {
       if (isRefused) field.after(problem);
     }
     if (name === undefined) this.find('form').after(problem);
-    problem.textContent = message;
+    problem.replaceChildren(...isolated(message));
   }
 }

@@ -1,0 +1,67 @@
+import { leafHash, MerkleTree, parseEntryBundle, type TileMismatch } from '@event-sourced/transparency-log';
+import { cellText, facts, longText, make, streamName } from './dom.ts';
+import { visible } from './text.ts';
+import type { Context } from './view.ts';
+
+const HASH_BYTES = 32;
+
+/** The fields of the event that an entry has, and the entry itself. */
+export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domain' | 'zone'>): Node[] {
+  const shown = longText(visible(entry.toString()));
+  try {
+    const { stream, type, data, metadata } = JSON.parse(entry.toString());
+    const entity: Record<string, string> | undefined = domain.streams.parse(stream);
+    const time = zone.format(Date.parse(metadata?.occurredAt));
+    const fields: Record<string, unknown> = {
+      user: entity?.user,
+      [`${domain.streams.noun} ID`]: entity?.id,
+      time: time && `${time} ${zone.name}`,
+      type,
+    };
+    const others = Object.entries(data ?? {}).filter(([name, value]) => value !== entity?.[name]);
+    const texts = [...Object.entries(fields), ...others].map(([name, value]) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      return [name, text && cellText(text)] as const;
+    });
+    return [facts([['stream', streamName(stream)], ...texts]), shown];
+  } catch {
+    return [shown]; // not an event of this service
+  }
+}
+
+/** What differs of tiles or entries: both hashes, the first event that differs, and the paths. */
+export function mismatchFacts({ received }: TileMismatch, context: Parameters<typeof eventFacts>[1]): Node[] {
+  const paths = make('p', 'hash', [...received.keys()].join(', '));
+  const [[path = '', bytes] = [], [, tile] = []] = [...received];
+  if (!bytes) return [paths];
+  if (received.size === 1) return [facts([['Hash of the tile', rootOf(bytes)]]), paths];
+  if (!path.startsWith('tile/entries/')) return [paths];
+  const inTree = hashesOf(tile ?? Buffer.alloc(0));
+  for (const [i, entry] of entriesOf(bytes).entries()) {
+    const hash = leafHash(entry);
+    if (hash === inTree[i]) continue;
+    const hashes = facts(Object.entries({ 'Hash of the entry': hash, 'Hash in the tree': inTree[i] }));
+    return [hashes, ...eventFacts(entry, context), paths];
+  }
+  return [paths];
+}
+
+/** None if the bytes are malformed. */
+function entriesOf(bundle: Buffer): Buffer[] {
+  try {
+    return parseEntryBundle(bundle);
+  } catch {
+    return [];
+  }
+}
+
+function rootOf(tile: Buffer): string {
+  const tree = new MerkleTree();
+  for (const hash of hashesOf(tile)) tree.append(hash);
+  return tree.root();
+}
+
+const hashesOf = (tile: Buffer): string[] =>
+  Array.from({ length: tile.length / HASH_BYTES }, (_, i) =>
+    tile.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
+  );
