@@ -110,6 +110,13 @@ test.each([
   await refusedWith(40006, await responseTo(url, bytes));
 });
 
+test('two Content-Types are 41501', async () => {
+  await refusedWith(
+    41501,
+    await responseTo(url, await postOfFern('alice', 'Content-Type: application/json\r\n')),
+  );
+});
+
 test('an HTTP/1.0 request needs no Host', async () => {
   const response = await responseTo(url, 'GET /health/live HTTP/1.0\r\n\r\n');
   expect([response.status, await response.json()]).toEqual([200, { status: 'live' }]);

@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
+import { fieldCount } from './fieldCount.ts';
 
 /** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the body. */
 export const MAX_BODY_BYTES = 60 * 1024;
@@ -51,16 +52,42 @@ function gather(request: IncomingMessage): Promise<Buffer> {
 
 export async function parseJsonBody(request: FastifyRequest, payload: IncomingMessage): Promise<unknown> {
   const bytes = await (payload instanceof RequestWithBody ? payload.gather() : gather(payload));
-  assertUtf8(request.headers);
+  assertUtf8(request);
   return parseExactJson(bytes);
 }
 
-function assertUtf8(headers: FastifyRequest['headers']): void {
-  const charset = /;\s*charset\s*=\s*("?)([^;"\s]*)\1/i.exec(headers['content-type'] ?? '')?.[2] ?? 'utf-8';
-  const encoding = headers['content-encoding'] ?? 'identity';
-  if (charset.toLowerCase() !== 'utf-8' || encoding.toLowerCase() !== 'identity')
+/** @throws HttpError */
+function assertUtf8({ headers, raw }: FastifyRequest): void {
+  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
+  if (
+    fieldCount(raw, 'content-type') > 1 ||
+    !isUtf8Label(charsetOf(type)) ||
+    encoding.toLowerCase() !== 'identity'
+  )
     throw new HttpError(
       HTTP_ERRORS.unsupportedMediaType,
       'The body must be in UTF-8, without a content encoding.',
     );
+}
+
+/** A parameter, or none, behind its semicolon (RFC 9110 section 5.6.6). */
+const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:([\w!#$%&'*+.^`|~-]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/gy;
+
+/** The charset of a media type, by default UTF-8; undefined if it has several, or malformed parameters. */
+function charsetOf(type: string): string | undefined {
+  const parameters = type.slice(`${type};`.indexOf(';'));
+  const found = [...parameters.matchAll(PARAMETER)];
+  const charsets = found.filter(([, name]) => name?.toLowerCase() === 'charset');
+  if (charsets.length > 1 || found.map(([text]) => text).join('') !== parameters) return undefined;
+  const [, , token, quoted = 'utf-8'] = charsets[0] ?? [];
+  return token ?? quoted.replaceAll(/\\(.)/g, '$1');
+}
+
+/** Whether a label is one of UTF-8 (https://encoding.spec.whatwg.org/#names-and-labels). */
+function isUtf8Label(label: string | undefined): boolean {
+  try {
+    return label !== undefined && new TextDecoder(label).encoding === 'utf-8';
+  } catch {
+    return false;
+  }
 }
