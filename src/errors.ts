@@ -30,6 +30,7 @@ export const API_ERRORS = {
 
 /** The errors that every route may have; the first of a status is its example. */
 export const COMMON_ERRORS = [
+  API_ERRORS.invalidQuery,
   API_ERRORS.malformedHttp,
   API_ERRORS.malformedUrl,
   API_ERRORS.invalidToken,

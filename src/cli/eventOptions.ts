@@ -6,11 +6,12 @@ import { PLANT_STREAMS } from '../domain.ts';
 export const PlantEventQuery = eventQuery(PLANT_STREAMS);
 const isQuery = Compile(PlantEventQuery);
 
-/** Parses the filters among the options of a command. @throws Error that names the option and the rule */
+/** Parses the filters among the options of a command. @throws Error that names the options and their rules */
 export function parseEventOptions(options: EventQuery): EventFilter {
   if (!isQuery.Check(options)) {
-    const [error] = isQuery.Errors(options);
-    throw new Error(`--${error?.instancePath.slice(1)} ${error?.message}.`);
+    const problems = isQuery.Errors(options);
+    const texts = problems.map(({ instancePath, message }) => `--${instancePath.slice(1)} ${message}`);
+    throw new Error(`${texts.join('; ')}.`);
   }
   return new EventFilter(options, PLANT_STREAMS, (filter) => `--${filter}`);
 }

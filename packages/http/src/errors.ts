@@ -52,10 +52,12 @@ export const RETRY = { 'Retry-After': '1' };
 /** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
 export const HTTP_ERRORS = {
   notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
-  invalidBody: entry(40002, 'the body is invalid, the message names the field and the rule', {
+  invalidBody: entry(40002, 'the body is invalid, the message names the fields and their rules', {
     example: 'name must be a string.',
   }),
-  invalidQuery: entry(40004, 'the query is invalid', { example: 'limit must be given once.' }),
+  invalidQuery: entry(40004, 'the query is invalid, or has an unknown parameter', {
+    example: 'page is not a parameter.',
+  }),
   malformedHttp: entry(40006, 'malformed HTTP'),
   malformedUrl: entry(40007, 'the URL is malformed', { of: ['FST_ERR_BAD_URL'] }),
   notFound: entry(40401, 'not found'),

@@ -18,3 +18,4 @@ export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';
 export { traceparentOf } from './traceparent.ts';
+export { NO_PARAMETERS } from './validation.ts';

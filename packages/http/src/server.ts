@@ -17,7 +17,7 @@ import { fieldCount } from './fieldCount.ts';
 import type { ServerObserver } from './observer.ts';
 import { RATE_LIMIT_HEADERS } from './openapi.ts';
 import { logWhenClosed } from './requestLog.ts';
-import { validatorCompiler } from './validation.ts';
+import { NO_PARAMETERS, validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -93,6 +93,10 @@ export async function httpServer(options: Options) {
   const router = findMyWay(ROUTER_OPTIONS);
   app.addHook('onRoute', ({ url, method }) => {
     if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // not that of CORS preflight requests
+  });
+  // Pages and probes, which the OpenAPI document hides, take any query.
+  app.addHook('onRoute', (route) => {
+    if (!route.schema?.hide) route.schema = { querystring: NO_PARAMETERS, ...route.schema };
   });
   const methodsOf = ({ url }: FastifyRequest): string[] =>
     url === '*' ? [] : METHODS.filter((method) => router.find(method as HTTPMethod, url));

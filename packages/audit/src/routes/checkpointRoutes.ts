@@ -40,7 +40,6 @@ export function checkpointRoutes(
         querystring: Type.Object({ latest: Type.Optional(Type.Enum(['', 'true'])) }),
         response: { 200: text('A checkpoint (C2SP tlog-checkpoint).', examples.checkpoint) },
         errors: [
-          errors.invalidQuery,
           errors.insufficientScope,
           errors.logContradictsCheckpoint,
           errors.checkpointFileUnusable,

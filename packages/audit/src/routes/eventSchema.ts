@@ -69,7 +69,7 @@ export function eventSchema(
     errors: [
       {
         ...errors.invalidQuery,
-        description: 'the query is invalid, since is later than until, or the log has no event of the user',
+        description: 'since is later than until, or the log has no event of the user',
         message: 'since must not be later than until.',
       },
       {

@@ -49,7 +49,6 @@ export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
           }),
         },
         errors: [
-          { ...errors.invalidQuery, message: `id must be ${streams.id.rule}.` },
           errors.insufficientScope,
           errors.unknownEntity,
           tooManyInFlight(receipts),

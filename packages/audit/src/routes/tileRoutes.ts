@@ -1,6 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
-import { HttpError, tooManyInFlight } from '@event-sourced/http';
+import { HttpError, NO_PARAMETERS, tooManyInFlight } from '@event-sourced/http';
 import { parseTilePath, type Tile, type TileOrEntries } from '@event-sourced/transparency-log';
 import { readEntries } from '@event-sourced/transparency-log/entries';
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
@@ -76,7 +76,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
       ...entries,
       ...describe('getPartialEntries', 'The entries of the last tile', { ...INDEX, ...WIDTH }),
     },
-    '/tile/*': { hide: true },
+    '/tile/*': { hide: true, querystring: NO_PARAMETERS },
   };
   for (const [path, schema] of Object.entries(routes))
     app.get(path, { onRequest: requireAuditScope, schema }, async (request, reply) => {
