@@ -53,8 +53,8 @@ const Traceparent = Type.String({
   description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
 });
 const Link = Type.String({
-  description: 'If there are more plants: the next page, rel="next" (RFC 8288).',
-  examples: ['</plants?limit=100&after=s3f9a2c1b7d4e.100>; rel="next"'],
+  description: 'If there are more plants: the next page, rel="next" (RFC 8288), relative to this URL.',
+  examples: ['<plants?limit=100&after=s3f9a2c1b7d4e.100>; rel="next"'],
 });
 
 const json = (description: string, media: object, headers: object): object => ({
@@ -158,7 +158,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const first = await firstPage(user, { ...range, limit });
       const next = await nextPage(user, first, { ...range, limit });
       if (next !== undefined)
-        reply.header('link', `</plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
+        reply.header('link', `<plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
       if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
       if (method === 'HEAD') return Readable.from([]);
       return Readable.from(jsonArray(user, first, { ...range, limit }), { highWaterMark: 0 });

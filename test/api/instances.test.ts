@@ -37,6 +37,6 @@ describe('a list of one instance with the Log-Position of the other', () => {
     const page = await get(`${here.url}/plants?limit=2`);
     const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1] ?? '';
     const upTo = { 'log-position': page.headers.get('log-position') ?? '' };
-    expect(await plantsIn(await get(`${there.url}${next}`, upTo))).toEqual([{ name: 'Moss' }]);
+    expect(await plantsIn(await get(`${there.url}/${next}`, upTo))).toEqual([{ name: 'Moss' }]);
   });
 });

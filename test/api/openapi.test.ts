@@ -42,7 +42,7 @@ describe('the document', () => {
       license: { name: 'MIT' },
       contact: { name: expect.any(String) },
     });
-    expect(document.servers).toEqual([{ url: '/' }]);
+    expect(document.servers).toEqual([{ url: '.' }]);
   });
 
   test('has all operations, without health checks and itself', () => {

@@ -204,7 +204,7 @@ const isUnavailable = (result: Result): boolean =>
   'error' in result && ['disconnected', 'cut', 50301, 50302].includes(result.error);
 
 const nextPage = ({ headers }: Response): string =>
-  /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '')?.[1] ?? '';
+  headers.get('link')?.replace(/^<(.+)>; rel="next"$/, '/$1') ?? '';
 
 const positionsIn = (lines: string): bigint[] =>
   lines

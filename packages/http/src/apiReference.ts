@@ -14,7 +14,7 @@ export async function apiReference(app: FastifyInstance, { title }: { title: str
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     // The first of equals is taken: a client that accepts everything is no browser.
     if (new Negotiator(request).mediaType(['application/json', HTML]) !== HTML) return reply.callNotFound();
-    return reply.redirect('/docs');
+    return reply.redirect('docs');
   });
   await servePage(app, {
     path: '/docs',

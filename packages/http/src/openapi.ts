@@ -75,10 +75,11 @@ export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
 /** Serves /openapi.json, generated from the schemas that validate. */
 export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): Promise<void> {
   await app.register(swagger, {
+    stripBasePath: false, // it cannot read a relative server
     openapi: {
       openapi: '3.1.0',
       info: api.info,
-      servers: [{ url: '/' }],
+      servers: [{ url: '.' }], // relative to the document
       tags: api.tags,
       components: {
         securitySchemes: {

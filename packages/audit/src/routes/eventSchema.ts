@@ -52,8 +52,8 @@ export function eventSchema(
             `${size} ${root}`,
           ),
           Link: described(
-            'With order=descending, if there are more events: the next page, rel="next" (RFC 8288). A page may have fewer events than limit, or none, also if there are more.',
-            '</events?order=descending&limit=100&before=101>; rel="next"',
+            'With order=descending, if there are more events: the next page, rel="next" (RFC 8288), relative to this URL. A page may have fewer events than limit, or none, also if there are more.',
+            '<events?order=descending&limit=100&before=101>; rel="next"',
           ),
           'X-Accel-Buffering': described('For event streams: no, so that proxies do not buffer them.', 'no'),
         },

@@ -108,5 +108,5 @@ function linkTo(query: OrderedEventQuery, before: string): string {
   const { user, id, type, since, until, limit, order } = query;
   const known = Object.entries({ user, id, type, since, until, limit, order, before });
   const search = new URLSearchParams(known.filter((one): one is [string, string] => one[1] !== undefined));
-  return `</events?${search}>; rel="next"`;
+  return `<events?${search}>; rel="next"`;
 }
