@@ -12,6 +12,9 @@ const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
+/** A line feed at the end of a secret, for example: it would become part of a name. */
+const PADDED = /^[\s\p{C}]|[\s\p{C}]$|\p{Cc}/u;
+
 type Rule = { pattern?: string; default?: string };
 type Check = (text: string) => boolean;
 /** A setting; its description completes the sentence "NAME must be …". */
@@ -177,14 +180,35 @@ function read(env: NodeJS.ProcessEnv): Settings {
   const invalid = Object.entries(Settings.properties).filter(
     ([name, setting]) => isSet(name) && !Value.Check(setting, Reflect.get(settings, name)),
   );
-  const problems = [...missing, ...invalid.map(([name]) => mustBe(name))];
+  const padded = SETTINGS.filter((name) => PADDED.test(Reflect.get(settings, name) ?? ''));
+  const problems = [
+    ...missing,
+    ...padded.map((name) => `${name} must be without white space at its ends, and control characters`),
+    ...invalid.filter(([name]) => !padded.includes(name)).map(([name]) => mustBe(name)),
+  ];
   if (problems.length > 0) throw new BadConfig(problems);
   return settings;
 }
 
+/** Lines of `.env` that `parseEnv` reads as they are meant: it would skip others, or cut them at a # or a quote. */
+const LINE =
+  /^[ \t]*(#.*|(export[ \t]+)?[A-Za-z_][\w.-]*[ \t]*=[ \t]*("[^"]*"|'[^']*'|`[^`]*`|[^\s"'`#][^#\r]*?)?([ \t]+#.*)?[ \t]*)?\r?$/;
+const LINE_RULE = 'NAME=value on one line, in quotes if it has # or a quote, without a byte order mark';
+
 function readFile(): NodeJS.Dict<string> {
+  const lines = linesOfFile();
+  const problems = lines.flatMap((line, i) =>
+    LINE.test(line) ? [] : `.env line ${i + 1} must be ${LINE_RULE}`,
+  );
+  if (problems.length > 0) throw new BadConfig(problems);
+  return Object.assign({}, ...lines.map((line) => parseEnv(line))); // with several, it joins a blank value and the next
+}
+
+function linesOfFile(): string[] {
   try {
-    return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
+    if (!existsSync('.env')) return [];
+    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+    return decoder.decode(readFileSync('.env')).split('\n');
   } catch (error) {
     throw new BadConfig([`.env: ${(error as Error).message}`]);
   }

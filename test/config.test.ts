@@ -143,6 +143,29 @@ describe('a value is rejected', () => {
   });
 });
 
+test('no setting may have a control character', () => {
+  const JWKS_URL = 'http://evil.example\nhttp://localhost/jwks';
+  expect(problemsOf({ ...provider, JWKS_URL, KEY_FILE: 'a\nb' })).toEqual(
+    ['KEY_FILE', 'JWKS_URL'].map(
+      (name) => `${name} must be without white space at its ends, and control characters`,
+    ),
+  );
+});
+
+test.each(['\n', ' ', '\t', '\r', '\u00a0', '\ufeff', '\u200b', '\0'])(
+  'no setting may have white space or a control character at its ends: %j',
+  (char) => {
+    const set = (value: (name: string) => string) =>
+      problemsOf(Object.fromEntries(SETTINGS.map((name) => [name, value(name)])));
+    const refused = SETTINGS.map(
+      (name) => `${name} must be without white space at its ends, and control characters`,
+    );
+    expect(set((name) => `${name}${char}`)).toEqual(refused);
+    expect(set((name) => `${char}${name}`)).toEqual(refused);
+    expect(set(() => char)).toEqual(refused);
+  },
+);
+
 const OTHER_FILE = 'LOG_KEY_FILE must be another file than KEY_FILE';
 const OTHER_PORT = 'METRICS_PORT must be another port than PORT';
 test.each<[string, Record<string, string>]>([
@@ -208,7 +231,6 @@ describe('JWKS_URL', () => {
     ...'http://evil.example/http://localhost/jwks http://evil.example#http://localhost/jwks'.split(' '),
     'https://id.example/the keys',
     'http://127.0.0.1\\@evil.example/jwks',
-    'http://evil.example\nhttp://localhost/jwks',
   ])('may not be %j', (JWKS_URL) => {
     expect(problemsOf({ ...provider, JWKS_URL })).toEqual([
       expect.stringMatching('^JWKS_URL must be an https URL'),
@@ -225,6 +247,44 @@ describe('the file .env', () => {
   test('has lower precedence than the environment', () => {
     writeFileSync('.env', 'HOST=0.0.0.0\nPORT=8080\n');
     expect(readConfig({ PORT: '9090' })).toMatchObject({ host: '0.0.0.0', port: 9090 });
+  });
+
+  test.each([
+    ...['\ufeffPORT=1', 'PORT', 'PORT 1', 'PORT: 1', '=1', 'set PORT=1', '1PORT=1', '\u00a0PORT=1'],
+    ...[
+      'PORT="1',
+      "PORT='1' 2",
+      'PORT="1"#2',
+      'PORT="1\\"2"',
+      'PORT=1#2',
+      'PORT=#1',
+      'PORT=1\rHOST=a',
+      'PORT="1\n2"',
+    ],
+  ])('is refused with the line that cannot be understood: %j', (line) => {
+    writeFileSync('.env', `# HOST\n${line}\nHOST`);
+    const problems = problemsOf({});
+    expect(problems[0]).toMatch(/^\.env line 2 must be NAME=value /);
+    expect(problems.at(-1)).toMatch(/^\.env line \d must be NAME=value /);
+    expect(problems.length).toBeGreaterThan(1);
+  });
+
+  test.each([
+    ['PORT=1', '1'],
+    [' export PORT = 1 # "2"\r', '1'],
+    ["PORT='#1' # 2", '#1'],
+    ["PORT=it's", "it's"],
+    ['PORT=a=b', 'a=b'],
+    ['PORT=   \nPORT=2', '2'],
+    ['PORT=2\nPORT= ', ''],
+  ])('is understood: %j', (lines, value) => {
+    writeFileSync('.env', `${lines.replaceAll('PORT', 'JWT_ISSUER')}\nHOST=a\n`);
+    expect(readConfig({})).toMatchObject({ host: 'a', issuer: value === '' ? undefined : value });
+  });
+
+  test('that is not UTF-8 is reported as a problem', () => {
+    writeFileSync('.env', Buffer.from('\ufeffPORT=8080\n', 'utf16le'));
+    expect(problemsOf({})).toEqual([expect.stringMatching(/^\.env: .*utf-8/)]);
   });
 
   test('that cannot be read is reported as a problem', () => {
