@@ -28,7 +28,7 @@ async function linesIn(response: Response): Promise<Line[]> {
   const text = await response.text();
   expect(response.status, text).toBe(200);
   expect(response.headers.get('content-type')).toBe(NDJSON);
-  return text.split(/(?<=\n)/).map((line) => {
+  return (text.match(/.*\n|.+$/g) ?? []).map((line) => {
     const event = JSON.parse(line);
     expect(isCloudEvent(event), line).toBe(true);
     return event;
@@ -109,6 +109,9 @@ test.each<[query: string, positions: string[]]>([
   ['?&', ['1', '2', '3']],
   ['?user=alice', ['1', '3']],
   ['?id=1&type=PlantCreated&since=2026-03-01t13:00:00%2B01:00&limit=1&after=1', ['2']],
+  ['?user=alice&id=99', []],
+  ['?user=alice&order=descending&type=None', []],
+  ['?user=bob&after=3', []],
   ['?user=bob&id=1&until=2026-03-01T12:00:00Z', ['2']],
 ])('GET /events%s returns the events %j', async (query, positions) => {
   expect((await linesIn(await getEvents(query))).map(({ position }) => position)).toEqual(positions);
@@ -124,6 +127,8 @@ test.each<[query: string, number: number, message: RegExp | string]>([
   ['limit=-1', 40004, /^limit must be an integer from 0/],
   ['limit=1&limit=2', 40004, 'limit must be given once.'],
   ['since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z', 40004, 'since must not be later than until.'],
+  ['user=nobody&order=descending', 40004, 'The log has no event of the user "nobody".'],
+  ['user=nobody&after=1&limit=0', 40004, 'The log has no event of the user "nobody".'],
   ['user=%ED%A0%80', 40004, /^The log has no event of the user "/], // an unpaired surrogate
 ])('GET /events?%s is %i', async (query, number, message) => {
   expect(await refusedWith(number, await getEvents(`?${query}`))).toMatch(message);

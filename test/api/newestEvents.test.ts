@@ -7,7 +7,7 @@ import {
   type OrderedEventQuery,
 } from '../../packages/audit/src/routes/newestEvents.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
-import { EventFilter } from '../../packages/event-log/src/replay/eventFilter.ts';
+import { EventFilter, UnknownUser } from '../../packages/event-log/src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 
@@ -117,10 +117,18 @@ describe('pages of the newest events', () => {
     expect(large.ids).toHaveLength(18); // 1 MiB
   });
 
-  test.each<OrderedEventQuery>([{ limit: '0' }, { user: 'nobody' }, { before: '0' }, { before: '1' }])(
+  test.each<OrderedEventQuery>([{ limit: '0' }, { user: 'bob', id: '9' }, { before: '0' }, { before: '1' }])(
     'end if no event matches %j',
     async (query) => {
       expect(await pageOf(logOf(someEvents(3)).log, query)).toEqual({ ids: [], next: undefined });
+    },
+  );
+
+  test.each<OrderedEventQuery>([{}, { limit: '0' }, { before: '1' }, { id: '1' }])(
+    'with %j, an unknown user is an error',
+    async (query) => {
+      const page = pageOf(logOf(someEvents(3)).log, { ...query, user: 'nobody' });
+      await expect(page).rejects.toThrow(new UnknownUser('nobody'));
     },
   );
 
@@ -130,7 +138,7 @@ describe('pages of the newest events', () => {
     const { ids, next } = await pageOf(log, { type, order: 'descending' });
     expect([ids, seen.reads]).toEqual([[], 20]);
     expect(next).toEqual({ type, order: 'descending', before: `m.${2 * (250 - 20 * 4) + 1}` });
-    expect(await pageOf(log, { user: 'nobody' })).toMatchObject({ next: undefined }); // has an index
+    expect(await pageOf(log, { user: 'bob', id: '9' })).toMatchObject({ next: undefined }); // has an index
   });
 });
 

@@ -1,5 +1,6 @@
 import { type EventLog, parsePosition, type RecordedEvent, START } from '@event-sourced/event-log';
 import {
+  assertKnownUser,
   assertReadable,
   BadFilter,
   EventFilter,
@@ -63,7 +64,7 @@ type Options = {
 
 /**
  * The newest events that match a filter, as lines, and the headers; fewer than the limit, or none, if few events match.
- * Undefined if the signal aborts. @throws BadFilter, BadPosition, StoreUnavailable, LogReplaced
+ * Undefined if the signal aborts. @throws BadFilter, BadPosition, UnknownUser, StoreUnavailable, LogReplaced
  */
 export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
   const filter = new EventFilter(query, streams);
@@ -75,6 +76,7 @@ export async function newestEvents(log: EventLog, { query, streams, toLine, turn
   const parse = before?.includes('.') ? parseLogPosition.bind(null, logId) : parsePosition;
   let position = before === undefined ? undefined : parse(before, 'before');
   if (position !== undefined) await assertReadable(log, position, end, 'before');
+  await assertKnownUser(log, filter, { signal, turn });
   let lines = '';
   let count = 0;
   const page = (next?: bigint) => ({

@@ -1,7 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../position.ts';
+import type { Turn } from '../time/fairQueue.ts';
 import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
+import { unlessAborted } from '../time/sleep.ts';
 import { occurredAt } from './cloudEvent.ts';
 import { limitSchema, type TextRule, textSchema } from './querySchemas.ts';
 
@@ -26,7 +28,7 @@ export const eventQuery = ({ noun, user, id }: Pick<StreamNames, 'noun' | 'user'
     after: Type.Optional(Type.String({ description: 'Only events after this log position.' })),
     user: Type.Optional(
       textSchema(user, {
-        description: `Only events of this user’s ${noun}s. Without after, the log must have one.`,
+        description: `Only events of this user’s ${noun}s. The log must have one.`,
       }),
     ),
     id: Type.Optional(textSchema(id, { description: `Only events of ${noun}s with this ID.` })),
@@ -84,6 +86,11 @@ export class EventFilter {
     return this.user === undefined ? undefined : this.#streams.prefix(this.user, this.#query.id);
   }
 
+  /** What the names of all streams of the user start with. */
+  get userPrefix(): string | undefined {
+    return this.user === undefined ? undefined : this.#streams.prefix(this.user);
+  }
+
   /** Whether an event is of the user, if only a user's events match. */
   isOfUser({ stream }: RecordedEvent): boolean {
     return this.user === undefined || this.#streams.parse(stream)?.user === this.user;
@@ -112,4 +119,32 @@ export async function assertReadable(
   // EventStoreDB reads from the position of an event only.
   if (position > START && !(await log.readEvent(position)))
     throw new BadPosition(`${name} is not the position of an event.`);
+}
+
+/** The log has no event of this user. */
+export class UnknownUser extends Error {
+  override readonly name = 'UnknownUser';
+  constructor(user: string) {
+    super(`The log has no event of the user ${JSON.stringify(user)}.`);
+  }
+}
+
+/** Streams of the user `a/b` start as those of `a`, so the newest event may be of another user. */
+const EVENTS_PER_READ = 500;
+
+/** @throws UnknownUser if a filter names a user of whom the log has no event, at any position */
+export async function assertKnownUser(
+  log: Pick<EventLog, 'readBackwards'>,
+  filter: EventFilter,
+  { signal, turn = async () => {} }: { signal: AbortSignal; turn?: Turn | undefined },
+): Promise<void> {
+  const { user, userPrefix: prefix } = filter;
+  let before: Position | undefined;
+  for (let limit = 1; user !== undefined; limit = EVENTS_PER_READ) {
+    await turn();
+    const page = await unlessAborted(log.readBackwards({ before, limit, prefix }), signal);
+    if (!page || page.events.some((event) => filter.isOfUser(event))) return;
+    if (page.isEnd) throw new UnknownUser(user);
+    before = page.position;
+  }
 }

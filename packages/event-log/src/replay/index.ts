@@ -1,12 +1,14 @@
 export { CloudEvent, occurredAt, toCloudEvent } from './cloudEvent.ts';
 export {
+  assertKnownUser,
   assertReadable,
   BadFilter,
   EventFilter,
   type EventQuery,
   eventQuery,
   type StreamNames,
+  UnknownUser,
 } from './eventFilter.ts';
 export { formatLogPosition, parseLogPosition } from './logPosition.ts';
 export { limitSchema, textSchema } from './querySchemas.ts';
-export { replay, UnknownUser } from './replay.ts';
+export { replay } from './replay.ts';

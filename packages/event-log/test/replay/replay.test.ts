@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore.ts';
 import { BadPosition } from '../../src/position.ts';
-import { EventFilter, type EventQuery, type StreamNames } from '../../src/replay/eventFilter.ts';
-import { replay, UnknownUser } from '../../src/replay/replay.ts';
+import { EventFilter, type EventQuery, type StreamNames, UnknownUser } from '../../src/replay/eventFilter.ts';
+import { replay } from '../../src/replay/replay.ts';
 
 const EVENTS: RecordedEvent[] = (
   [
@@ -28,6 +28,11 @@ function logOf(events: readonly RecordedEvent[], sizes = [3], { late = false, en
   const log: Partial<EventLog> = {
     lastPosition: async () => end,
     readEvent: async (at) => events.find(({ position }) => position === at),
+    readBackwards: async ({ before = end + 1n, limit, prefix = '' }) => {
+      const earlier = events.filter(({ position, stream }) => position < before && stream.startsWith(prefix));
+      const page = earlier.toReversed().slice(0, limit);
+      return { events: page, position: page.at(-1)?.position ?? before, isEnd: page.length < limit };
+    },
     readAll: async ({ after }) => {
       const rest = events.filter(({ position }) => position > after);
       const page = rest.slice(0, sizes[Math.min(pages++, sizes.length - 1)]);
@@ -119,21 +124,20 @@ describe('a replay', () => {
   });
 });
 
-describe('for an unknown user', () => {
-  const late = { ...(EVENTS[0] as RecordedEvent), position: END + 1n };
-  test.each<[string, () => { log: EventLog }]>([
-    ['in one batch', () => logOf(EVENTS, [100])],
-    ['in many batches', () => logOf(EVENTS, [2])],
-    ['whose last batch is not marked as the end', () => logOf(EVENTS, [100], { late: true })],
-    ['with concurrent appends', () => logOf([...EVENTS, late], [EVENTS.length, 1])],
-    ['without events', () => logOf([], [1], { end: 0n })],
-  ])('a replay of a log %s fails with UnknownUser', async (_, open) => {
-    for (const query of [{ user: 'dave' }, { user: 'nobody', type: 'PlantMoved', id: '1' }])
-      await expect(all(open().log, query)).rejects.toThrow(new UnknownUser(query.user));
-  });
+test.each([{}, { after: '2' }, { limit: '0' }, { id: '1', type: 'PlantMoved' }])(
+  'with %j, an unknown user is an error, and a known user without matching events is not',
+  async (query) => {
+    for (const user of ['dave', 'nobody', 'b'])
+      await expect(all(logOf(EVENTS).log, { ...query, user })).rejects.toThrow(new UnknownUser(user));
+    expect(await all(logOf(EVENTS).log, { ...query, user: 'bob', type: 'None' })).toEqual([]);
+  },
+);
 
-  test('a replay after a position is empty, as for a known user without matching events', async () => {
-    expect(await all(logOf(EVENTS).log, { user: 'nobody', after: '2' })).toEqual([]);
-    expect(await all(logOf(EVENTS).log, { user: 'bob', id: '3' })).toEqual([]);
-  });
+test('a user whose streams start with the name of another is another', async () => {
+  const ofOther = { ...(EVENTS[0] as RecordedEvent), stream: 'plant-b/c/1' };
+  const many = Array.from({ length: 1_200 }, (_, i) => ({ ...ofOther, position: BigInt(i + 1) }));
+  for (const events of [[ofOther], many]) {
+    await expect(all(logOf(events).log, { user: 'b' })).rejects.toThrow(UnknownUser);
+    expect(await all(logOf(events, [2_000], { end: 1_200n }).log, { user: 'b/c', id: '2' })).toEqual([]);
+  }
 });
