@@ -1,4 +1,6 @@
 import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
@@ -43,9 +45,13 @@ export async function startService(
   { logger, progressOf, onFatal }: Context,
 ): Promise<Service> {
   const now = () => new Date();
+  // First of all, so that a start that fails on a port has created nothing.
+  const address = await useSetting('PORT and HOST', () => freeAddress(config));
+  const { metrics: scrape } = config;
+  if (scrape) await useSetting('METRICS_PORT and METRICS_HOST', () => freeAddress(scrape));
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
-  resources.use(lockDataDir(config.dataDir));
+  resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
   const verifyToken = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only if they are on: the modules take part of the time of a start.
@@ -108,7 +114,7 @@ export async function startService(
   });
   resources.defer(() => app.close());
   const url = await app.listen({
-    host: (await lookup(config.host)).address, // for a second address, Fastify would start a server without our handlers
+    host: address, // for a second one, Fastify would start a server without our handlers
     port: config.port,
     listenTextResolver: (address) => `listening at ${address}`,
   });
@@ -124,6 +130,25 @@ export async function startService(
     },
     close: () => opened.disposeAsync(),
   };
+}
+
+/** @throws Error that names the setting to change */
+async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (error) {
+    throw new Error(`cannot use ${setting}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The address of a host. @throws Error if a server cannot listen there */
+async function freeAddress({ host, port }: { host: string; port: number }): Promise<string> {
+  const { address } = await lookup(host);
+  const probe = createServer((socket) => socket.destroy()).listen(port, address);
+  await once(probe, 'listening');
+  probe.close();
+  await once(probe, 'close');
+  return address;
 }
 
 /** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */

@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -18,9 +18,29 @@ test('a service is new while its log has no plant', async () => {
 });
 
 describe('a start fails with one line', () => {
-  test('with the port if it is in use', async () => {
-    const { port } = await listen(() => {});
-    await expect(startService({ PORT: `${port}` })).rejects.toThrow(RegExp(`^.*in use.*\\b${port}$`));
+  test.each(['PORT', 'METRICS_PORT'])(
+    'with the setting %s if it is in use; nothing is created',
+    async (name) => {
+      const { port } = await listen(() => {});
+      const DATA_DIR = join(tempDir(), 'data');
+      const inUse = RegExp(`^cannot use ${name} and (METRICS_)?HOST: .*in use.*\\b${port}$`);
+      await expect(startService({ DATA_DIR, [name]: `${port}` })).rejects.toThrow(inUse);
+      expect(existsSync(DATA_DIR)).toBe(false);
+    },
+  );
+
+  test('with the setting HOST if it is not an address of this machine', async () => {
+    await expect(startService({ HOST: '192.0.2.1' })).rejects.toThrow(
+      /^cannot use PORT and HOST: .*192\.0\.2\.1/,
+    );
+  });
+
+  test('with the setting DATA_DIR if another server uses it', async () => {
+    const DATA_DIR = tempDir();
+    await startService({ DATA_DIR });
+    await expect(startService({ DATA_DIR })).rejects.toThrow(
+      `cannot use DATA_DIR: the data directory ${DATA_DIR} is in use by another server`,
+    );
   });
 
   test('with the path of a key file that other users can read', async () => {

@@ -28,7 +28,8 @@ async function linesIn(response: Response): Promise<Line[]> {
   const text = await response.text();
   expect(response.status, text).toBe(200);
   expect(response.headers.get('content-type')).toBe(NDJSON);
-  return (text.match(/.*\n|.+$/g) ?? []).map((line) => {
+  return text.split(/(?<=\n)/).flatMap((line) => {
+    if (line === '') return []; // no event
     const event = JSON.parse(line);
     expect(isCloudEvent(event), line).toBe(true);
     return event;

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { signedJwt } from '@event-sourced/testing/jwt';
 import { appendTo, plantOf } from '@event-sourced/testing/logs';
-import { exchange, listen } from '@event-sourced/testing/rawHttp';
+import { exchange } from '@event-sourced/testing/rawHttp';
 import { dirWith, emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
@@ -203,12 +203,6 @@ describe('the port of the metrics', () => {
     const posted = await fetch(metricsUrl, { method: 'POST', body: 'x' });
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect((await fetch(`${url}/metrics`)).status).toBe(404);
-  });
-
-  test('in use ends the start with one line', async () => {
-    const { port } = await listen(() => {});
-    const starting = start({ METRICS_PORT: `${port}` });
-    await expect(starting).rejects.toThrow(RegExp(`^cannot serve metrics: .*in use.*\\b${port}$`));
   });
 });
 

@@ -17,7 +17,7 @@ const MAX_CONNECTIONS = 40;
 
 /**
  * Serves `GET /metrics` on a port of its own, one request per connection. Requests that come while the metrics are read
- * share them. A connection too many closes the oldest one, so that none keeps Prometheus out. @throws Error for the operator
+ * share them. A connection too many closes the oldest one, so that none keeps Prometheus out. @throws Error if it cannot listen
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
   let metrics: Promise<Metrics | undefined> | undefined;
@@ -51,9 +51,7 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
     }
   });
   server.listen(port, host);
-  await once(server, 'listening').catch((error) => {
-    throw new Error(`cannot serve metrics: ${error.message}`, { cause: error });
-  });
+  await once(server, 'listening');
   const { address, family, port: actual } = server.address() as AddressInfo;
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${actual}/metrics`,

@@ -40,7 +40,9 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
   for (const logId of witness.logIds)
     await witness.checkpoint(logId).catch(({ message }) => print(printable(message)));
-  const server = await startWitnessServer(witness, { host, port, print });
+  const server = await startWitnessServer(witness, { host, port, print }).catch((error) => {
+    throw new Error(`cannot use --port and --host: ${error.message}`, { cause: error });
+  });
   try {
     await write(`verifier key ${formatVerifierKey(witness.verifierKey)}\nlistening at ${server.url}\n`);
     if (!signal.aborted) await once(signal, 'abort');

@@ -46,6 +46,7 @@ test('the command creates a key, prints its verifier key and URL, and cosigns un
 test.each<[Record<string, string>, string, RegExp]>([
   [{ name: 'two words' }, KEY, /--name must be a name without spaces/],
   [{ port: '70000' }, KEY, /--port must be a port/],
+  [{ host: '192.0.2.1' }, KEY, /cannot use --port and --host: .*192\.0\.2\.1/],
   [{ logs: '/nothing' }, KEY, /cannot read the file of --logs: ENOENT/],
   [{ state: '/nothing/here' }, KEY, /ENOENT.*\/nothing\/here/],
   [{}, `${KEY}\n\nlog.example`, /logs, line 3: the key must be a verifier key/],
