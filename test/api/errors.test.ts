@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { connection, exchange, responsesIn, responseTo } from '@event-sourced/testing/rawHttp';
 import { refusedWith } from '@event-sourced/testing/refusal';
@@ -259,3 +260,11 @@ test.each([
     await expect.poll(() => connections()).toBe(0);
   },
 );
+
+test('a request that is answered before its body has arrived gets no second response', async () => {
+  const { url, app } = await appOver({});
+  app.server.requestTimeout = app.server.headersTimeout = 500;
+  const socket = connection(url);
+  socket.write('POST /plants HTTP/1.1\r\nHost: plants\r\nContent-Length: 9\r\n\r\n{');
+  expect((await text(socket)).match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 401']);
+});

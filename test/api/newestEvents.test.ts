@@ -53,6 +53,7 @@ async function pageOf(log: EventLog, query: OrderedEventQuery) {
   const toLine = ({ id, data }: RecordedEvent) => `${id} ${JSON.stringify(data)}\n`;
   const options = { query, streams: PLANT_STREAMS, toLine, turn: async () => {}, signal };
   const { lines = '', headers } = (await newestEvents(log, options)) ?? {};
+  expect(headers?.['log-position']).toBe(`m.${await log.lastPosition()}`);
   const target = /^<events\?([^>]*)>; rel="next"$/.exec(headers?.link ?? '')?.[1];
   return {
     ids: lines.split('\n').flatMap((line) => line.split(' ')[0] || []),

@@ -34,6 +34,8 @@ const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n';
 /** The largest body. */
 const BODY_BYTES = 60 * 1024;
 const LARGEST = `{"id":1,"name":""}`.padEnd(BODY_BYTES);
+/** A head may have 16 KiB. */
+const LONG_PATH = `/${'x'.repeat(15_500)}`;
 /** Each byte of a body in a chunk of its own; the body never ends. */
 const ONE_BYTE_CHUNKS = '1\r\n \r\n'.repeat(10_000);
 const FIELDS = Array.from({ length: 900 }, (_, i) => `x${i.toString(36)}:${i.toString(36)}\r\n`).join('');
@@ -67,8 +69,9 @@ const ATTACKS: readonly Attack[] = [
     bytes: () => get('/openapi.json', FIELDS).repeat(50),
   },
   {
-    name: 'unread responses, then a body in chunks of a byte',
-    bytes: () => get('/openapi.json').repeat(100) + slowPost(''),
+    name: 'an unread bundle, then heads within the bound, at once',
+    atOnce: true,
+    bytes: () => get('/docs/static/swagger-ui-bundle.js') + get(LONG_PATH).repeat(3),
   },
   { name: 'the smallest requests, at once', atOnce: true, bytes: () => SMALLEST },
   {
@@ -80,8 +83,18 @@ const ATTACKS: readonly Attack[] = [
   { name: 'half a body of a user', bytes: halfPost },
   { name: 'half a body of a user, in chunks of a byte', bytes: slowPost },
   {
-    name: 'a body of a user in chunks of a byte, behind unread lists',
-    bytes: (token) => get('/plants', token).repeat(3) + slowPost(token),
+    name: 'a body of a user in chunks of a byte, behind an unread list',
+    bytes: (token) => get('/plants', token) + slowPost(token),
+  },
+  {
+    name: 'an unread list of a user, then heads within the bound, at once',
+    atOnce: true,
+    bytes: (token) => get('/plants', token) + get(LONG_PATH, token).repeat(3),
+  },
+  {
+    name: 'an unread list of a user, then heads beyond the bound, at once',
+    atOnce: true,
+    bytes: (token) => get('/plants', token) + get(LONG_PATH, token).repeat(14),
   },
   {
     name: 'the largest POSTs of a user, at once',

@@ -14,16 +14,20 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 /** A request whose body can be gathered before it is read. */
 export class RequestWithBody extends IncomingMessage {
   #body: Promise<Buffer> | undefined;
+  /** Bytes that have arrived of a body that is gathered. */
+  gathered = 0;
 
   /** The body, from now on in one buffer: Node would keep it in pieces, of which one of a byte takes hundreds. */
   gather(): Promise<Buffer> {
-    this.#body ??= gather(this);
+    this.#body ??= gather(this, (bytes) => {
+      this.gathered = bytes;
+    });
     return this.#body;
   }
 }
 
 /** @throws HttpError */
-function gather(request: IncomingMessage): Promise<Buffer> {
+function gather(request: IncomingMessage, onLength = (_bytes: number): void => {}): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   promise.catch(() => {}); // it may be refused before its body is read
   let body: Buffer = Buffer.alloc(0);
@@ -33,6 +37,7 @@ function gather(request: IncomingMessage): Promise<Buffer> {
   request.on('data', (piece: Buffer) => {
     const start = length;
     length += piece.length;
+    onLength(length);
     if (length > MAX_BODY_BYTES) return reject(new HttpError(HTTP_ERRORS.bodyTooLarge));
     if (start === 0) {
       body = piece; // most bodies are one piece

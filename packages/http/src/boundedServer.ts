@@ -24,13 +24,16 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 type OnClosed = (closed: { waiting: number; unread: number; refused: number }) => void;
 type Options = ServerOptions & { maxConnections?: number | undefined };
 
-/** The responses of a connection, in order, and the estimated bytes of the requests of those that are not closed. */
-type Pipeline = { responses: ServerResponse[]; bytes: number };
+/** The responses of a connection, in order; the last request was answered before all of it had arrived. */
+type Pipeline = { responses: ServerResponse<RequestWithBody>[]; isInputLeft: boolean };
 const pipelines = new WeakMap<Socket, Pipeline>();
 
 /** The response that a connection waits for first. */
 export const currentResponse = (socket: Socket): ServerResponse | undefined =>
   pipelines.get(socket)?.responses.find(({ closed }) => !closed);
+
+/** Whether what arrives on a connection belongs to a request that was answered. */
+export const isInputLeft = (socket: Socket): boolean => pipelines.get(socket)?.isInputLeft === true;
 
 /**
  * An HTTP server whose memory for what its clients pipeline, and do not read, is bounded. It handles the requests of a
@@ -47,9 +50,11 @@ export function boundedServer(
   let closedInTurn: ServerResponse[] = [];
   let closed = { waiting: 0, unread: 0, refused: 0 };
 
-  function accepts(request: IncomingMessage, { bytes }: Pipeline): boolean {
+  function accepts(request: RequestWithBody, { responses }: Pipeline): boolean {
     const { socket } = request;
     if (socket.destroyed) return false;
+    let bytes = 0;
+    for (const response of responses) if (!response.closed) bytes += bytesOf(response.req);
     if (bytes === 0 || bytes + bytesOf(request) <= MAX_PIPELINED_BYTES) return true;
     closed.waiting++;
     socket.destroy();
@@ -57,7 +62,14 @@ export function boundedServer(
   }
 
   function onClose(this: ServerResponse): void {
-    (pipelines.get(this.req.socket) as Pipeline).bytes -= bytesOf(this.req);
+    const { req } = this;
+    if (!req.complete) {
+      const pipeline = pipelines.get(req.socket) as Pipeline;
+      pipeline.isInputLeft = true;
+      req.once('end', () => {
+        pipeline.isInputLeft = false;
+      });
+    }
     if (closedInTurn.push(this) === 1) setImmediate(handleNext);
   }
 
@@ -75,7 +87,6 @@ export function boundedServer(
   const server = createServer({ ...options, IncomingMessage: RequestWithBody }, (request, response) => {
     const pipeline = pipelines.get(request.socket) as Pipeline;
     if (!accepts(request, pipeline)) return;
-    pipeline.bytes += bytesOf(request);
     response.once('close', onClose);
     if (hasBody(request)) request.gather();
     if (pipeline.responses.push(response) === 1) handle(request, response);
@@ -83,7 +94,7 @@ export function boundedServer(
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   server.on('drop', () => closed.refused++);
   server.on('connection', (socket) => {
-    const pipeline: Pipeline = { responses: [], bytes: 0 };
+    const pipeline: Pipeline = { responses: [], isInputLeft: false };
     pipelines.set(socket, pipeline);
     sockets.add(socket);
     stopParser(socket, (request) => !accepts(request, pipeline));
@@ -103,9 +114,12 @@ export function boundedServer(
   return server;
 }
 
-function bytesOf(request: IncomingMessage): number {
-  const body = hasBody(request) ? Number(request.headers['content-length'] ?? MAX_BODY_BYTES) : 0;
-  return REQUEST_BYTES + (FIELD_BYTES * request.rawHeaders.length) / 2 + Math.min(body, MAX_BODY_BYTES);
+/** What a request that waits takes of the memory, as estimated. A body of unknown length counts as far as it has arrived. */
+function bytesOf(request: RequestWithBody): number {
+  const { url = '', rawHeaders, headers } = request;
+  let bytes = REQUEST_BYTES + url.length + (FIELD_BYTES * rawHeaders.length) / 2;
+  for (const text of rawHeaders) bytes += text.length;
+  return bytes + Math.min(Number(headers['content-length'] ?? request.gathered), MAX_BODY_BYTES);
 }
 
 /** Those that have most unread, the newest first, until the others are within the bound. */
@@ -125,7 +139,7 @@ export function* tooMuchUnread(sockets: Set<Socket>, maxBytes = MAX_UNREAD_BYTES
 }
 
 /** What Node's parser calls when it has the head of a request. */
-type OnIncoming = (request: IncomingMessage, keepAlive: boolean) => number;
+type OnIncoming = (request: RequestWithBody, keepAlive: boolean) => number;
 /** It skips a body, and stops behind the request, as for an upgrade. What was read with it is dropped. */
 const STOP = 2;
 
@@ -134,8 +148,8 @@ const STOP = 2;
  * connection, also of a closed one: of a thousand connections, gigabytes. This is the only use of what is not public; a
  * test notices if another version of Node does without it.
  */
-function stopParser(socket: Socket, at: (request: IncomingMessage) => boolean): void {
-  const { parser } = socket as { parser?: { onIncoming?: OnIncoming; incoming?: IncomingMessage | null } };
+function stopParser(socket: Socket, at: (request: RequestWithBody) => boolean): void {
+  const { parser } = socket as { parser?: { onIncoming?: OnIncoming; incoming?: RequestWithBody | null } };
   const onIncoming = parser?.onIncoming;
   if (!onIncoming) return;
   parser.onIncoming = (request, keepAlive) => {

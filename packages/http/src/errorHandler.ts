@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tokenRejection } from './auth.ts';
-import { currentResponse } from './boundedServer.ts';
+import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
 import type { ServerObserver } from './observer.ts';
@@ -46,7 +46,8 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
     current.once('close', () => handleClientError.call(this, error, socket));
     return;
   }
-  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent) {
+  // A second response would be taken for that to the next request.
+  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent || isInputLeft(socket)) {
     socket.destroy();
     return;
   }

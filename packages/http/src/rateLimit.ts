@@ -19,7 +19,7 @@ const MAX_USERS = 10_000;
 /**
  * Limits the requests of each user to the routes of this context, of which earlier hooks authenticate. The clock is
  * monotonic: a system clock that is set back would lock users out. Requests over the limit throw RateLimitExceeded.
- * The header fields are those of draft-ietf-httpapi-ratelimit-headers-07.
+ * The header fields are those of draft-ietf-httpapi-ratelimit-headers-06.
  */
 export function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers = MAX_USERS): void {
   const windows = new LRUCache<string, { endsAt: number; requests: number }>({ max: maxUsers });

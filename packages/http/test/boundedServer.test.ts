@@ -9,6 +9,8 @@ import { boundedServer, tooMuchUnread } from '../src/boundedServer.ts';
 const get = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`;
 const post = (body: string, path = '/') =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const chunked = (body: string): string =>
+  `${get('/', 'Transfer-Encoding: chunked\r\n')}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
 const LAST = get('/last', 'Connection: close\r\n');
 const FIELDS = Array.from({ length: 900 }, (_, i) => `${i}:\r\n`).join('');
 const LARGEST_BODY = 'x'.repeat(60 * 1024);
@@ -90,6 +92,16 @@ test('bodies of pipelined requests are whole', async () => {
   }
 });
 
+test('small requests may be pipelined, also with bodies of unknown length', async () => {
+  const { open, next } = await serve();
+  const socket = open();
+  socket.write(chunked('x').repeat(11) + LAST);
+  const received = text(socket);
+  for (let i = 0; i < 12; i++) (await next()).response.end(`${i}`);
+  const bodies = [...(await received).matchAll(/\r\n\r\n(\d+)/g)].map(([, body]) => Number(body));
+  expect(bodies).toEqual(Array.from({ length: 12 }, (_, i) => i));
+});
+
 test('one request may be as large as any', async () => {
   const { open, next } = await serve();
   const socket = open();
@@ -104,7 +116,9 @@ test.each([
   ['20 000 requests', MANY],
   ['heads of many fields', get('/', FIELDS).repeat(2)],
   ['bodies', post(LARGEST_BODY).repeat(2)],
-  ['bodies of unknown length', `${get('/', 'Transfer-Encoding: chunked\r\n')}0\r\n\r\n`.repeat(2)],
+  ['bodies of unknown length', chunked(LARGEST_BODY).repeat(2)],
+  ['long URLs', get(`/${'x'.repeat(15_000)}`).repeat(5)],
+  ['long fields', get('/', `X: ${'x'.repeat(15_000)}\r\n`).repeat(5)],
   ['a CONNECT', `${get('/').repeat(15)}CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`],
   ['an upgrade', get('/').repeat(15) + get('/', 'Connection: upgrade\r\nUpgrade: x\r\n')],
 ])('a connection that pipelines more than 64 KiB is reset: %s', async (_, bytes) => {

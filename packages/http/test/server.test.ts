@@ -32,6 +32,15 @@ test.each(['/', '/beds', '/beds/1/2', '/beds/1/plants', '/x/beds/1'])('%s is 404
   expect([status, headers.get('allow')]).toEqual([404, null]);
 });
 
+test('an unknown error keeps the status of a client error, and its message is not sent', async () => {
+  const app = await openServer();
+  app.get('/', () => Promise.reject(Object.assign(new Error('secret'), { statusCode: 418 })));
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const response = await fetch(url);
+  const body = { error: 41801, message: 'The request cannot be processed.' };
+  expect([response.status, await response.json()]).toEqual([418, body]);
+});
+
 test('a CORS preflight request permits the methods of the path', async () => {
   const url = await serve();
   const headers = { origin: APP, 'access-control-request-method': 'PUT' };

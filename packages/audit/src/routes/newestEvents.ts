@@ -1,4 +1,4 @@
-import { type EventLog, parsePosition, type RecordedEvent, START } from '@event-sourced/event-log';
+import { type EventLog, parsePosition, type RecordedEvent } from '@event-sourced/event-log';
 import {
   assertKnownUser,
   assertReadable,
@@ -86,7 +86,7 @@ export async function newestEvents(log: EventLog, { query, streams, toLine, turn
       ...(next !== undefined && { link: linkTo(query, formatLogPosition(logId, next)) }),
     },
   });
-  if (limit === 0 || position === START) return page();
+  if (limit === 0) return page();
   for (let reads = 0; reads < MAX_READS_PER_PAGE; reads++) {
     await turn();
     // Without a filter the first read is the page.

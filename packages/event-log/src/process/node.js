@@ -9,11 +9,12 @@ const REQUIRED = 24;
 export function runNode(args) {
   const node = installedNode() ?? (isNewEnough() ? process.execPath : undefined);
   if (!node) return end(`Node ${process.versions.node} is too old; install Node ${REQUIRED} or later.`);
-  const child = spawn(node, args, { stdio: 'inherit' });
+  // Before the child can run: a signal that arrives meanwhile is passed on then.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.on(signal, () => {
       if (process.platform !== 'win32') child.kill(signal); // there it would kill, and the console signals the child, too
     });
+  const child = spawn(node, args, { stdio: 'inherit' });
   child.on('error', ({ message }) => end(message));
   child.on('exit', (code, signal) => {
     if (!signal) process.exit(code);

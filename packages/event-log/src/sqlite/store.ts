@@ -102,7 +102,7 @@ async function open(options: Options): Promise<EventStore> {
       if (!db.isOpen) throw new StoreUnavailable('the log is closed');
       return newest.position;
     },
-    countAfter: (position) => Math.max(0, Number(newest.position - position)), // positions have no gaps
+    countAfter: (position) => Number(newest.position - position), // positions have no gaps
     subscribe: ({ after, signal }) =>
       follow(
         after,

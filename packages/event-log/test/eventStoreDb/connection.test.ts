@@ -41,6 +41,16 @@ test('a connection from which nothing is heard during a call ends with it', asyn
   expect(connection.endReason).toMatch(/^no response/);
 });
 
+test('a connection to a server that was never available stays open, and is used once it is', async () => {
+  const { server, connection } = await connected();
+  await server.stop();
+  const read = () => connection.call('readEdge', 'first', CALL_TIMEOUT_MS);
+  await expect(read()).rejects.toMatchObject({ kind: 'unavailable' });
+  expect(connection.endReason).toBeUndefined();
+  await server.restart();
+  expect(await read()).toBeUndefined();
+});
+
 test('a page that the server searches for long does not end the connection', async () => {
   const { clock, server, connection } = await connected();
   server.write('plant-alice/1', {});

@@ -62,4 +62,15 @@ describe('a log.db', () => {
     await expectRefused(file, reason);
     expect(contentOf(file)).toEqual(before);
   });
+
+  test.each([
+    ['missing', () => {}],
+    ['empty', (file: string) => writeFileSync(file, '')],
+  ])('that is %s beside a write-ahead log is not created', async (_, make) => {
+    const file = join(tempDir(), 'log.db');
+    make(file);
+    writeFileSync(`${file}-wal`, 'the last events');
+    await expect(openSqliteStore({ file })).rejects.toThrow('found log.db-wal without log.db');
+    expect(readFileSync(`${file}-wal`, 'utf8')).toBe('the last events');
+  });
 });

@@ -223,6 +223,19 @@ describe('a raw reader', () => {
     expect(raw[1]).not.toEqual(raw[0]);
   });
 
+  test('returns data that is not UTF-8 as bytes, and other fields as text', async () => {
+    const file = join(tempDir(), 'log.db');
+    using db = openLogFile(file);
+    db.exec(`INSERT INTO events (id, stream, revision, type, data, metadata, recorded_at)
+      VALUES ('1', 'plant-bob/1', 0, CAST(x'54ff' AS TEXT), CAST(x'22ff22' AS TEXT), '{}', 'now')`);
+    const [found] = await everything(openLog(file, true));
+    expect(found).toMatchObject({
+      type: '\udc54\udcff',
+      data: Uint8Array.of(0x22, 0xff, 0x22),
+      metadata: {},
+    });
+  });
+
   test('returns everything that this store writes as the same value', async () => {
     const { file, store } = await both();
     const log = openLog(file, true);

@@ -3,6 +3,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { asNobody } from '@event-sourced/testing/asNobody';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadOrCreateKey, UnusableKey } from '../../src/files/keyFile.ts';
@@ -18,17 +19,6 @@ function refusal(file: string): UnusableKey {
     return error as UnusableKey;
   }
   throw new Error('the key was loaded');
-}
-
-/** The same for a user other than root, for whom file modes apply. */
-function refusalAsNobody(file: string): UnusableKey {
-  if (process.geteuid?.() !== 0) return refusal(file);
-  process.seteuid?.(65534);
-  try {
-    return refusal(file);
-  } finally {
-    process.seteuid?.(0);
-  }
 }
 
 describe('without a key file', () => {
@@ -91,7 +81,7 @@ describe('without a key file', () => {
     chmodSync(dir, mode);
     onTestFinished(() => chmodSync(dir, 0o700));
     const file = join(dir, name);
-    const { message } = refusalAsNobody(file);
+    const { message } = asNobody(() => refusal(file));
     expect(message).toContain(`cannot use the key file ${file}: ${code}`);
   });
 });

@@ -1,0 +1,23 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { expect, onTestFinished, test } from 'vitest';
+import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import { fileIdentity } from '../../src/disk/fileIdentity.ts';
+import { SQLITE } from '../../src/disk/sqlite.ts';
+
+test('a checkpoint that fails resolves with the error and its SQLite code', async () => {
+  const file = join(tempDir(), 'log.db');
+  writeFileSync(file, 'no database');
+  const checkpoints = new CheckpointThread();
+  onTestFinished(() => checkpoints.close());
+  const identity = fileIdentity(file);
+  expect(await checkpoints.checkpoint({ file, identity })).toEqual({
+    errcode: SQLITE.NOTADB,
+    message: 'file is not a database',
+  });
+  expect(await checkpoints.checkpoint({ file, identity: 'another' })).toEqual({
+    errcode: undefined,
+    message: `${file} was deleted or replaced`,
+  });
+});
