@@ -2,7 +2,6 @@ import { describeEntry } from '../entries/entry.ts';
 import { readCheckpointFile } from '../files/stateFile.ts';
 import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
-import { formatTime } from '../monitor/durations.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
@@ -15,14 +14,7 @@ import {
   openInclusionProof,
 } from '../notes/proof.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import { cosignaturesOf } from '../witness/cosignature.ts';
-import {
-  keysOf,
-  missingCosignatures,
-  openPolicy,
-  type Policy,
-  type PolicyOptions,
-} from '../witness/policy.ts';
+import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
 export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
@@ -54,10 +46,10 @@ export async function checkProof(
 
 /** How many witnesses have signed, and when. @throws NotVerified if they are too few */
 function checkCosignatures(note: string, policy: Policy): string {
-  const cosignatures = cosignaturesOf(note, keysOf(policy));
-  if (cosignatures.length < policy.quorum)
-    throw new NotVerified(`the checkpoint of the proof has ${missingCosignatures(cosignatures, policy)}`);
-  const signed = cosignatures.map(({ key, time }) => `${key.name} at ${formatTime(time)}`);
+  const { cosignatures } = countCosignatures(note, policy, new Date());
+  const signed = cosignatures.map(
+    ({ key, time }) => `${key.name} at ${new Date(time * 1_000).toISOString()}`,
+  );
   return `cosigned by ${signed.length} of ${policy.witnesses.length} witnesses: ${signed.join(', ')}`;
 }
 

@@ -11,7 +11,7 @@ import { knownOf, type State } from './state.ts';
 export type Checked = {
   state: State & { checkpoint: ReceivedCheckpoint };
   added: number;
-  /** When the newest cosignature was made, in seconds since 1970. */
+  /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 

@@ -23,7 +23,7 @@ export type FetchOptions = WitnessOptions &
 type Fetched = {
   checkpoint: ReceivedCheckpoint;
   state: State;
-  /** When the newest cosignature that the policy counts was made, in seconds since 1970. */
+  /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 

@@ -152,7 +152,7 @@ function lineOf({ state: { checkpoint }, added, cosignedAt }: Checked): string {
   const now = new Date();
   const log = printable(`${checkpoint.origin}  ${formatTreeHead(checkpoint)}`);
   const age = cosignedAt && formatDuration(now.getTime() - cosignedAt * 1_000);
-  const cosigned = age ? `, newest cosignature: ${age} old` : '';
+  const cosigned = age ? `, cosigned: ${age} ago` : '';
   return `${now.toISOString()}  ${log}  new events: ${added}${cosigned}\n`;
 }
 
