@@ -1,5 +1,6 @@
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
+import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
@@ -51,9 +52,8 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
       const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
       const larger = largerThan(checkpoint, state);
       const checked = await orAlarm(() => checkPolicy(checkpoint, options));
-      const [problem, cosignedAt] = checked instanceof Alarm ? [checked] : [undefined, checked];
-      if (isLast && (larger ?? problem)) await judge(checkpoint, larger, problem, { ...options, state });
-      if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
+      if (!larger && !(checked instanceof Alarm)) return { checkpoint, state, cosignedAt: checked };
+      if (isLast) return judge(checkpoint, larger, checked, { ...options, state });
     }
     await options.sleep(RETRY_INTERVAL_MS);
   }
@@ -69,18 +69,20 @@ async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
   }
 }
 
-/** Judges a checkpoint that has a problem, or is smaller than one before, in spite of all retries. @throws Alarm, LogUnavailable */
+/** Throws what is wrong with a checkpoint that has a problem, or is smaller than one before, in spite of all retries: Alarm or LogUnavailable. */
 async function judge(
   checkpoint: ReceivedCheckpoint,
   larger: ReceivedCheckpoint | undefined,
-  problem: Alarm | undefined,
+  checked: Alarm | number | undefined,
   { client, state, policy }: FetchOptions,
-): Promise<void> {
+): Promise<never> {
+  const [problem, cosignedAt = 0] = checked instanceof Alarm ? [checked] : [undefined, checked];
   try {
     const isBeginning = await searchFork(checkpoint, state, client);
-    // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-    if (larger && !(isBeginning && larger.shownBy)) {
-      if (!(isBeginning && policy && (await isShown(larger, client))))
+    if (larger) {
+      // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
+      const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
+      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client))))
         throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
@@ -89,7 +91,7 @@ async function judge(
   } catch (error) {
     throw error instanceof LogUnavailable && problem ? problem : error; // whatever the log shows or not
   }
-  if (problem) throw problem;
+  throw problem;
 }
 
 const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>

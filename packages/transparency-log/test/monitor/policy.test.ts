@@ -117,10 +117,13 @@ test('the state has the newest cosignatures of a checkpoint', async () => {
 
 test('an instance of the log whose checkpoint has its cosignatures later is no rollback, if its tiles are shown', async () => {
   const options = { policy: policyOf(NAMES, '1') };
-  const behind = (shown: FakeLog) => showing([cosignedBy(logOf(7), NAMES)], shown);
+  const behind = (shown: FakeLog) => showing([cosignedBy(logOf(7), NAMES, 86_400)], shown);
   const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
   expect(error).toBeInstanceOf(LogUnavailable);
   expect((error as Error).message).toMatch(/^the log shows 7:\w+ with its cosignatures, and the tiles of 9:/);
+  // A quorum that has signed it since does not wait for others.
+  const since = showing([cosignedBy(logOf(7), NAMES, 86_000)], logOf(9));
+  expect((await alarmOf(since, stateOf(logOf(9).head()), options)).message).toMatch(/^rollback: /);
   // What witnesses say about it is judged all the same.
   const old = { ...options, staleAfterMs: HOUR_MS };
   const hidden = logOf(9);
