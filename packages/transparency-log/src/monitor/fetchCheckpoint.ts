@@ -6,6 +6,7 @@ import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
+import { MAX_RETRIES, RETRY_INTERVAL_MS } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -28,9 +29,6 @@ type Fetched = {
   cosignedAt: number | undefined;
 };
 
-/** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
-const MAX_RETRIES = 5;
-const RETRY_INTERVAL_MS = 1_000;
 /** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
 const MAX_PENDING = 1_000;
 /** As JSON, they fit into the state. */
@@ -74,15 +72,16 @@ async function judge(
   checkpoint: ReceivedCheckpoint,
   larger: ReceivedCheckpoint | undefined,
   checked: Alarm | number | undefined,
-  { client, state, policy }: FetchOptions,
+  options: FetchOptions,
 ): Promise<never> {
+  const { client, state, policy } = options;
   const [problem, cosignedAt = 0] = checked instanceof Alarm ? [checked] : [undefined, checked];
   try {
     const isBeginning = await searchFork(checkpoint, state, client);
     if (larger) {
       // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
       const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
-      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client))))
+      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client, options))))
         throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,

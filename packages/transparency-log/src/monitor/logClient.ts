@@ -1,7 +1,9 @@
 import { sleep } from '@event-sourced/event-log/time';
+import { LRUCache } from 'lru-cache';
 import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
 import { readAtMost, reasonOf } from '../http/response.ts';
-import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, type TileOrEntries, tilePath } from '../merkle/tiles.ts';
+import { formatEntryBundle, parseEntryBundle } from '../notes/entryBundle.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
 /** The log could not be read now. It proves nothing: the next attempt may succeed. */
@@ -28,6 +30,8 @@ export class LogClient {
   readonly #token: string | undefined;
   readonly #maxWaits: number;
   readonly #signal: AbortSignal;
+  /** What was read before is read again past caches: it was wrong, or may be newer. */
+  readonly #read = new LRUCache<string, true>({ max: 1_000 });
 
   /**
    * The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. Without a token
@@ -45,12 +49,32 @@ export class LogClient {
   }
 
   tile(tile: Tile): Promise<Buffer> {
-    return this.#get(tilePath(tile), 'application/octet-stream', MAX_TILE_BYTES);
+    return this.#getTile(tile, MAX_TILE_BYTES, (hashes) => hashes.subarray(0, tile.width * HASH_BYTES));
   }
 
   entries(index: number, width: number): Promise<Buffer> {
-    const path = tilePath({ level: 'entries', index, width });
-    return this.#get(path, 'application/octet-stream', MAX_BUNDLE_BYTES);
+    return this.#getTile({ level: 'entries', index, width }, MAX_BUNDLE_BYTES, (bundle) =>
+      formatEntryBundle(parseEntryBundle(bundle).slice(0, width)),
+    );
+  }
+
+  /** A log may delete a partial tile once the full one exists: then it is the beginning of that one. */
+  async #getTile(tile: TileOrEntries, maxBytes: number, beginningOf: (full: Buffer) => Buffer) {
+    const get = (width: number) =>
+      this.#get(tilePath({ ...tile, width }), 'application/octet-stream', maxBytes);
+    try {
+      return await get(tile.width);
+    } catch (error) {
+      if (tile.width === TILE_WIDTH || !Object(error).isMissing) throw error;
+      const full = await get(TILE_WIDTH).catch((other) => {
+        throw other.isMissing ? error : other;
+      });
+      try {
+        return beginningOf(full);
+      } catch {
+        return full; // it is malformed, and does not match
+      }
+    }
   }
 
   async #get(path: string, type: string, maxBytes: number): Promise<Buffer> {
@@ -77,8 +101,11 @@ export class LogClient {
 
   /** The response; a request over the rate limit is repeated after the time that its response names. */
   async #fetch(url: string, type: string): Promise<Response> {
+    const cache = this.#read.has(url) ? 'no-store' : 'default';
+    this.#read.set(url, true);
     for (let waits = 0; ; waits++) {
       const response = await fetch(url, {
+        cache,
         headers: { accept: type, ...(this.#token ? { authorization: `Bearer ${this.#token}` } : {}) },
         redirect: 'error', // the token is for this log only
         signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
