@@ -136,7 +136,9 @@ describe('docs/auditing.md', () => {
     const shown = succeeded(await pasted(PROVE)).split('\n');
     expect(shown).toEqual([
       expect.stringMatching(
-        RegExp(`of "plant-alice/42" is number 1 of the log urn:plant-store ${expectedRoot}$`),
+        RegExp(
+          `of "plant-alice/42" with the data {.*} is number 1 of the log urn:plant-store ${expectedRoot}$`,
+        ),
       ),
       expect.stringMatching(
         RegExp(`^the log urn:plant-store 5:[0-9a-f]{64} is the beginning of ${expectedRoot}$`),
@@ -155,7 +157,9 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     writeFileSync(join(dir, 'plant.tlog-proof'), proof);
     const [root, plant, signed, signature] = succeeded(await pasted(RECOMPUTE)).split('\n');
     expect([root, signed]).toEqual([expectedRoot, expectedRoot]);
-    expect(plant).toMatch(RegExp(`^\\["plant-alice/42", "[\\da-f-]{36}"\\] is number 1 of ${expectedRoot}$`));
+    expect(plant).toMatch(
+      RegExp(`^\\["plant-alice/42", "[\\da-f-]{36}", {.*}\\] is number 1 of ${expectedRoot}$`),
+    );
     expect(signature).toBe('Signature Verified Successfully');
     writeFileSync(join(dir, 'plant.tlog-proof'), proof.replace('\n7\n', '\n8\n'));
     const damaged = await pasted(RECOMPUTE);

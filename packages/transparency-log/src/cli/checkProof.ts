@@ -3,7 +3,7 @@ import { readCheckpointFile } from '../files/stateFile.ts';
 import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
-import { decodeUtf8 } from '../notes/encoding.ts';
+import { decodeTextFile } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import {
@@ -34,7 +34,7 @@ export async function checkProof(
     const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
     const bytes = await readAtMost(MAX_PROOF_BYTES, input);
     if (!bytes) throw new NotVerified('not a proof: it is too large');
-    const proof = decodeUtf8(bytes);
+    const proof = decodeTextFile(bytes);
     const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
     const proven = await check(proof, verifierKey, expected);
     return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);

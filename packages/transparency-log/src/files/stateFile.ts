@@ -1,14 +1,14 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { syncDirectory } from '@event-sourced/event-log/disk';
-import { decodeUtf8 } from '../notes/encoding.ts';
+import { decodeTextFile } from '../notes/encoding.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
 /** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
   const stats = await stat(file);
   if (!stats.isFile() || stats.size > maxBytes) throw new Error(`it is not ${what}`);
-  return decodeUtf8(await readFile(file));
+  return decodeTextFile(await readFile(file));
 }
 
 /** As `readStateFile`; undefined if the file does not exist. @throws Error */

@@ -38,9 +38,9 @@ export function formatVerifierKey({ name, type, id, publicKey }: VerifierKey): s
   return `${name}+${id}+${encodedKey(type, publicKey).toString('base64')}`;
 }
 
-/** Parses the text of a verifier key of one of these types. @throws NotVerified */
+/** Parses the text of a verifier key of one of these types; white space at its ends is ignored. @throws NotVerified */
 export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed25519']): VerifierKey {
-  const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text) ?? [];
+  const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text.trim()) ?? [];
   if (!isKeyName(name)) throw new NotVerified('the key must be a verifier key: NAME+ID+KEY');
   const encoded = decodeBase64(base64, 'the verifier key');
   const type = types.find((one) => KEY_TYPES[one].code === encoded[0]);

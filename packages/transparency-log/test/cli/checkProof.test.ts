@@ -20,7 +20,7 @@ const proofOf = (checkpoint: string): string =>
 
 async function proven(
   proof: string | Buffer,
-  options: { witness?: string[]; quorum?: string; expect?: string } = {},
+  options: { key?: string; witness?: string[]; quorum?: string; expect?: string } = {},
 ) {
   const input = (async function* () {
     yield Buffer.from(proof);
@@ -28,6 +28,27 @@ async function proven(
   const key = formatVerifierKey(VERIFIER_KEY);
   return checkProof(input, { key, ...options }, () => {});
 }
+
+test.each([
+  [
+    'an event',
+    extra,
+    /^event ".*" of "plant-alice\/1" with the data {.*"name":"Fern".*} is number 1 of the log /,
+  ],
+  [
+    'an entry that is none',
+    Buffer.from('\u001b[2J'),
+    /^an entry of 4 bytes, "\\u001b\[2J", is number 1 of the log /,
+  ],
+])(
+  'a proof of %s prints what is proven, also of a file that mail or Windows has changed',
+  async (_, entry, shown) => {
+    const checkpoint = signed({ size: 1, root: leafHash(entry) });
+    const proof = formatInclusionProof({ index: 0, path: [], checkpoint, extra: entry });
+    for (const text of [proof, `\ufeff${proof.replaceAll('\n', '\r\n')}`])
+      expect(await proven(text, { key: `${formatVerifierKey(VERIFIER_KEY)}\r\n` })).toMatch(shown);
+  },
+);
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
