@@ -10,7 +10,7 @@ const COMMANDS = {
   token: '--expires --scope',
   copy: '--from --to',
   replay: '--after --user --id --type --since --until --limit --follow --table',
-  plants: '--user --at',
+  plants: '--user --at --table',
   verify: '--expect --json',
   'log-key': '',
   prove: '--user --id --size --from --to',
@@ -39,6 +39,7 @@ describe('--help', () => {
       expect(stdout).toContain(`Usage: npx plant-store ${name}`);
       const listed = [...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, option]) => option);
       expect(listed.join(' ')).toBe(options);
+      expect(stdout).not.toMatch(/%2B|\bURL\b|(?<!-)\b(after|until)\b[;.,]/);
       expect(succeeded(await runCli([name, '-h']))).toBe(stdout);
     },
   );

@@ -72,6 +72,7 @@ describe('npm run prove, and check-proof of what it prints', () => {
       ),
     );
     const consistency = succeeded(await prove('--from', '5'));
+    expect(succeeded(await prove('--from', await checkpointAt(5)))).toBe(consistency);
     expect(consistency).toMatch(/^old 5\n([\w+/]{43}=\n)+\nplants/);
     expect(succeeded(await check(consistency, '--expect', await checkpointAt(5)))).toBe(
       `the log ${ORIGIN} 5:${roots[5]} is the beginning of 7:${roots[7]}\n`,
@@ -120,6 +121,11 @@ describe('only one line with the reason is printed', () => {
     ['for an unknown user', plant('carol', '42'), hasNo('carol', '42', 7)],
     ['for a size beyond the log', [...ALICE_42, '--size', '8'], BEYOND],
     ['from later to earlier', ['--from', '3', '--to', '2'], /--from must not be greater than --to\./],
+    [
+      'from a file that does not exist',
+      ['--from', 'five'],
+      /--from must be SIZE:ROOT, .* no file "five"\./,
+    ],
     ['from size 0', ['--from', '0'], /--from must be at least 1\./],
     ['without options', [], EITHER],
     ['for a user without an id', ['--user', 'alice'], EITHER],
@@ -147,7 +153,9 @@ describe('npm run verify --expect', () => {
 
   test('takes a file with a checkpoint, and verifies its signature', async () => {
     const file = await checkpointAt(5);
-    expect(succeeded(await verify(file))).toMatch(/^problems +none$/m);
+    expect(succeeded(await verify(file))).toMatch(
+      RegExp(`^ +as expected, it begins with 5:${roots[5]}\n(.*\n)+problems +none$`, 'm'),
+    );
     const other = succeeded(
       await runCli(['prove', '--from', '1'], {
         DATA_DIR: appendTo(tempDir(), plantOf('alice', 1, 'Ivy'), plantOf('bob', 2, 'Elm')),

@@ -8,6 +8,6 @@ export function formatTreeHead({ size, root }: TreeHead): string {
 
 /** The tree head of a text SIZE:ROOT; undefined if it is another one. */
 export function parseTreeHead(text: string): TreeHead | undefined {
-  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text.trim()) ?? [];
+  const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
   return size === undefined ? undefined : { size: Number(size), root: root.toLowerCase() };
 }

@@ -12,6 +12,8 @@ import { knownOf, type State } from './state.ts';
 export type Checked = {
   state: State & { checkpoint: ReceivedCheckpoint };
   added: number;
+  /** How many events were compared before. */
+  again: number;
   /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
@@ -26,7 +28,7 @@ type Options = FetchOptions & {
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
-    return { state: { ...state, checkpoint }, added: 0, cosignedAt };
+    return { state: { ...state, checkpoint }, added: 0, again: 0, cosignedAt };
   let compared = options.all ? 0 : (state.checkpoint?.size ?? 0);
   return orMismatch(checkpoint, options, async () => {
     const tree = await openTree(checkpoint, state, options.client);
@@ -36,7 +38,8 @@ export async function checkLog(options: Options): Promise<Checked> {
     for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, options.client))
       compared = first + entries.length - 1; // which the tree has; they are not read again
     const tiles = tree.tiles.partial;
-    return { state: { checkpoint, pending, tiles }, added: checkpoint.size - before, cosignedAt };
+    const added = checkpoint.size - before;
+    return { state: { checkpoint, pending, tiles }, added, again: options.all ? before : 0, cosignedAt };
   });
 }
 

@@ -148,12 +148,13 @@ async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
   });
 }
 
-function lineOf({ state: { checkpoint }, added, cosignedAt }: Checked): string {
+function lineOf({ state: { checkpoint }, added, again, cosignedAt }: Checked): string {
   const now = new Date();
   const log = printable(`${checkpoint.origin}  ${formatTreeHead(checkpoint)}`);
+  const older = again > 0 ? `, compared again: ${again}` : '';
   const age = cosignedAt && formatDuration(now.getTime() - cosignedAt * 1_000);
   const cosigned = age ? `, cosigned: ${age} ago` : '';
-  return `${now.toISOString()}  ${log}  new events: ${added}${cosigned}\n`;
+  return `${now.toISOString()}  ${log}  new events: ${added}${older}${cosigned}\n`;
 }
 
 function withPending({ message }: LogUnavailable, { pending }: State): string {

@@ -131,7 +131,9 @@ test('a proof for another size than the expected one is refused, also of a file 
 test('an expected checkpoint that is not one is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
-  await refused(file).toThrow(/^cannot read the file of --expect: ENOENT/);
+  await refused(file).toThrow(
+    /^--expect must be SIZE:ROOT, .* or a file; there is no file ".*\/checkpoint"\.$/,
+  );
   await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
   writeFileSync(file, Buffer.alloc(1_000_001, ' '));
   await refused(file).toThrow(/^cannot read the file of --expect: it is not/);
