@@ -36,7 +36,7 @@ describe('--help', () => {
     'of %s lists exactly its options, and its usage',
     async ([name, options]) => {
       const stdout = succeeded(await runCli([name, '--help']));
-      expect(stdout).toContain(`Usage: npx plant-store ${name}`);
+      expect(stdout).toContain(`Usage: npx --no plant-store ${name}`);
       const listed = [...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, option]) => option);
       expect(listed.join(' ')).toBe(options);
       expect(stdout).not.toMatch(/%2B|\bURL\b|(?<!-)\b(after|until)\b[;.,]/);
@@ -50,7 +50,7 @@ describe('--help', () => {
       ([, name]) => name,
     );
     expect(listed).toEqual([...NAMES, 'help']);
-    for (const start of ['npm start', 'npx plant-store']) expect(stdout).toContain(start);
+    for (const start of ['npm start', 'npx --no plant-store']) expect(stdout).toContain(start);
   });
 
   test('lists only commands that are scripts of package.json', () => {
