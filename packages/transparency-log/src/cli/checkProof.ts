@@ -13,11 +13,11 @@ import {
   openConsistencyProof,
   openInclusionProof,
 } from '../notes/proof.ts';
-import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
+import { parseLogKey, type VerifierKey } from '../notes/signedNote.ts';
 import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
-export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
+export type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
 
 /**
  * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
@@ -25,10 +25,10 @@ export type CheckProofOptions = PolicyOptions & { key: string; expect?: string }
  */
 export async function checkProof(
   input: AsyncIterable<Buffer>,
-  { key, expect, ...options }: CheckProofOptions,
+  { expect, ...options }: CheckProofOptions,
   print: (line: string) => void,
 ): Promise<string> {
-  const verifierKey = parseVerifierKey(key);
+  const verifierKey = parseLogKey(options);
   const policy = openPolicy(options, print);
   try {
     const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);

@@ -12,8 +12,11 @@ const KEY_TYPES = {
 };
 export type KeyType = keyof typeof KEY_TYPES;
 
-/** A public key by which notes are verified. `id` is eight hexadecimal digits. */
-export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer };
+/**
+ * A public key by which notes are verified. `id` is eight hexadecimal digits. `origin`: the name in the checkpoints of its
+ * log, if that is not the name of the key.
+ */
+export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer; origin?: string };
 
 /** A larger note is refused. */
 export const MAX_NOTE_BYTES = 1_000_000;
@@ -49,6 +52,11 @@ export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed2
   const key = verifierKey(name, encoded.subarray(1), type);
   if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
   return key;
+}
+
+/** The key of a log whose checkpoints may name another origin. @throws NotVerified */
+export function parseLogKey({ key, origin }: { key: string; origin?: string }): VerifierKey {
+  return { ...parseVerifierKey(key), ...(origin !== undefined && { origin }) };
 }
 
 function encodedKey(type: KeyType, publicKey: Buffer): Buffer {

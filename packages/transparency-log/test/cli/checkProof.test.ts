@@ -20,7 +20,7 @@ const proofOf = (checkpoint: string): string =>
 
 async function proven(
   proof: string | Buffer,
-  options: { key?: string; witness?: string[]; quorum?: string; expect?: string } = {},
+  options: { key?: string; origin?: string; witness?: string[]; quorum?: string; expect?: string } = {},
 ) {
   const input = (async function* () {
     yield Buffer.from(proof);
@@ -49,6 +49,17 @@ test.each([
       expect(await proven(text, { key: `${formatVerifierKey(VERIFIER_KEY)}\r\n` })).toMatch(shown);
   },
 );
+
+test('a proof of a log whose origin is not the name of its key requires --origin', async () => {
+  const note = signNote(`other.example\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
+  await expect(proven(proofOf(note))).rejects.toThrow(
+    'is of the log other.example, not of plants.example/log',
+  );
+  expect(await proven(proofOf(note), { origin: 'other.example' })).toContain('of the log other.example 1:');
+  await expect(proven(proofOf(signed(head)), { origin: 'other.example' })).rejects.toThrow(
+    'not of other.example',
+  );
+});
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);

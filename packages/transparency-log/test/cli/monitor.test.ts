@@ -18,6 +18,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { StateFiles } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote } from '../../src/sign/signCheckpoint.ts';
 import {
@@ -335,6 +336,21 @@ describe('the command monitor', () => {
     expectRefused(await monitor(http.url, state), /of the log x\\u\{9b\}2J, not of/);
   });
 
+  test('follows a public log of others, whose origin is not the name of its key, and entries no events', async () => {
+    const log = new FakeLog(['Fern', 'Moss', 'Oak']);
+    const { size, root } = log.head();
+    const origin = 'go.sum database tree';
+    const note = signNote(`${origin}\n${size}\n${encodeHash(root)}\n`, { name: ORIGIN, key: KEY });
+    log.checkpoint = async () => Buffer.from(note);
+    const http = await serve(log, { isPublic: true });
+    const args = [...optionsFor(http.url, newState()), '--once', '--origin', origin];
+    for (const added of [3, 0])
+      expect(succeeded(await runCommand(args, { token: '' }))).toMatch(
+        RegExp(`  ${origin}  3:${root}  new events: ${added}\n$`),
+      );
+    expect(http.headers[0]).not.toHaveProperty('authorization');
+  });
+
   test.each<
     [string, { url?: string; key?: string; interval?: string; state?: string; token?: string }, RegExp]
   >([
@@ -343,7 +359,6 @@ describe('the command monitor', () => {
     ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
-    ['no token', { token: '' }, /TOKEN, an environment variable, must be a token with the scope audit\./],
     ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)TOKEN, an environment variable/],
     ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(

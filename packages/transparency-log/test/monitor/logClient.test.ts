@@ -81,7 +81,7 @@ test('a checkpoint may have 16 signatures of 5 kB, and as many others', async ()
   expect(String(await client.checkpoint())).toBe(note);
 });
 
-test('what a witness shows has any media type, in pieces of any size', async () => {
+test('what is shown may have no media type, and come in pieces of any size', async () => {
   const url = await urlOf(async ({ headers }, response) => {
     expect(headers.authorization).toBeUndefined();
     for (const byte of 'checkpoint') await new Promise((sent) => response.write(byte, sent));
