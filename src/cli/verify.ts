@@ -60,7 +60,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ['root', root],
     ['expect', formatTreeHead({ size, root })],
     ...(expect && verification.hasExpected
-      ? [['', `as expected, it begins with ${formatTreeHead(expect)}`] as const]
+      ? [['expected', `the log begins with ${formatTreeHead(expect)}`] as const]
       : []),
     ['view', comparedText(compared.plantsByUser)],
     ['tree', comparedText(compared.merkleTree)],

@@ -150,7 +150,7 @@ describe('npm run verify --expect', () => {
   test('takes a file with a checkpoint, and verifies its signature', async () => {
     const file = await checkpointAt(5);
     expect(succeeded(await verify(file))).toMatch(
-      RegExp(`^ +as expected, it begins with 5:${roots[5]}\n(.*\n)+problems +none$`, 'm'),
+      RegExp(`^expected {2}the log begins with 5:${roots[5]}\n(.*\n)+problems +none$`, 'm'),
     );
     const other = succeeded(
       await runCli(['prove', '--from', '1'], {

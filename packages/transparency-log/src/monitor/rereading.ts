@@ -6,23 +6,29 @@ export const RETRY_INTERVAL_MS = 1_000;
 
 export type RereadOptions = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Reads and compares tiles. What does not match is read again, and all that was received is kept. @throws TileMismatch */
+/**
+ * Reads and compares tiles. What does not match is read again, and all that was received is kept. What matched in the end,
+ * or could not be read any more, is a notice. @throws TileMismatch
+ */
 export async function rereading<T>(read: () => Promise<T>, { sleep, onNotice }: RereadOptions): Promise<T> {
   const received = new Map<string, Buffer>();
   const failures = new Map<string, number>();
-  for (;;)
-    try {
-      return await read();
-    } catch (error) {
-      if (!(error instanceof TileMismatch)) throw error;
-      for (const [path, content] of error.received) addCopy(received, path, content);
-      const [first = ''] = error.received.keys();
-      const count = (failures.get(first) ?? 0) + 1;
-      failures.set(first, count);
-      if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
-      if (count === 1) onNotice(`mismatch: ${error.message}; reading it again`);
-      await sleep(RETRY_INTERVAL_MS);
+  const notices: string[] = [];
+  for (;;) {
+    const reading = read();
+    const error: unknown = await reading.catch((thrown) => thrown);
+    if (!(error instanceof TileMismatch)) {
+      for (const line of notices) onNotice(line);
+      return reading;
     }
+    for (const [path, content] of error.received) addCopy(received, path, content);
+    const [first = ''] = error.received.keys();
+    const count = (failures.get(first) ?? 0) + 1;
+    failures.set(first, count);
+    if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
+    if (count === 1) notices.push(`a response did not match, and was read again: ${error.message}`);
+    await sleep(RETRY_INTERVAL_MS);
+  }
 }
 
 /** Adds what was received for a path, unless it was before; a second copy has another name. */
