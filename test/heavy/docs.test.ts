@@ -117,9 +117,9 @@ describe('docs/auditing.md', () => {
       await pasted(WEEKLY, { KEY: key }, (text) => text.replaceAll('TOKEN=…', `TOKEN=${token}`)),
     );
     const [line, again, ...verified] = output.split(/(?<=\n)/);
-    const found = (added: number) => RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`);
-    expect(line).toMatch(found(7));
-    expect(again).toMatch(found(0));
+    const found = (added: string) => RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`);
+    expect(line).toMatch(found('7'));
+    expect(again).toMatch(found('0, compared again: 7'));
     expect(verified).toEqual(expect.arrayContaining([`expect    ${expectedRoot}\n`, 'problems  none\n']));
     const shown = /^\d{4}-.*$/m.exec(blocks('').find((block) => block.includes('new events')) ?? '')?.[0];
     const shape = (text = '') =>
