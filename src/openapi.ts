@@ -20,5 +20,5 @@ export const API: ApiDescription = {
   schemas: [Plant, NewPlant, CloudEvent],
   errors: COMMON_ERRORS,
   token:
-    'A JWT of your identity provider; or, with the service’s own key, on its machine: `npm run -s token -- alice`, and for the operations of `audit`: `npm run -s token -- carol --scope audit`.',
+    'A JWT of your identity provider; or, with the service’s own key, on its machine: `npx --no plant-store token alice`, and for the operations of `audit`: `npx --no plant-store token carol --scope audit`.',
 };

@@ -68,3 +68,18 @@ test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
       expect(Object.keys(scripts)).toContain(script);
   },
 );
+
+test('no command that is taught asks the public registry for a name that is not ours', () => {
+  const taught = [
+    '*.md',
+    'docs/**/*.{md,py}',
+    'packages/*/*.md',
+    '{src,packages/*/src,observe,deploy}/**/*.*',
+  ];
+  const files = globSync(taught, { cwd: ROOT, exclude: ['**/node_modules/**'] });
+  expect(files.length).toBeGreaterThan(200);
+  const asking = files.filter((file) =>
+    /npx (?!--no )[\w- ]*(plant-store|transparency-log)/.test(textOf(file)),
+  );
+  expect(asking).toEqual([]);
+});

@@ -42,5 +42,9 @@ node = root_of_path(entry, index, int(size), [base64.b64decode(step) for step in
 if node != base64.b64decode(root):
     print("no proof")
     sys.exit(1)
-event = json.loads(entry)
-print(f"{json.dumps([event['stream'], event['id']])} is number {index + 1} of {size}:{node.hex()}")
+try:
+    event = json.loads(entry)
+    shown = [event["stream"], event["id"], event.get("data", event.get("dataAndMetadata"))]
+except (ValueError, KeyError, TypeError, AttributeError):  # not the entry of an event
+    shown = entry.decode(errors="replace")
+print(f"{json.dumps(shown)} is number {index + 1} of {size}:{node.hex()}")

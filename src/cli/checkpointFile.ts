@@ -11,19 +11,18 @@ import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 
 /**
- * What --expect names: SIZE:ROOT, or a file with a checkpoint, whose signature is verified with this log's
+ * What an option names: SIZE:ROOT, or a file with a checkpoint, whose signature is verified with this log's
  * own key. `print` gets why it cannot be verified. @throws Error, NotVerified
  */
-export async function parseExpectedRoot(
+export async function parseCheckpointOption(
+  option: string,
   text: string,
   config: Config,
   print: (line: string) => void,
 ): Promise<TreeHead> {
   const head = parseTreeHead(text);
   if (head) return head;
-  if (!existsSync(text))
-    throw new Error('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.');
-  const note = await readCheckpointFile(text);
+  const note = await readCheckpointFile(text, option);
   const checkpoint = readUnverifiedCheckpoint(note);
   const unchecked = (reason: string): TreeHead => {
     print(`the signature of the checkpoint was not checked: ${reason}`);

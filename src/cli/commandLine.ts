@@ -13,8 +13,8 @@ type Runners = {
 
 /** The command line: the server, or a command. A command's module is loaded when it runs. */
 export function commandLine(args: readonly string[], { serve, run }: Runners): Command {
-  const program = new Command('npx plant-store')
-    .description('Run the service (npm start), or a command (npx plant-store COMMAND …).')
+  const program = new Command('npx --no plant-store')
+    .description('Run the service (npm start), or a command (npx --no plant-store COMMAND …).')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
     .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)
     .exitOverride();
@@ -48,7 +48,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .description('Print the events of the log, as CloudEvents, one per line.')
     .usage('[options]');
   for (const [filter, schema] of Object.entries<object>(PlantEventQuery.properties))
-    replay.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter)); // as in the API
+    replay.option(`--${filter} <value>`, Reflect.get(schema, 'description'), once(filter));
   replay
     .option('--follow', 'Follow the log: continue with each new event.')
     .option('--table', 'Print a table instead of JSON.')
@@ -62,6 +62,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .usage('--user USER [options]')
     .requiredOption('--user <user>', 'The owner of the plants.', once('user'))
     .option('--at <when>', 'A log position, or a time (RFC 3339).', once('at'))
+    .option('--table', 'Print a table with the IDs of the plants instead of JSON.')
     .action((options) =>
       run(async (context) => (await import('./plants.ts')).plantsCommand(options, context)),
     );
@@ -93,7 +94,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
     .option('--size <events>', 'The size of the log; by default its current size.', once('size'))
-    .option('--from <events>', 'The earlier size of the log.', once('from'))
+    .option('--from <events>', 'The earlier size of the log, or a file with its checkpoint.', once('from'))
     .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 

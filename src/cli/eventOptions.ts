@@ -3,7 +3,8 @@ import { Compile } from 'typebox/compile';
 import { PLANT_STREAMS } from '../domain.ts';
 
 /** The filters of events, as text. */
-export const PlantEventQuery = eventQuery(PLANT_STREAMS);
+const nameOf = (filter: string): string => `--${filter}`;
+export const PlantEventQuery = eventQuery(PLANT_STREAMS, { nameOf, time: 'RFC 3339' });
 const isQuery = Compile(PlantEventQuery);
 
 /** Parses the filters among the options of a command. @throws Error that names the options and their rules */
@@ -13,5 +14,5 @@ export function parseEventOptions(options: EventQuery): EventFilter {
     const texts = problems.map(({ instancePath, message }) => `--${instancePath.slice(1)} ${message}`);
     throw new Error(`${texts.join('; ')}.`);
   }
-  return new EventFilter(options, PLANT_STREAMS, (filter) => `--${filter}`);
+  return new EventFilter(options, PLANT_STREAMS, nameOf);
 }

@@ -3,13 +3,13 @@ import type { Config } from '../config.ts';
 // What a start prints for people. Tokens are created in the reader's shell, so that none is printed.
 
 export function tokenHint(config: Config): string {
-  return `to create a token: ${settingsOf(config)}npx plant-store token USER`;
+  return `to create a token: ${settingsOf(config)}npx --no plant-store token USER`;
 }
 
 /** A POST and a GET, to be pasted into a shell in the project's folder. */
 export function firstSteps(config: Config, url: string): string {
   const base = url.replace('0.0.0.0', '127.0.0.1').replace('[::]', '[::1]');
-  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${settingsOf(config)}npx plant-store token demo)"`;
+  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${settingsOf(config)}npx --no plant-store token demo)"`;
   const plant = quote(JSON.stringify({ id: 1, name: 'Fern', tag: 'indoor' }));
   return `Create a plant, and list your plants:
 ${curl} -H 'Content-Type: application/json' -d ${plant}

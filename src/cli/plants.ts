@@ -1,25 +1,28 @@
+import type { Writable } from 'node:stream';
 import {
   assertInLog,
+  type EventLog,
   type Position,
   parsePosition,
   type RecordedEvent,
   readToEnd,
   START,
 } from '@event-sourced/event-log';
-import { occurredAt, UnknownUser } from '@event-sourced/event-log/replay';
+import { occurredAt, toCloudEvent, UnknownUser } from '@event-sourced/event-log/replay';
 import { parseRfc3339 } from '@event-sourced/event-log/time';
+import { printable } from '@event-sourced/transparency-log';
 import { isUser, parsePlantStream, USER_RULE, VIEWS } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
 
-type Options = { user: string; at?: string };
+type Options = { user: string; at?: string; table?: true };
 
 const PAGE_SIZE = 500;
 
 /** A position of the log, or a time, in milliseconds since 1970. */
 type PointInTime = { position?: Position; time?: number };
 
-/** Prints a user's plants as GET /plants would have listed them at a point in time. */
-export async function plantsCommand({ user, at }: Options, context: Context): Promise<void> {
+/** Prints a user's plants as GET /plants would have listed them at a point in time, or as a table with their IDs. */
+export async function plantsCommand({ user, at, table }: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   if (!isUser(user)) throw new Error(`--user must be ${USER_RULE}.`);
   const point = at === undefined ? {} : parsePointInTime(at);
@@ -39,6 +42,7 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
   }
   signal.throwIfAborted();
   if (!isKnown) throw new UnknownUser(user);
+  if (table) return await writeTable(user, { plants, log, output });
   const query = { upTo: plants.applied.position, limit: PAGE_SIZE };
   let page = plants.plantsOf(user, { ...query, after: START });
   await write(output, `[${page.plants}`);
@@ -47,6 +51,23 @@ export async function plantsCommand({ user, at }: Options, context: Context): Pr
     await write(output, `,${page.plants}`);
   }
   await write(output, ']\n');
+}
+
+type Source = { plants: ReturnType<typeof VIEWS.plantsByUser.open>; log: EventLog; output: Writable };
+
+async function writeTable(user: string, { plants, log, output }: Source): Promise<void> {
+  const row = (id: string, time: string, plant: string): string =>
+    printable(`${id.padStart(20)}  ${time.padEnd(24)}  ${plant}`);
+  await write(output, `${row('id', 'time', 'plant')}\n`);
+  const query = { upTo: plants.applied.position, limit: 1 };
+  for (let after = START; ; ) {
+    const { plants: plant, count, last } = plants.plantsOf(user, { ...query, after });
+    const event = count > 0 ? await log.readEvent(last) : undefined;
+    if (!event) return;
+    const { time = '' } = toCloudEvent(event, { source: '' });
+    await write(output, `${row(parsePlantStream(event.stream)?.id ?? '', time, plant)}\n`);
+    after = last;
+  }
 }
 
 function parsePointInTime(text: string): PointInTime {

@@ -2,6 +2,7 @@ import { createDataDir } from '@event-sourced/event-log/disk';
 import { type Claim, proofFromLog } from '@event-sourced/transparency-log/entries';
 import { CheckpointSigner, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { plantStream } from '../domain.ts';
+import { parseCheckpointOption } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
@@ -9,12 +10,19 @@ type Options = { user?: string; id?: string; size?: string; from?: string; to?: 
 
 export async function proveCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
-  const claim = parseClaim(options);
+  const claim = parseClaim(await withSizes(options, context));
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   createDataDir(config.dataDir);
   const signer = new CheckpointSigner(loadExistingLogKey(config), config.dataDir);
   await write(output, await proofFromLog(log, claim, { signer, signal }));
+}
+
+/** --from may also be the earlier checkpoint itself. @throws Error */
+async function withSizes(options: Options, { config, print }: Context): Promise<Options> {
+  const { from = '' } = options;
+  if (/^\d*$/.test(from)) return options;
+  return { ...options, from: `${(await parseCheckpointOption('--from', from, config, print)).size}` };
 }
 
 function parseClaim({ user, id, size, from, to }: Options): Claim {

@@ -5,7 +5,7 @@ import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transpa
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { isKnownType, plantEventProblem, VIEWS } from '../domain.ts';
-import { parseExpectedRoot } from './checkpointFile.ts';
+import { parseCheckpointOption } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
@@ -16,7 +16,9 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const { config, output, print, onTerminal, signal } = context;
   const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
   const expect =
-    options.expect === undefined ? undefined : await parseExpectedRoot(options.expect, config, print);
+    options.expect === undefined
+      ? undefined
+      : await parseCheckpointOption('--expect', options.expect, config, print);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
@@ -57,6 +59,9 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ['position', String(position)],
     ['root', root],
     ['expect', formatTreeHead({ size, root })],
+    ...(expect && verification.hasExpected
+      ? [['expected', `the log begins with ${formatTreeHead(expect)}`] as const]
+      : []),
     ['view', comparedText(compared.plantsByUser)],
     ['tree', comparedText(compared.merkleTree)],
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),

@@ -7,6 +7,7 @@ type Event = { type: string; revision: bigint; data: unknown };
 /** What auditors see of plants. Browsers load this module, too. */
 export const domain = {
   title: 'Plant store',
+  command: 'npx --no plant-store',
   streams: PLANT_STREAMS,
   create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
   evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {

@@ -16,7 +16,7 @@ test('an auditor follows the log over HTTP, and checks receipts and proofs witho
   const check = (text: string, ...options: string[]) =>
     runCommand(['check-proof', '--key', key, ...options], { input: [text] });
   expect(succeeded(await check(receipt))).toMatch(
-    /^event "[\da-f-]{36}" of "plant-alice\/2" is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
+    /^event "[\da-f-]{36}" of "plant-alice\/2" with the data \{.*"name":"Fern 2 🌱".*\} is number 2 of the log urn:plant-store 3:[\da-f]{64}\n$/,
   );
 
   for (const id of [4, 5]) expect((await service.as('bob').create(id, { name: 'Oak' })).status).toBe(200);

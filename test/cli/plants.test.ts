@@ -2,7 +2,7 @@ import { appendTo, eventId, logWith, plantOf } from '@event-sourced/testing/logs
 import { emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { expectRefused, runCli } from '../support/cli.ts';
+import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
 
@@ -81,6 +81,20 @@ test('npm run plants -- --at a time prints in log order the plants whose events 
 });
 
 describe('npm run plants', () => {
+  test('-- --table prints the IDs, and what occurred when, and is safe to print', async () => {
+    const DATA_DIR = appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'), {
+      ...created(3, 'alice'),
+      data: { id: '3', user: 'alice', name: '\u202e' },
+    });
+    const table = succeeded(await plants({ DATA_DIR }, '--user', 'alice', '--table'));
+    expect(table.split('\n').map((row) => row.trim().split(/ +/))).toEqual([
+      ['id', 'time', 'plant'],
+      ['1', '2026-03-01T12:00:01.000Z', '{"name":"1"}'],
+      ['3', '2026-03-01T12:00:03.000Z', '{"name":"\\u{202e}"}'],
+      [''],
+    ]);
+  });
+
   test('prints the same as GET /plants for an event with spaces in its JSON', async () => {
     const spaced = '{"id": "2", "user": "alice", "name": "Ivy"}';
     const dir = appendTo(tempDir(), created(1, 'alice'), { ...created(2, 'alice'), data: spaced });

@@ -63,7 +63,7 @@ test.for([
   ['SIGINT to npm', NPM_START, 'SIGINT', process.kill, EXITED],
   ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup, EXITED],
   [
-    'SIGINT to the process group of npx plant-store',
+    'SIGINT to the process group of npx --no plant-store',
     NPX,
     'SIGINT',
     signalGroup,

@@ -275,9 +275,10 @@ describe('the expected root', () => {
   test.for([...MALFORMED, '12:ROOT\n', '12 ROOT'])(
     '%j is rejected in one line, and the log is not read',
     async (pattern) => {
-      const refused = await verify(home(), pattern.replace('ROOT', EMPTY_ROOT));
-      expect(refused).toEqual(
-        failure('--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file.'),
+      const expected = pattern.replace('ROOT', EMPTY_ROOT);
+      const rule = '--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file';
+      expect(await verify(home(), expected)).toEqual(
+        failure(`${rule}; there is no file ${JSON.stringify(expected)}.`),
       );
     },
   );

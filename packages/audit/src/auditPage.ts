@@ -14,9 +14,10 @@ const EXTENSION = extname(import.meta.filename);
 export const auditPage = (app: FastifyInstance, domain: Domain, domainModule: URL): Promise<void> =>
   servePage(app, { path: '/audit', readFiles: () => pageFiles(domain, domainModule) });
 
-async function pageFiles({ title, streams: { noun }, create }: Domain, domainModule: URL) {
+async function pageFiles({ title, command, streams: { noun }, create }: Domain, domainModule: URL) {
   const texts: Record<string, string> = {
     title,
+    command,
     noun,
     ...create,
     Noun: noun.replace(/^./, (c) => c.toUpperCase()),

@@ -6,6 +6,8 @@ export type Entity = { name: string; tag?: string | undefined };
 /** What is known of the app whose events are shown. The page loads it from a module, which runs in browsers. */
 export type Domain = {
   title: string;
+  /** The command line of the app, such as `npx --no app`. */
+  command: string;
   streams: StreamNames;
   /** The request that creates an entity, shown for an empty log: a path in the API, and JSON. */
   create: { path: string; body: string };

@@ -19,7 +19,7 @@ export {
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { VerifiedTiles } from './merkle/verifiedTiles.ts';
 export { type Checkpoint, openCheckpoint, readUnverifiedCheckpoint } from './notes/checkpoint.ts';
-export { decodeUtf8, encodeHash } from './notes/encoding.ts';
+export { decodeTextFile, encodeHash } from './notes/encoding.ts';
 export { parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';
 export { printable } from './notes/printable.ts';

@@ -1,7 +1,7 @@
 import {
   type Checkpoint,
   consistencyProofFromTiles,
-  decodeUtf8,
+  decodeTextFile,
   formatTreeHead,
   isInclusionProof,
   MAX_NOTE_BYTES,
@@ -163,7 +163,7 @@ export class Check extends View {
     const { key } = this.#verified;
     try {
       if (file.size > MAX_FILE_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
-      const text = decodeUtf8(await file.bytes());
+      const text = decodeTextFile(await file.bytes());
       if (isInclusionProof(text)) {
         const { index, entry, checkpoint } = await openInclusionProof(text, key);
         await this.#compare(

@@ -2,9 +2,8 @@ import { describeEntry } from '../entries/entry.ts';
 import { readCheckpointFile } from '../files/stateFile.ts';
 import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
-import { formatTime } from '../monitor/durations.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
-import { decodeUtf8 } from '../notes/encoding.ts';
+import { decodeTextFile } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import {
@@ -14,18 +13,11 @@ import {
   openConsistencyProof,
   openInclusionProof,
 } from '../notes/proof.ts';
-import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import { cosignaturesOf } from '../witness/cosignature.ts';
-import {
-  keysOf,
-  missingCosignatures,
-  openPolicy,
-  type Policy,
-  type PolicyOptions,
-} from '../witness/policy.ts';
+import { parseLogKey, type VerifierKey } from '../notes/signedNote.ts';
+import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
-export type CheckProofOptions = PolicyOptions & { key: string; expect?: string };
+export type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
 
 /**
  * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
@@ -33,16 +25,16 @@ export type CheckProofOptions = PolicyOptions & { key: string; expect?: string }
  */
 export async function checkProof(
   input: AsyncIterable<Buffer>,
-  { key, expect, ...options }: CheckProofOptions,
+  { expect, ...options }: CheckProofOptions,
   print: (line: string) => void,
 ): Promise<string> {
-  const verifierKey = parseVerifierKey(key);
+  const verifierKey = parseLogKey(options);
   const policy = openPolicy(options, print);
   try {
     const expected = expect === undefined ? undefined : await parseExpected(expect, verifierKey);
     const bytes = await readAtMost(MAX_PROOF_BYTES, input);
     if (!bytes) throw new NotVerified('not a proof: it is too large');
-    const proof = decodeUtf8(bytes);
+    const proof = decodeTextFile(bytes);
     const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
     const proven = await check(proof, verifierKey, expected);
     return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);
@@ -54,10 +46,10 @@ export async function checkProof(
 
 /** How many witnesses have signed, and when. @throws NotVerified if they are too few */
 function checkCosignatures(note: string, policy: Policy): string {
-  const cosignatures = cosignaturesOf(note, keysOf(policy));
-  if (cosignatures.length < policy.quorum)
-    throw new NotVerified(`the checkpoint of the proof has ${missingCosignatures(cosignatures, policy)}`);
-  const signed = cosignatures.map(({ key, time }) => `${key.name} at ${formatTime(time)}`);
+  const { cosignatures } = countCosignatures(note, policy, new Date());
+  const signed = cosignatures.map(
+    ({ key, time }) => `${key.name} at ${new Date(time * 1_000).toISOString()}`,
+  );
   return `cosigned by ${signed.length} of ${policy.witnesses.length} witnesses: ${signed.join(', ')}`;
 }
 

@@ -29,6 +29,8 @@ export type Verification = TreeHead & {
    * is left out.
    */
   views: Record<string, { upTo: Position | undefined }>;
+  /** Whether the log begins with the expected tree head; undefined without one. */
+  hasExpected?: boolean;
   /** Events of unknown types: they are part of the root, and not checked otherwise. */
   unknown: number;
   skipped: number;
@@ -73,12 +75,14 @@ export async function verifyLog(options: Options): Promise<Verification> {
   let last = START;
   await using resources = new AsyncDisposableStack();
   let leaf = '';
+  let hasExpected = false;
   const comparisons = await openComparisons(options, () => leaf, found, resources);
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
     const root = tree.root();
-    if (root !== expect.root.toLowerCase())
+    hasExpected = root === expect.root.toLowerCase();
+    if (!hasExpected)
       found.add(`the first ${expect.size} events are not the expected ones: their root is ${root}`);
   }
 
@@ -122,7 +126,15 @@ export async function verifyLog(options: Options): Promise<Verification> {
     for (const { problem, position } of comparison?.problems() ?? []) found.add(problem, position);
     views[name] = { upTo: comparison?.isDamaged ? undefined : comparison?.checkpoint.position };
   }
-  return { size: tree.size, root: tree.root(), position: last, views, ...counts, ...found.summary() };
+  return {
+    size: tree.size,
+    root: tree.root(),
+    position: last,
+    ...(expect && { hasExpected }),
+    views,
+    ...counts,
+    ...found.summary(),
+  };
 }
 
 /** Opens the files to compare, until `resources` are disposed of; one that cannot be read is a problem. */

@@ -1,14 +1,15 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { syncDirectory } from '@event-sourced/event-log/disk';
-import { decodeUtf8 } from '../notes/encoding.ts';
+import { decodeTextFile } from '../notes/encoding.ts';
+import { printable } from '../notes/printable.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
 /** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
   const stats = await stat(file);
   if (!stats.isFile() || stats.size > maxBytes) throw new Error(`it is not ${what}`);
-  return decodeUtf8(await readFile(file));
+  return decodeTextFile(await readFile(file));
 }
 
 /** As `readStateFile`; undefined if the file does not exist. @throws Error */
@@ -21,13 +22,16 @@ export async function readIfExists(...file: Parameters<typeof readStateFile>): P
   }
 }
 
-/** Reads the file of --expect, which is to have a checkpoint, and verifies nothing. @throws Error */
-export async function readCheckpointFile(file: string): Promise<string> {
-  try {
-    return await readStateFile(file, MAX_NOTE_BYTES, 'a checkpoint');
-  } catch (error) {
-    throw new Error(`cannot read the file of --expect: ${(error as Error).message}`, { cause: error });
-  }
+/** Reads a file that is to have a checkpoint, the value of an option, and verifies nothing. @throws Error */
+export async function readCheckpointFile(file: string, option = '--expect'): Promise<string> {
+  const cannotRead = ({ message }: Error): never => {
+    throw new Error(`cannot read the file of ${option}: ${message}`);
+  };
+  const text = await readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint').catch(cannotRead);
+  if (text !== undefined) return text;
+  throw new Error(
+    `${option} must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file; there is no file ${printable(JSON.stringify(file))}.`,
+  );
 }
 
 /** Replaces a file durably and atomically. Not for two callers at once, who would share the draft. */

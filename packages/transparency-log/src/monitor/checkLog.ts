@@ -1,17 +1,20 @@
 import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
-import { compareWithTree, openTree, type Tree } from './consistency.ts';
+import { compareWithTree, openTree } from './consistency.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 /** The log is consistent with all that it has signed before, and its `added` events, or all, match its tree. */
 export type Checked = {
   state: State & { checkpoint: ReceivedCheckpoint };
   added: number;
-  /** When the newest cosignature was made, in seconds since 1970. */
+  /** How many events were compared before. */
+  again: number;
+  /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 
@@ -25,27 +28,29 @@ type Options = FetchOptions & {
 export async function checkLog(options: Options): Promise<Checked> {
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
-    return { state: { ...state, checkpoint }, added: 0, cosignedAt };
-  return orMismatch(checkpoint, async () => {
+    return { state: { ...state, checkpoint }, added: 0, again: 0, cosignedAt };
+  let compared = options.all ? 0 : (state.checkpoint?.size ?? 0);
+  return orMismatch(checkpoint, options, async () => {
     const tree = await openTree(checkpoint, state, options.client);
     await compareWithTree(tree, knownOf(state));
     const pending = await compareAhead(checkpoint, { ...options, state });
     const before = state.checkpoint?.size ?? 0;
-    await compareEvents(tree, options.all ? 0 : before, options);
+    for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, options.client))
+      compared = first + entries.length - 1; // which the tree has; they are not read again
     const tiles = tree.tiles.partial;
-    return { state: { checkpoint, pending, tiles }, added: checkpoint.size - before, cosignedAt };
+    const added = checkpoint.size - before;
+    return { state: { checkpoint, pending, tiles }, added, again: options.all ? before : 0, cosignedAt };
   });
 }
 
-/** Compares the events after the first `from` with the tree. @throws TileMismatch, LogUnavailable */
-async function compareEvents({ tiles }: Tree, from: number, { client }: Options): Promise<void> {
-  for await (const _ of readEntriesAfter(from, tiles, client)); // which compares them
-}
-
 /** @throws Alarm if what is read does not match the tree of the checkpoint */
-async function orMismatch<T>(checkpoint: ReceivedCheckpoint, read: () => Promise<T>): Promise<T> {
+async function orMismatch<T>(
+  checkpoint: ReceivedCheckpoint,
+  options: Options,
+  read: () => Promise<T>,
+): Promise<T> {
   try {
-    return await read();
+    return await rereading(read, options);
   } catch (error) {
     if (!(error instanceof TileMismatch)) throw error;
     const received = [...error.received].map(([path, content]) => ({
@@ -59,13 +64,14 @@ async function orMismatch<T>(checkpoint: ReceivedCheckpoint, read: () => Promise
 /** Compares larger checkpoints, which others have shown, if the log shows their tiles; returns those that stay pending. */
 async function compareAhead(
   { size }: ReceivedCheckpoint,
-  { state, client, onNotice }: Options,
+  options: Options,
 ): Promise<readonly ReceivedCheckpoint[]> {
+  const { state, client, onNotice } = options;
   const ahead = state.pending.filter((one) => one.size > size);
   const largest = largestOf(ahead);
   if (!largest) return ahead;
   try {
-    await orMismatch(largest, async () =>
+    await orMismatch(largest, options, async () =>
       compareWithTree(await openTree(largest, state, client), knownOf(state)),
     );
     return [largest];

@@ -1,8 +1,6 @@
 import { NotVerified } from '../notes/notVerified.ts';
-import { cosignaturesOf } from '../witness/cosignature.ts';
-import { keysOf, missingCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
+import { countCosignatures, type Policy } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
-import { formatTime } from './durations.ts';
 import type { ReceivedCheckpoint } from './receivedCheckpoint.ts';
 
 export type PolicyCheck = {
@@ -15,7 +13,7 @@ export type PolicyCheck = {
   now: () => Date;
 };
 
-/** When the newest cosignature that the policy counts was made, in seconds since 1970; undefined without one. @throws Alarm */
+/** Since when a quorum has signed, in seconds since 1970; undefined without one. @throws Alarm */
 export function checkPolicy(checkpoint: ReceivedCheckpoint, check: PolicyCheck): number | undefined {
   const { policy, expectGrowth } = check;
   const cosignedAt = policy && checkCosignatures(checkpoint, policy, check);
@@ -24,23 +22,16 @@ export function checkPolicy(checkpoint: ReceivedCheckpoint, check: PolicyCheck):
 }
 
 function checkCosignatures(checkpoint: ReceivedCheckpoint, policy: Policy, check: PolicyCheck): number {
-  const alarm = (kind: 'not cosigned' | 'stale', problem: string): Alarm =>
-    new Alarm(kind, `the checkpoint of ${checkpoint.size} events ${problem}`, checkpointFiles(checkpoint));
+  const now = check.now();
   try {
-    const cosignatures = cosignaturesOf(checkpoint.note, keysOf(policy));
-    const time = quorumTime(cosignatures, policy);
-    if (time === undefined) throw alarm('not cosigned', `has ${missingCosignatures(cosignatures, policy)}`);
-    const signed = `was last signed by a quorum of witnesses at ${formatTime(time)}`;
-    const ageMs = check.now().getTime() - time * 1_000;
-    const { staleAfterMs = Number.POSITIVE_INFINITY } = check;
-    if (ageMs > staleAfterMs) throw alarm('stale', `${signed}, longer ago than --stale-after allows`);
-    // Until then, it would not be noticed that nothing is signed.
-    if (-ageMs > staleAfterMs)
-      throw alarm('stale', `${signed}, further in the future than --stale-after allows`);
-    return Math.max(...cosignatures.map((one) => one.time));
+    const { time } = countCosignatures(checkpoint.note, policy, now);
+    if (now.getTime() - time * 1_000 <= (check.staleAfterMs ?? Number.POSITIVE_INFINITY)) return time;
+    const message = `the checkpoint of ${checkpoint.size} events was last signed by a quorum of witnesses at ${new Date(time * 1_000).toISOString()}, longer ago than --stale-after allows`;
+    throw new Alarm('stale', message, checkpointFiles(checkpoint));
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
-    throw alarm('not cosigned', `cannot be relied on: ${error.message}`);
+    const message = `the checkpoint of ${checkpoint.size} events cannot be relied on: ${error.message}`;
+    throw new Alarm('not cosigned', message, checkpointFiles(checkpoint));
   }
 }
 

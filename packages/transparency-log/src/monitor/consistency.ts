@@ -12,6 +12,7 @@ import { formatConsistencyProof } from '../notes/proof.ts';
 import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
 import { LogUnavailable } from './logClient.ts';
 import { describe, largestOf, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
+import { type RereadOptions, rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
@@ -89,8 +90,14 @@ export async function searchFork(
 }
 
 /** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
-export const isShown = (checkpoint: ReceivedCheckpoint, client: Client): Promise<boolean> =>
-  areShown(async () => void (await VerifiedTiles.open(checkpoint, (tile) => client.tile(tile))));
+export const isShown = (
+  checkpoint: ReceivedCheckpoint,
+  client: Client,
+  options: RereadOptions,
+): Promise<boolean> =>
+  areShown(async () => {
+    await rereading(() => VerifiedTiles.open(checkpoint, (tile) => client.tile(tile)), options);
+  });
 
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
 async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {

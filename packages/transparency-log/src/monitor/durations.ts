@@ -1,7 +1,5 @@
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 type Unit = keyof typeof UNITS;
-/** The largest time that a Date can have, in seconds since 1970. */
-const MAX_TIME = 8.64e12;
 
 /** Milliseconds of a text such as 90s, 15m, 12h or 30d. @throws Error that names the option */
 export function parseDuration(text: string, option: string): number {
@@ -16,7 +14,3 @@ export function formatDuration(ms: number): string {
   const unit = units.findLast((one) => ms >= 2 * UNITS[one]) ?? 's';
   return `${Math.floor(Math.max(ms, 0) / UNITS[unit])}${unit}`;
 }
-
-/** A time that a witness has signed, in seconds since 1970: it may be any number. */
-export const formatTime = (seconds: number): string =>
-  seconds <= MAX_TIME ? new Date(seconds * 1_000).toISOString() : `${seconds} seconds after 1970`;

@@ -1,10 +1,12 @@
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
+import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
+import { MAX_RETRIES, RETRY_INTERVAL_MS } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -23,13 +25,10 @@ export type FetchOptions = WitnessOptions &
 type Fetched = {
   checkpoint: ReceivedCheckpoint;
   state: State;
-  /** When the newest cosignature that the policy counts was made, in seconds since 1970. */
+  /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 
-/** A checkpoint with a problem is fetched again: another instance may lag behind, or a proxy may respond. */
-const MAX_RETRIES = 5;
-const RETRY_INTERVAL_MS = 1_000;
 /** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
 const MAX_PENDING = 1_000;
 /** As JSON, they fit into the state. */
@@ -51,9 +50,8 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
       const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
       const larger = largerThan(checkpoint, state);
       const checked = await orAlarm(() => checkPolicy(checkpoint, options));
-      const [problem, cosignedAt] = checked instanceof Alarm ? [checked] : [undefined, checked];
-      if (isLast && (larger ?? problem)) await judge(checkpoint, larger, problem, { ...options, state });
-      if (isLast || !(larger ?? problem)) return { checkpoint, state, cosignedAt };
+      if (!larger && !(checked instanceof Alarm)) return { checkpoint, state, cosignedAt: checked };
+      if (isLast) return judge(checkpoint, larger, checked, { ...options, state });
     }
     await options.sleep(RETRY_INTERVAL_MS);
   }
@@ -69,18 +67,21 @@ async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
   }
 }
 
-/** Judges a checkpoint that has a problem, or is smaller than one before, in spite of all retries. @throws Alarm, LogUnavailable */
+/** Throws what is wrong with a checkpoint that has a problem, or is smaller than one before, in spite of all retries: Alarm or LogUnavailable. */
 async function judge(
   checkpoint: ReceivedCheckpoint,
   larger: ReceivedCheckpoint | undefined,
-  problem: Alarm | undefined,
-  { client, state, policy }: FetchOptions,
-): Promise<void> {
+  checked: Alarm | number | undefined,
+  options: FetchOptions,
+): Promise<never> {
+  const { client, state, policy } = options;
+  const [problem, cosignedAt = 0] = checked instanceof Alarm ? [checked] : [undefined, checked];
   try {
     const isBeginning = await searchFork(checkpoint, state, client);
-    // Others may have a checkpoint that waits for its cosignatures, while the log shows its tiles.
-    if (larger && !(isBeginning && larger.shownBy)) {
-      if (!(isBeginning && policy && (await isShown(larger, client))))
+    if (larger) {
+      // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
+      const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
+      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client, options))))
         throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
@@ -89,7 +90,7 @@ async function judge(
   } catch (error) {
     throw error instanceof LogUnavailable && problem ? problem : error; // whatever the log shows or not
   }
-  if (problem) throw problem;
+  throw problem;
 }
 
 const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>

@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseHttpUrl, URL_RULE } from '../http/url.ts';
-import { parseVerifierKey } from '../notes/signedNote.ts';
+import { parseLogKey } from '../notes/signedNote.ts';
 import { openPolicy, type PolicyOptions } from '../witness/policy.ts';
 import { parseDuration } from './durations.ts';
 
@@ -9,6 +9,7 @@ import { parseDuration } from './durations.ts';
 export type MonitorOptions = PolicyOptions & {
   url: string;
   key: string;
+  origin?: string;
   state: string;
   once?: true;
   all?: true;
@@ -27,7 +28,7 @@ export function parseMonitorOptions(options: MonitorOptions, print: (line: strin
   const { once, all, expectGrowth, staleAfter, onAlarm } = options;
   if (expectGrowth && staleAfter === undefined) throw new Error('--expect-growth requires --stale-after.');
   return {
-    key: parseVerifierKey(options.key),
+    key: parseLogKey(options),
     url: parseUrl(options.url),
     once,
     all,

@@ -11,11 +11,13 @@ export type Checkpoint = TreeHead & { origin: string; note: string };
 
 export const EMPTY_TREE: TreeHead = { size: 0, root: new MerkleTree().root() };
 
+export const originOf = ({ name, origin = name }: VerifierKey): string => origin;
+
 /** A checkpoint that this key has signed; lines after the root are ignored. @throws NotVerified */
 export async function openCheckpoint(note: string, key: VerifierKey): Promise<Checkpoint> {
   const checkpoint = parseCheckpoint(note, await openNote(note, key));
-  if (checkpoint.origin !== key.name)
-    throw new NotVerified(`the checkpoint is of the log ${checkpoint.origin}, not of ${key.name}`);
+  if (checkpoint.origin !== originOf(key))
+    throw new NotVerified(`the checkpoint is of the log ${checkpoint.origin}, not of ${originOf(key)}`);
   return checkpoint;
 }
 

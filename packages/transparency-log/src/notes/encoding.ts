@@ -12,6 +12,12 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
+/** Decodes a file, whose line ends mail or Windows may have changed: notes and proofs have no carriage return. @throws NotVerified */
+export const decodeTextFile = (bytes: Uint8Array): string =>
+  decodeUtf8(bytes)
+    .replace(/^\ufeff/, '')
+    .replaceAll('\r\n', '\n');
+
 /** Base64 of RFC 4648 section 4. @throws NotVerified that names what it is */
 export function decodeBase64(text: string, what: string): Buffer {
   const bytes = Buffer.from(text, 'base64');

@@ -12,8 +12,11 @@ const KEY_TYPES = {
 };
 export type KeyType = keyof typeof KEY_TYPES;
 
-/** A public key by which notes are verified. `id` is eight hexadecimal digits. */
-export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer };
+/**
+ * A public key by which notes are verified. `id` is eight hexadecimal digits. `origin`: the name in the checkpoints of its
+ * log, if that is not the name of the key.
+ */
+export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer; origin?: string };
 
 /** A larger note is refused. */
 export const MAX_NOTE_BYTES = 1_000_000;
@@ -38,9 +41,9 @@ export function formatVerifierKey({ name, type, id, publicKey }: VerifierKey): s
   return `${name}+${id}+${encodedKey(type, publicKey).toString('base64')}`;
 }
 
-/** Parses the text of a verifier key of one of these types. @throws NotVerified */
+/** Parses the text of a verifier key of one of these types; white space at its ends is ignored. @throws NotVerified */
 export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed25519']): VerifierKey {
-  const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text) ?? [];
+  const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text.trim()) ?? [];
   if (!isKeyName(name)) throw new NotVerified('the key must be a verifier key: NAME+ID+KEY');
   const encoded = decodeBase64(base64, 'the verifier key');
   const type = types.find((one) => KEY_TYPES[one].code === encoded[0]);
@@ -49,6 +52,11 @@ export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed2
   const key = verifierKey(name, encoded.subarray(1), type);
   if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
   return key;
+}
+
+/** The key of a log whose checkpoints may name another origin. @throws NotVerified */
+export function parseLogKey({ key, origin }: { key: string; origin?: string }): VerifierKey {
+  return { ...parseVerifierKey(key), ...(origin !== undefined && { origin }) };
 }
 
 function encodedKey(type: KeyType, publicKey: Buffer): Buffer {

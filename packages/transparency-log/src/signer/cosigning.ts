@@ -3,8 +3,8 @@ import type { Logger } from '@event-sourced/event-log';
 import { backOff } from '@event-sourced/event-log/time';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { printable } from '../notes/printable.ts';
-import { type Cosignature, cosignaturesOf } from '../witness/cosignature.ts';
-import { keysOf, type Policy, quorumTime } from '../witness/policy.ts';
+import type { Cosignature } from '../witness/cosignature.ts';
+import { countCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { type SignedHead, WitnessClient } from '../witness/witnessClient.ts';
 import type { CheckpointSigner, ProveConsistency } from './checkpointSigner.ts';
 
@@ -88,9 +88,7 @@ export class Cosigning {
     const { signer, policy, logger, observer } = this.#deps;
     try {
       const restored = await signer.cosigned();
-      const cosignatures = restored ? cosignaturesOf(restored.note, keysOf(policy)) : [];
-      const time = quorumTime(cosignatures, policy);
-      if (restored && time !== undefined) this.#serve(restored, time);
+      if (restored) this.#serve(restored, countCosignatures(restored.note, policy, new Date()).time);
     } catch (error) {
       logger.warn(
         { reason: (error as Error).message },
@@ -107,10 +105,9 @@ export class Cosigning {
     return isSame && performance.now() - candidate.startedAt < REFRESH_INTERVAL_MS ? candidate : undefined;
   }
 
-  /** Asks the witnesses that have not signed. Ends once a quorum has, or all that were asked have responded. */
+  /** Asks the witnesses that have not signed, also if a quorum has. Ends once a quorum has, or all that were asked have responded. */
   async #round(head: TreeHead): Promise<void> {
     const current = this.#current(head);
-    if (current && quorumTime(current.cosignatures, this.#deps.policy) !== undefined) return;
     const startedAt = performance.now();
     const ready = this.#witnesses.filter(
       ({ name, isBusy, retryAt }) =>
@@ -122,6 +119,7 @@ export class Cosigning {
     const candidate = current ?? { size, root, note, startedAt, cosignatures: [] };
     this.#candidate = candidate;
     const hasQuorum = Promise.withResolvers<void>();
+    if (quorumTime(candidate.cosignatures, this.#deps.policy) !== undefined) hasQuorum.resolve();
     const asking = ready.map((witness) => this.#ask(witness, candidate, hasQuorum.resolve));
     await Promise.race([hasQuorum.promise, Promise.all(asking)]);
   }

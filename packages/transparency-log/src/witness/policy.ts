@@ -1,7 +1,7 @@
 import { parseHttpUrl, URL_RULE } from '../http/url.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import { type Cosignature, canVerify } from './cosignature.ts';
+import { type Cosignature, canVerify, cosignaturesOf } from './cosignature.ts';
 
 /** A witness: its verifier key, and where it is reached, if that is known. */
 export type PolicyWitness = { key: VerifierKey; url: string | undefined };
@@ -58,15 +58,30 @@ export function openPolicy(
   return { ...policy, witnesses };
 }
 
-export const keysOf = ({ witnesses }: Policy): VerifierKey[] => witnesses.map(({ key }) => key);
-
 /** Since when a quorum has seen no larger checkpoint, in seconds since 1970; undefined if too few have signed. */
 export function quorumTime(cosignatures: readonly Cosignature[], { quorum }: Policy): number | undefined {
   const times = cosignatures.map(({ time }) => time).toSorted((one, other) => other - one);
   return times[quorum - 1];
 }
 
-/** How many cosignatures there are, for messages. */
-export function missingCosignatures(cosignatures: readonly Cosignature[], { quorum }: Policy): string {
-  return `${cosignatures.length} of the ${quorum} cosignatures that are required`;
+/** Clocks differ by less: a cosignature that is further in the future says nothing about when it was made. */
+export const MAX_CLOCK_DIFFERENCE_MS = 5 * 60_000;
+
+/** The cosignatures of a checkpoint that count, and the time of their quorum. @throws NotVerified if one is invalid, or they are too few */
+export function countCosignatures(
+  note: string,
+  policy: Policy,
+  now: Date,
+): { cosignatures: Cosignature[]; time: number } {
+  const keys = policy.witnesses.map(({ key }) => key);
+  const all = cosignaturesOf(note, keys);
+  const latest = now.getTime() + MAX_CLOCK_DIFFERENCE_MS;
+  const cosignatures = all.filter((one) => one.time * 1_000 <= latest);
+  const time = quorumTime(cosignatures, policy);
+  if (time !== undefined) return { cosignatures, time };
+  const future = all.length - cosignatures.length;
+  const others = future > 0 ? `, and ${future} whose time is in the future` : '';
+  throw new NotVerified(
+    `there are ${cosignatures.length} of the ${policy.quorum} cosignatures that are required${others}`,
+  );
 }

@@ -2,7 +2,7 @@ import { hash, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { EMPTY_TREE, parseCheckpointText } from '../notes/checkpoint.ts';
+import { EMPTY_TREE, originOf, parseCheckpointText } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseConsistencyProof } from '../notes/proof.ts';
@@ -30,7 +30,7 @@ export class CheckpointRejected extends Error {
 type WitnessOptions = {
   name: string;
   key: KeyObject;
-  /** The verifier keys of known logs, whose names are the origins. A log may have several. */
+  /** The verifier keys of known logs. A log may have several. */
   logs: readonly VerifierKey[];
   /** A directory of this witness alone. If its files were lost, it could cosign another history. */
   stateDir: string;
@@ -51,7 +51,8 @@ export class Witness {
     this.#signer = { name, key };
     this.#now = now;
     for (const logKey of logs) {
-      const { name: origin, publicKey } = logKey;
+      const { publicKey } = logKey;
+      const origin = originOf(logKey);
       if (publicKey.equals(this.verifierKey.publicKey))
         throw new Error(`the witness must have another key than the log ${origin}`);
       const id = idOf(origin);

@@ -3,7 +3,7 @@ import type { Checkpoint } from '../notes/checkpoint.ts';
 import { decodeNumber } from '../notes/encoding.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { type Cosignature, cosignaturesOf } from './cosignature.ts';
-import type { PolicyWitness } from './policy.ts';
+import { MAX_CLOCK_DIFFERENCE_MS, type PolicyWitness } from './policy.ts';
 
 /** The consistency proof from the first `from` to the first `to` entries; undefined if there are fewer. */
 type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
@@ -53,6 +53,8 @@ export class WitnessClient {
       const [cosignature] = cosignaturesOf(`${note}${text}`, [this.#witness.key]);
       if (!cosignature) throw new Error('its response does not have its cosignature');
       this.#size = size;
+      if (Math.abs(cosignature.time * 1_000 - Date.now()) > MAX_CLOCK_DIFFERENCE_MS)
+        throw new Error('its clock, or that of this log, is wrong: its cosignature is not of now');
       return cosignature;
     }
   }

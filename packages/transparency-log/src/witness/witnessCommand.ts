@@ -9,7 +9,7 @@ import {
   isKeyName,
   KEY_NAME_RULE,
   MAX_NOTE_BYTES,
-  parseVerifierKey,
+  parseLogKey,
   type VerifierKey,
 } from '../notes/signedNote.ts';
 import { Witness } from './witness.ts';
@@ -51,16 +51,16 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   }
 }
 
-/** The verifier keys of a file, one a line, without empty lines and comments. @throws Error that names the line */
+/** The verifier keys of a file, one a line, each with the origin of its log if that differs, without empty lines and comments. @throws Error that names the line */
 async function readLogs(file: string): Promise<VerifierKey[]> {
   const text = await readStateFile(file, MAX_NOTE_BYTES, 'a list of verifier keys').catch(({ message }) => {
     throw new Error(`cannot read the file of --logs: ${message}`);
   });
   return text.split('\n').flatMap((line, i) => {
-    const key = line.trim();
-    if (key === '' || key.startsWith('#')) return [];
+    const [, key, origin] = /^\s*(\S+)\s*(.*\S)?/.exec(line.replace(/(^|\s)#.*/, '')) ?? [];
+    if (key === undefined) return [];
     try {
-      return [parseVerifierKey(key)];
+      return [parseLogKey({ key, ...(origin !== undefined && { origin }) })];
     } catch (error) {
       throw new Error(`${file}, line ${i + 1}: ${(error as Error).message}`);
     }

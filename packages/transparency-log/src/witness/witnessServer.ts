@@ -7,7 +7,10 @@ import { CheckpointRejected, type Witness } from './witness.ts';
 
 /** 63 hashes, and a checkpoint with 16 signatures of 5 kB. */
 const MAX_BODY_BYTES = 128 * 1024;
+/** Requests whose bodies are complete; others are limited by time. */
 const MAX_IN_FLIGHT = 256;
+/** With an incomplete body of the largest size each, they take 512 MiB. */
+const MAX_CONNECTIONS = 4_096;
 const TIMEOUTS = {
   headersTimeout: 10_000,
   requestTimeout: 10_000,
@@ -30,6 +33,7 @@ export async function startWitnessServer(
   { host, port, print }: ServerOptions,
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const inFlight = new Set<Promise<void>>();
+  let adding = 0;
   const server = createServer(TIMEOUTS, (request, response) => {
     const handled = reply(request)
       .catch((error) => replyTo(error, print))
@@ -50,17 +54,23 @@ export async function startWitnessServer(
       const allow = allowed.join(', ');
       return { status: 405, body: `Method not allowed; use ${allow}.\n`, headers: { allow } };
     }
-    if (inFlight.size >= MAX_IN_FLIGHT)
-      return { status: 503, body: 'Too many requests.\n', headers: { 'retry-after': '1' } };
     if (logId) {
       const checkpoint = await witness.checkpoint(logId);
       return checkpoint === undefined ? NOT_FOUND : { status: 200, body: checkpoint };
     }
     const body = await readBody(request);
     if (!body) return { status: 413, body: `A request has at most ${MAX_BODY_BYTES} bytes.\n` };
-    return { status: 200, body: await witness.addCheckpoint(body) };
+    if (adding >= MAX_IN_FLIGHT)
+      return { status: 503, body: 'Too many requests.\n', headers: { 'retry-after': '1' } };
+    adding++;
+    try {
+      return { status: 200, body: await witness.addCheckpoint(body) };
+    } finally {
+      adding--;
+    }
   }
 
+  server.maxConnections = MAX_CONNECTIONS;
   server.listen(port, host);
   await once(server, 'listening');
   const bound = server.address() as AddressInfo;

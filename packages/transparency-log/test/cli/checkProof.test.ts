@@ -20,7 +20,7 @@ const proofOf = (checkpoint: string): string =>
 
 async function proven(
   proof: string | Buffer,
-  options: { witness?: string[]; quorum?: string; expect?: string } = {},
+  options: { key?: string; origin?: string; witness?: string[]; quorum?: string; expect?: string } = {},
 ) {
   const input = (async function* () {
     yield Buffer.from(proof);
@@ -28,6 +28,38 @@ async function proven(
   const key = formatVerifierKey(VERIFIER_KEY);
   return checkProof(input, { key, ...options }, () => {});
 }
+
+test.each([
+  [
+    'an event',
+    extra,
+    /^event ".*" of "plant-alice\/1" with the data {.*"name":"Fern".*} is number 1 of the log /,
+  ],
+  [
+    'an entry that is none',
+    Buffer.from('\u001b[2J'),
+    /^an entry of 4 bytes, "\\u001b\[2J", is number 1 of the log /,
+  ],
+])(
+  'a proof of %s prints what is proven, also of a file that mail or Windows has changed',
+  async (_, entry, shown) => {
+    const checkpoint = signed({ size: 1, root: leafHash(entry) });
+    const proof = formatInclusionProof({ index: 0, path: [], checkpoint, extra: entry });
+    for (const text of [proof, `\ufeff${proof.replaceAll('\n', '\r\n')}`])
+      expect(await proven(text, { key: `${formatVerifierKey(VERIFIER_KEY)}\r\n` })).toMatch(shown);
+  },
+);
+
+test('a proof of a log whose origin is not the name of its key requires --origin', async () => {
+  const note = signNote(`other.example\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
+  await expect(proven(proofOf(note))).rejects.toThrow(
+    'is of the log other.example, not of plants.example/log',
+  );
+  expect(await proven(proofOf(note), { origin: 'other.example' })).toContain('of the log other.example 1:');
+  await expect(proven(proofOf(signed(head)), { origin: 'other.example' })).rejects.toThrow(
+    'not of other.example',
+  );
+});
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
@@ -39,12 +71,16 @@ describe('with a policy', () => {
       /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
     );
     await expect(proven(proofOf(note), { witness, quorum: '3' })).rejects.toThrow(
-      /^the checkpoint of the proof has 2 of the 3 cosignatures that are required$/,
+      /^there are 2 of the 3 cosignatures that are required$/,
     );
-    const absurd = cosigned(signed(head), ['w1.example'], NOW.getTime() / 1_000 - 9e15);
-    expect(await proven(proofOf(absurd), { witness, quorum: '1' })).toContain(
-      'w1.example at 9000000000000000 seconds after 1970',
-    );
+    const early = cosigned(signed(head), ['w1.example'], NOW.getTime() / 1_000 - 1);
+    expect(await proven(proofOf(early), { witness, quorum: '1' })).toContain('w1.example at 1970-01-01T');
+    for (const secondsAgo of [-3_600, NOW.getTime() / 1_000 - 9e15]) {
+      const future = cosigned(signed(head), ['w1.example'], secondsAgo, new Date());
+      await expect(proven(proofOf(future), { witness, quorum: '1' })).rejects.toThrow(
+        /there are 0 of the 1 cosignatures .*, and 1 whose time is in the future$/,
+      );
+    }
   });
 
   test('a consistency proof is checked in the same way', async () => {
@@ -53,7 +89,7 @@ describe('with a policy', () => {
     expect(await proven(proof(cosigned(signed(head), NAMES)), expected)).toMatch(
       /cosigned by 3 of 3 witnesses/,
     );
-    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(/has 0 of the 2 cosignatures/);
+    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(/there are 0 of the 2 cosignatures/);
   });
 
   test.each([
@@ -106,7 +142,9 @@ test('a proof for another size than the expected one is refused, also of a file 
 test('an expected checkpoint that is not one is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
-  await refused(file).toThrow(/^cannot read the file of --expect: ENOENT/);
+  await refused(file).toThrow(
+    /^--expect must be SIZE:ROOT, .* or a file; there is no file ".*\/checkpoint"\.$/,
+  );
   await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
   writeFileSync(file, Buffer.alloc(1_000_001, ' '));
   await refused(file).toThrow(/^cannot read the file of --expect: it is not/);

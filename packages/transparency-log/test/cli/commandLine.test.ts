@@ -5,13 +5,13 @@ import { expectRefused, runCommand, succeeded } from '../support/program.ts';
 const COMMANDS = {
   'check-proof': [
     ['--key', 'VKEY'],
-    ['--expect', '--witness', '--quorum'],
+    ['--origin', '--expect', '--witness', '--quorum'],
   ],
   monitor: [
     ['--url', 'URL', '--key', 'VKEY', '--state', 'FILE'],
     [
       ...['--once', '--interval', '--all', '--timeout', '--stale-after', '--expect-growth', '--known'],
-      ...['--on-alarm', '--witness', '--quorum'],
+      ...['--on-alarm', '--origin', '--witness', '--quorum'],
     ],
   ],
   witness: [

@@ -18,6 +18,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { StateFiles } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
+import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote } from '../../src/sign/signCheckpoint.ts';
 import {
@@ -221,7 +222,7 @@ describe('the command monitor', () => {
     expect(readdirSync(join(state, '..'))).toEqual(['state.lock']);
   });
 
-  test('requires cosignatures of witnesses, and prints how old the newest is', async () => {
+  test('requires cosignatures of witnesses, and prints how old they are', async () => {
     const [state, log] = [newState(), new FakeLog(entries(9))];
     const note = `${await log.checkpoint()}`;
     const witness = await serve((response) =>
@@ -231,7 +232,7 @@ describe('the command monitor', () => {
     const policy = ['--witness', `${witnessKey('w1.example')} ${witness.url}/log`];
     log.checkpoint = async () => Buffer.from(cosigned(note, ['w1.example'], 3 * DAY_S, new Date()));
     expect(succeeded(await monitor(http.url, state, ...policy, '--stale-after', '4d'))).toMatch(
-      /new events: 9, newest cosignature: 3d old\n$/,
+      /new events: 9, cosigned: 3d ago\n$/,
     );
     expect((await openCheckpoint(readFileSync(`${state}.checkpoint`, 'utf8'), VERIFIER_KEY)).size).toBe(9);
     expect(witness.requests).toEqual([`/log/${hash('sha256', ORIGIN)}/checkpoint`]);
@@ -241,7 +242,10 @@ describe('the command monitor', () => {
     expectRefused(stale, /^ALARM: stale: the checkpoint of 9 events was last signed by a quorum/);
     log.checkpoint = async () => Buffer.from(note);
     const [refused] = await untilSettled(monitor(http.url, newState(), ...policy));
-    expectRefused(refused, /^ALARM: not cosigned: the checkpoint of 9 events has 0 of the 1 cosignatures/);
+    expectRefused(
+      refused,
+      /^ALARM: not cosigned: the checkpoint of 9 events cannot be relied on: there are 0 of the 1 cosignatures/,
+    );
   });
 
   test('compares the log with checkpoints of others, and names the file of one that is of another log', async () => {
@@ -332,6 +336,21 @@ describe('the command monitor', () => {
     expectRefused(await monitor(http.url, state), /of the log x\\u\{9b\}2J, not of/);
   });
 
+  test('follows a public log of others, whose origin is not the name of its key, and entries no events', async () => {
+    const log = new FakeLog(['Fern', 'Moss', 'Oak']);
+    const { size, root } = log.head();
+    const origin = 'go.sum database tree';
+    const note = signNote(`${origin}\n${size}\n${encodeHash(root)}\n`, { name: ORIGIN, key: KEY });
+    log.checkpoint = async () => Buffer.from(note);
+    const http = await serve(log, { isPublic: true });
+    const args = [...optionsFor(http.url, newState()), '--once', '--origin', origin];
+    for (const added of [3, 0])
+      expect(succeeded(await runCommand(args, { token: '' }))).toMatch(
+        RegExp(`  ${origin}  3:${root}  new events: ${added}\n$`),
+      );
+    expect(http.headers[0]).not.toHaveProperty('authorization');
+  });
+
   test.each<
     [string, { url?: string; key?: string; interval?: string; state?: string; token?: string }, RegExp]
   >([
@@ -340,7 +359,6 @@ describe('the command monitor', () => {
     ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
-    ['no token', { token: '' }, /TOKEN, an environment variable, must be a token with the scope audit\./],
     ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)TOKEN, an environment variable/],
     ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(

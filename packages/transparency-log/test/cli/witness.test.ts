@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
+import { signNote } from '../../src/sign/signCheckpoint.ts';
 import { cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { keyNamed } from '../notes/keys.ts';
 import { expectRefused, startCommand } from '../support/program.ts';
-import { checkpointOf, LOG_ID, LOG_KEY, request, WITNESS } from '../witness/testLog.ts';
+import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from '../witness/testLog.ts';
 
 const KEY = formatVerifierKey(LOG_KEY);
 
@@ -41,6 +43,24 @@ test('the command creates a key, prints its verifier key and URL, and cosigns un
   expect((await started(renamed)).key.publicKey).toEqual(key.publicKey);
   renamed.stop();
   expect((await renamed.ended).stderr).toMatch(RegExp(`cannot use ${join(dir, 'state', LOG_ID)}: .*\n$`));
+});
+
+test('a log may have another origin than the name of its key', async () => {
+  const witness = start(tempDir(), {}, `${KEY} go.sum database tree # a comment\n`);
+  const { url } = await started(witness);
+  const body = (origin: string) => {
+    const text = checkpointOf(request('abc')).split('\n').slice(1, 3).join('\n');
+    return `old 0\n\n${signNote(`${origin}\n${text}\n`, { name: ORIGIN, key: keyNamed('log') })}`;
+  };
+  for (const [origin, status] of [
+    ['go.sum database tree', 200],
+    [ORIGIN, 404],
+  ] as const) {
+    const response = await fetch(`${url}/add-checkpoint`, { method: 'POST', body: body(origin) });
+    expect(response.status).toBe(status);
+  }
+  witness.stop();
+  await witness.ended;
 });
 
 test.each<[Record<string, string>, string, RegExp]>([

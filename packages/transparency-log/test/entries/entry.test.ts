@@ -22,7 +22,9 @@ function largePlant(length: number): string {
 
 describe('an entry', () => {
   test('is described by the event that it names, if it is the canonical leaf of one', () => {
-    expect(describeEntry(entryOf(EVENT))).toBe('event "0199" of "plant-alice/1"');
+    expect(describeEntry(entryOf(EVENT))).toBe(
+      'event "0199" of "plant-alice/1" with the data {"name":"Fern 🌱"}',
+    );
   });
 
   test.each([
@@ -64,7 +66,7 @@ describe('an entry', () => {
       'event "0199" of',
     ],
     ['that is not an object', Buffer.from('[]'), 'an entry of 2 bytes'],
-    ['that is not JSON', Buffer.from('Fern'), 'an entry of 4 bytes'],
+    ['that is not JSON', Buffer.from('Fern'), 'an entry of 4 bytes, "Fern",'],
     ['that is empty', Buffer.alloc(0), 'an entry of 0 bytes'],
   ])('%s is described without what it may not have', (_, entry, described) => {
     expect(describeEntry(entry)).toContain(described);

@@ -120,7 +120,7 @@ describe('a proof from a log', () => {
     const proof = await prove(firstOf('alice/42'), store);
     const { index, entry } = await openInclusionProof(proof, VERIFIER_KEY);
     expect(index).toBe(1);
-    expect(describeEntry(entry)).toMatch(/^event "[^"]+" of "plant-alice\/42"$/);
+    expect(describeEntry(entry)).toMatch(/^event "[^"]+" of "plant-alice\/42" with the data /);
   });
 });
 

@@ -80,8 +80,11 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       problems: [],
       problemCount: 0,
     });
-    const problemsWith = async (size: number, root: string) =>
-      (await verified({ expect: { size, root } })).problems.map(({ problem }) => problem);
+    const problemsWith = async (size: number, root: string) => {
+      const { hasExpected, problems } = await verified({ expect: { size, root } });
+      expect(hasExpected).toBe(problems.length === 0);
+      return problems.map(({ problem }) => problem);
+    };
     for (let size = 0; size <= events.length; size++) {
       const root = rootOf(events.slice(0, size));
       expect(await problemsWith(size, root)).toEqual([]);

@@ -75,8 +75,11 @@ export class FakeLog {
   }
 }
 
-/** Serves a log over HTTP to holders of the token; `current` may be replaced by another log or an error. */
-export async function serve(current: FakeLog | ((response: ServerResponse) => void)): Promise<{
+/** Serves a log over HTTP to holders of the token, or as public files without media types; `current` may be replaced by another log or an error. */
+export async function serve(
+  current: FakeLog | ((response: ServerResponse) => void),
+  { isPublic = false } = {},
+): Promise<{
   url: string;
   serve: (what: FakeLog | ((response: ServerResponse) => void)) => void;
   requests: string[];
@@ -89,11 +92,13 @@ export async function serve(current: FakeLog | ((response: ServerResponse) => vo
     requests.push(url);
     received.push(headers);
     if (typeof served === 'function') return served(response);
-    if (headers.authorization !== 'Bearer secret')
+    if (!isPublic && headers.authorization !== 'Bearer secret')
       return void response.writeHead(401).end('{"message":"No token."}');
     const tile = parseTilePath(url.slice(1));
     if (url === '/checkpoint')
-      response.setHeader('content-type', 'text/plain; charset=utf-8').end(await served.checkpoint());
+      response
+        .setHeader('content-type', isPublic ? 'application/octet-stream' : 'text/plain; charset=utf-8')
+        .end(await served.checkpoint());
     else if (!tile) response.writeHead(404).end();
     else {
       const { level, index, width } = tile;

@@ -8,9 +8,10 @@ import { readKnown } from '../../src/monitor/known.ts';
 import { NEW_STATE, StateFiles } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
+import { openPolicy } from '../../src/witness/policy.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { alarmOf, check, expectFork, forkOf, logOf, received, showing, signed, stateOf } from './checking.ts';
-import { entries, FakeLog, KEY, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+import { cosigned, entries, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
 
 const file = (text: string | Buffer): string => {
   const path = join(tempDir(), 'bob.tlog-proof');
@@ -72,20 +73,30 @@ describe('what others have of the log', () => {
     expect((await check(lagging, NEW_STATE, { known: await known(path) })).error).toBeUndefined();
   });
 
-  test('is none if the log shows its tiles: its checkpoint may wait for cosignatures', async () => {
+  test('is one too if the log shows its tiles, unless it may wait for cosignatures, and has to stay consistent', async () => {
     const path = file(await receiptOf(logOf(9), 8));
-    const log = showing([logOf(7)], logOf(9));
-    const { found, error } = await check(log, NEW_STATE, { known: await known(path) });
-    expect(error).toBeUndefined();
-    expect(found?.state).toMatchObject({ checkpoint: { size: 7 }, pending: [{ size: 9 }] });
-    const rewritten = await alarmOf(forkOf(12, 8), found?.state);
-    expect(rewritten.message).toContain(`(in ${path})`);
-    await expectFork(rewritten);
-    // What the log itself has shown before is a rollback all the same.
-    const shown = await alarmOf(showing([logOf(7)], logOf(9)), stateOf(logOf(8).head()), {
-      known: await known(path),
+    const options = { known: await known(path) };
+    const rollback = `rollback: the log has signed 9 events (in ${path}), and now signs 7, which are the first of them`;
+    expect((await alarmOf(showing([logOf(7)], logOf(9)), NEW_STATE, options)).message).toBe(rollback);
+    const policy = openPolicy({ witness: [witnessKey('w1')] }, () => {});
+    const received = options.known.map((one) => ({ ...one, receivedAt: NOW.toISOString() }));
+    const cosignedAgo = (seconds: number) => {
+      const note = cosigned(signed(logOf(7).head()), ['w1'], seconds);
+      return showing([{ checkpoint: async () => Buffer.from(note) }], logOf(9));
+    };
+    const waiting = await check(cosignedAgo(0), NEW_STATE, { known: received, policy });
+    expect(waiting.error).toMatchObject({
+      name: 'LogUnavailable',
+      message: expect.stringContaining(`(in ${path})`),
     });
-    expect(shown.message).toMatch(/^rollback: the log has signed 8 events, and now signs 7, which are/);
+    await expectFork(await alarmOf(forkOf(12, 8), waiting.last));
+    // A quorum has signed it since, so that the larger one does not wait.
+    const now = () => new Date(NOW.getTime() + 301_000);
+    const later = { known: received, policy, now };
+    expect((await check(cosignedAgo(-300), NEW_STATE, later)).error).toMatchObject({
+      name: 'LogUnavailable',
+    });
+    expect((await alarmOf(cosignedAgo(-301), NEW_STATE, later)).message).toBe(rollback);
   });
 });
 

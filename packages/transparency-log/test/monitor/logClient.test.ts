@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { LogClient, LogUnavailable } from '../../src/monitor/logClient.ts';
+import { entries, FakeLog, serve } from './fakeLog.ts';
 
 async function urlOf(log: RequestListener): Promise<string> {
   const server = createServer(log);
@@ -46,13 +47,41 @@ test.each([['3600'], ['soon'], [undefined]])('one that says to wait %s is, too',
   expect(requests()).toBe(1);
 });
 
+test('what is read a second time is read past caches', async () => {
+  const controls: unknown[] = [];
+  const client = await clientOf(({ headers }, response) => {
+    controls.push(headers['cache-control']);
+    response.setHeader('content-type', 'application/octet-stream').end();
+  });
+  for (const index of [0, 1, 0]) await client.entries(index, 256);
+  expect(controls).toEqual([undefined, undefined, 'no-cache']);
+});
+
+test('a partial tile that the log has deleted is the beginning of the full one', async () => {
+  const full = new FakeLog(entries(256));
+  const http = await serve(full);
+  const client = new LogClient({ url: http.url, token: 'secret', signal: new AbortController().signal });
+  const { tile, entries: bundle } = full;
+  full.tile = async (one) => (one.width < 256 ? Promise.reject(new Error()) : tile.call(full, one));
+  full.entries = async (i, width) =>
+    width < 256 ? Promise.reject(new Error()) : bundle.call(full, i, width);
+  const partial = { level: 0, index: 0, width: 7 };
+  expect(await client.tile(partial)).toEqual(await tile.call(full, partial));
+  expect(await client.entries(0, 7)).toEqual(await bundle.call(full, 0, 7));
+  const missing = client.tile({ ...partial, index: 1 });
+  await expect(missing).rejects.toMatchObject({
+    isMissing: true,
+    message: expect.stringContaining('001.p/7'),
+  });
+});
+
 test('a checkpoint may have 16 signatures of 5 kB, and as many others', async () => {
   const note = 'x'.repeat(2 * 16 * 5_000 * (4 / 3));
   const client = await clientOf((_, response) => response.setHeader('content-type', 'text/plain').end(note));
   expect(String(await client.checkpoint())).toBe(note);
 });
 
-test('what a witness shows has any media type, in pieces of any size', async () => {
+test('what is shown may have no media type, and come in pieces of any size', async () => {
   const url = await urlOf(async ({ headers }, response) => {
     expect(headers.authorization).toBeUndefined();
     for (const byte of 'checkpoint') await new Promise((sent) => response.write(byte, sent));

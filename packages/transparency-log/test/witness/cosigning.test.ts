@@ -76,6 +76,30 @@ test('a checkpoint is served once a quorum has cosigned it, then with what comes
   await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2', 'w3'] });
 });
 
+test.each([1, 9e12])(
+  'a witness that signs with the time %d makes no quorum, and the next one does',
+  async (time) => {
+    const witnesses = await started();
+    const [odd, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];
+    odd.time = time;
+    const { respond } = third;
+    third.respond = (_, response) => void response.destroy();
+    const { served, logger, observer } = await cosigned(witnesses);
+    await expect
+      .poll(() => logger.warn.mock.calls)
+      .toContainEqual([
+        { witness: odd.name, reason: expect.stringMatching(/^its clock, .* is wrong/) },
+        'witness does not cosign; retrying',
+      ]);
+    expect(served()).toBeUndefined();
+    third.respond = respond;
+    await expect.poll(served).toEqual({ size: 1, names: ['w2', 'w3'] });
+    odd.time = third.time;
+    await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2', 'w3'] });
+    expect(observer.onQuorum).toHaveBeenLastCalledWith(1, third.time);
+  },
+);
+
 test('without a quorum the older checkpoint stays, and the next one that has a quorum follows', async () => {
   const witnesses = await started(2);
   const [, second] = witnesses as [FakeWitness, FakeWitness];
@@ -122,10 +146,10 @@ test('cosignatures of before a start are renewed, also if a witness fails first'
     second.respond = respond;
     response.destroy();
   };
-  for (const witness of witnesses) witness.time += 3_600;
+  for (const witness of witnesses) witness.time += 60;
   const { observer, dataDir: _, ...again } = await cosigned(witnesses, first);
   const times = () => observer.onQuorum.mock.calls.map(([, time]) => time);
-  await expect.poll(times).toEqual([second.time - 3_600, second.time]);
+  await expect.poll(times).toEqual([second.time - 60, second.time]);
   expect(again.served()).toEqual({ size: 1, names: ['w1', 'w2'] });
 });
 
@@ -166,11 +190,11 @@ test('what was cosigned is served after a restart, before any witness responds',
   expect(observer.onQuorum).toHaveBeenCalledWith(1, witnesses[0]?.time);
 });
 
-test.each<[string, (file: string, note: string) => void, number]>([
-  ['has too few cosignatures for the quorum of now', () => {}, 0],
-  ['is damaged', (file, note) => writeFileSync(file, note.replace('log\n1\n', 'log\n2\n')), 1],
-  ['is no checkpoint', (file) => writeFileSync(file, 'nothing'), 1],
-])('a file that %s is not served', async (_, damage, warnings) => {
+test.each<[string, (file: string, note: string) => void]>([
+  ['has too few cosignatures for the quorum of now', () => {}],
+  ['is damaged', (file, note) => writeFileSync(file, note.replace('log\n1\n', 'log\n2\n'))],
+  ['is no checkpoint', (file) => writeFileSync(file, 'nothing')],
+])('a file that %s is not served', async (_, damage) => {
   const witnesses = await started(2);
   const before = await cosigned(witnesses, { quorum: '1' });
   await expect.poll(before.served).toMatchObject({ size: 1, names: ['w1', 'w2'] });
@@ -185,5 +209,5 @@ test.each<[string, (file: string, note: string) => void, number]>([
   await expect.poll(() => observer.onQuorum.mock.calls).toEqual([[0, 0]]);
   expect(served()).toBeUndefined();
   const restoring = logger.warn.mock.calls.filter(([, message]) => message.includes('cannot be read'));
-  expect(restoring).toHaveLength(warnings);
+  expect(restoring).toHaveLength(1);
 });

@@ -17,7 +17,7 @@ export class FakeWitness {
   /** What it was asked for. */
   readonly submitted: Submitted[] = [];
   /** When it cosigns, in seconds since 1970. */
-  time = 1_700_000_000;
+  time = Math.floor(Date.now() / 1_000);
   respond = (submitted: Submitted, response: ServerResponse): void => void response.end(this.sign(submitted));
   url = '';
 

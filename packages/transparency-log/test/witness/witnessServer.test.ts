@@ -116,13 +116,19 @@ test('a line is printed for each rejected or failed request of a known log, with
   ]);
 });
 
-test('beside too many requests in flight, others are 503; requests that break off are none', async () => {
-  const { upload, post } = await serve();
-  const uploads = await Promise.all(Array.from({ length: 256 }, () => upload(10)));
+test('beside too many requests in flight, others are 503, but not beside incomplete bodies', async () => {
+  const { url, upload, post, witness } = await serve();
+  await Promise.all(Array.from({ length: 300 }, () => upload(10)));
+  expect((await post(request('abc'))).status).toBe(200);
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const adding = vi.spyOn(witness, 'addCheckpoint').mockReturnValue(promise);
+  const slow = Array.from({ length: 256 }, () => post(request('abc')));
+  await expect.poll(() => adding.mock.calls.length).toBe(256);
   const response = await post(request('abc'));
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
-  for (const one of uploads) one.destroy();
-  await expect.poll(async () => (await post(request('abc'))).status).toBe(200);
+  expect((await fetch(`${url}/${LOG_ID}/checkpoint`)).status).toBe(200);
+  resolve('');
+  for (const { status } of await Promise.all(slow)) expect(status).toBe(200);
 });
 
 test('close lets requests in flight end, and accepts no others', async () => {
