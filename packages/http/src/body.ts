@@ -1,64 +1,101 @@
 import { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { HTTP_ERRORS, HttpError } from './errors.ts';
+import { type ErrorEntry, HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
 import { fieldCount } from './fieldCount.ts';
 
 /** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the body. */
 export const MAX_BODY_BYTES = 60 * 1024;
+const EMPTY: Buffer = Buffer.alloc(0);
+/** An event, not a callback: V8 would keep each request until a full garbage collection. */
+const COMPLETE = Symbol('the body is complete');
 
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
+type Done<Result> = (error: Error | null, result?: Result) => void;
+
+/** The body of a request, gathered in one buffer as it arrives: Node would keep it in pieces, of which one of a byte takes hundreds. */
+class Body {
+  /** Bytes that have arrived. */
+  length = 0;
+  #bytes: Buffer = EMPTY;
+  #error: HttpError | null = null;
+  #isComplete = false;
+  readonly #request: IncomingMessage;
+
+  constructor(request: IncomingMessage) {
+    this.#request = request;
+    if (Number(request.headers['content-length']) > MAX_BODY_BYTES) this.#end(HTTP_ERRORS.bodyTooLarge);
+    request.on('data', (piece: Buffer) => this.#add(piece));
+    request.once('end', () => this.#end());
+    request.once('error', () => this.#end(HTTP_ERRORS.malformedHttp, 'The body is incomplete.'));
+  }
+
+  /** Passes on the whole body, or an HttpError. */
+  read(done: Done<Buffer>): void {
+    if (this.#isComplete) done(this.#error, this.#bytes.subarray(0, this.length));
+    else this.#request.once(COMPLETE, () => this.read(done));
+  }
+
+  #end(entry?: ErrorEntry, message?: string): void {
+    if (this.#isComplete) return;
+    this.#isComplete = true;
+    if (entry) this.#error = new HttpError(entry, message);
+    this.#request.emit(COMPLETE);
+  }
+
+  #add(piece: Buffer): void {
+    if (this.#isComplete) return;
+    const start = this.length;
+    this.length += piece.length;
+    if (this.length > MAX_BODY_BYTES) {
+      this.#end(HTTP_ERRORS.bodyTooLarge);
+      return;
+    }
+    if (start === 0) {
+      this.#bytes = piece; // most bodies are one piece
+      return;
+    }
+    if (this.length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * this.length, MAX_BODY_BYTES));
+      this.#bytes.copy(larger, 0, 0, start);
+      this.#bytes = larger;
+    }
+    piece.copy(this.#bytes, start);
+  }
+}
+
 /** A request whose body can be gathered before it is read. */
 export class RequestWithBody extends IncomingMessage {
-  #body: Promise<Buffer> | undefined;
-  /** Bytes that have arrived of a body that is gathered. */
-  gathered = 0;
+  #body: Body | undefined;
 
-  /** The body, from now on in one buffer: Node would keep it in pieces, of which one of a byte takes hundreds. */
-  gather(): Promise<Buffer> {
-    this.#body ??= gather(this, (bytes) => {
-      this.gathered = bytes;
-    });
+  /** Bytes that have arrived of a body that is gathered. */
+  get gathered(): number {
+    return this.#body?.length ?? 0;
+  }
+
+  /** The body, from now on in one buffer. */
+  gather(): Body {
+    this.#body ??= new Body(this);
     return this.#body;
   }
 }
 
-/** @throws HttpError */
-function gather(request: IncomingMessage, onLength = (_bytes: number): void => {}): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  promise.catch(() => {}); // it may be refused before its body is read
-  let body: Buffer = Buffer.alloc(0);
-  let length = 0;
-  if (Number(request.headers['content-length']) > MAX_BODY_BYTES)
-    reject(new HttpError(HTTP_ERRORS.bodyTooLarge));
-  request.on('data', (piece: Buffer) => {
-    const start = length;
-    length += piece.length;
-    onLength(length);
-    if (length > MAX_BODY_BYTES) return reject(new HttpError(HTTP_ERRORS.bodyTooLarge));
-    if (start === 0) {
-      body = piece; // most bodies are one piece
-      return;
+export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
+  const body = payload instanceof RequestWithBody ? payload.gather() : new Body(payload); // of `inject`
+  body.read((error, bytes = EMPTY) => {
+    if (error) return done(error);
+    let value: unknown;
+    try {
+      assertUtf8(request);
+      value = parseExactJson(bytes);
+    } catch (invalid) {
+      return done(invalid as Error);
     }
-    if (length > body.length) {
-      const larger = Buffer.allocUnsafe(Math.min(2 * length, MAX_BODY_BYTES));
-      body.copy(larger, 0, 0, start);
-      body = larger;
-    }
-    piece.copy(body, start);
+    done(null, value);
   });
-  request.once('end', () => resolve(body.subarray(0, length)));
-  request.once('error', () => reject(new HttpError(HTTP_ERRORS.malformedHttp, 'The body is incomplete.')));
-  return promise;
-}
-
-export async function parseJsonBody(request: FastifyRequest, payload: IncomingMessage): Promise<unknown> {
-  const bytes = await (payload instanceof RequestWithBody ? payload.gather() : gather(payload));
-  assertUtf8(request);
-  return parseExactJson(bytes);
 }
 
 /** @throws HttpError */

@@ -87,7 +87,7 @@ export function boundedServer(
   const server = createServer({ ...options, IncomingMessage: RequestWithBody }, (request, response) => {
     const pipeline = pipelines.get(request.socket) as Pipeline;
     if (!accepts(request, pipeline)) return;
-    response.once('close', onClose);
+    response.on('close', onClose);
     if (hasBody(request)) request.gather();
     if (pipeline.responses.push(response) === 1) handle(request, response);
   });
