@@ -1,5 +1,5 @@
 import type { PlantEvent } from './events.ts';
-import { evolve, isPlantEvent, type Plant } from './plant.ts';
+import { canHaveRevision, evolve, type Plant } from './plant.ts';
 import { PLANT_STREAMS } from './plantStreams.ts';
 
 type Event = { type: string; revision: bigint; data: unknown };
@@ -11,6 +11,6 @@ export const domain = {
   streams: PLANT_STREAMS,
   create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
   evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {
-    return isPlantEvent(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;
+    return canHaveRevision(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;
   },
 };

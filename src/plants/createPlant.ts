@@ -6,7 +6,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '@event-sourced/event-log';
-import { type CommandContext, isPlantCreated, newPlantEvent } from './events.ts';
+import { type CommandContext, EVENTS, newPlantEvent } from './events.ts';
 import { plantStream } from './stream.ts';
 
 export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
@@ -47,6 +47,8 @@ export async function createPlant(
   }
 }
 
+const { isData } = EVENTS.PlantCreated;
+
 function isSamePlant({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {
-  return type === 'PlantCreated' && isPlantCreated.Check(data) && data.name === name && data.tag === tag;
+  return type === 'PlantCreated' && isData.Check(data) && data.name === name && data.tag === tag;
 }

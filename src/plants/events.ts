@@ -1,22 +1,27 @@
 import { InvalidEvent, type NewEvent, type RecordedEvent, UUID } from '@event-sourced/event-log';
 import { isRfc3339 } from '@event-sourced/event-log/time';
-import { type Static, Type } from 'typebox';
+import { type Static, type TProperties, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
+import { canHaveRevision } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
 // The log stores these names and shapes for ever: add to them, never change them.
 
-/** The plant was created. Its ID is text: few JSON parsers keep 64-bit integers. */
-export const PlantCreated = Type.Object({
-  id: Type.Refine(Type.String(), isInt64Text),
-  user: Type.Refine(Type.String(), isUser),
-  name: Type.String(),
-  tag: Type.Optional(Type.String()),
-});
-export type PlantCreated = Static<typeof PlantCreated>;
-export const isPlantCreated = Compile(PlantCreated);
+/** An event of a plant. Its data begins with the ID, as text since few JSON parsers keep 64-bit integers, and the user. */
+function plantEvent<P extends TProperties>(properties: P) {
+  const schema = Type.Object({
+    id: Type.Refine(Type.String(), isInt64Text),
+    user: Type.Refine(Type.String(), isUser),
+    ...properties,
+  });
+  return { schema, isData: Compile(schema) };
+}
+
+/** The known events, by type. */
+export const EVENTS = {
+  PlantCreated: plantEvent({ name: Type.String(), tag: Type.Optional(Type.String()) }),
+};
 
 const SCHEMA_VERSION = 1;
 
@@ -29,10 +34,6 @@ export const Metadata = Type.Object({
   traceparent: Type.Optional(Type.String({ pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' })),
 });
 
-/** The known events, by type. */
-export const EVENTS = {
-  PlantCreated: { schema: PlantCreated, isData: isPlantCreated },
-} satisfies Record<keyof typeof EVENT_TYPES, object>;
 const isMetadata = Compile(Metadata);
 
 type Events = typeof EVENTS;
@@ -80,7 +81,7 @@ export function isKnownType(type: string): type is PlantEvent['type'] {
  */
 export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
   const { type, revision, stream, data } = event;
-  if (!isPlantEvent(type, revision)) return undefined;
+  if (!isKnownType(type) || !canHaveRevision(type, revision)) return undefined;
   if (EVENTS[type].isData.Check(data) && stream === plantStream(data.user, data.id))
     return { type, data } as PlantEvent;
   if (!parsePlantStream(stream)) return undefined;
@@ -109,7 +110,7 @@ function plantContentProblem(event: RecordedEvent): string | undefined {
   const own = plantStream(data.user, data.id);
   if (stream !== own)
     return `it is in the stream ${JSON.stringify(stream)}, but its data belongs to ${JSON.stringify(own)}`;
-  if (!isPlantEvent(type, revision)) return `it is a ${type} at revision ${revision} of its stream`;
+  if (!canHaveRevision(type, revision)) return `it is a ${type} at revision ${revision} of its stream`;
   if (!isMetadata.Check(metadata)) return `its metadata is not that of a ${type}`;
   const unknown = unknownMember(data, schema.properties);
   if (unknown !== undefined) return `its data has the unknown member ${JSON.stringify(unknown)}`;

@@ -4,19 +4,17 @@ import type { PlantEvent } from './events.ts';
 
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 
-/** The types of events, and whether each begins its stream. */
-export const EVENT_TYPES = { PlantCreated: { isFirst: true } };
-
-/** Whether events of this type occur at this revision of a plant's stream. */
-export function isPlantEvent(type: string, revision: bigint): type is PlantEvent['type'] {
-  if (!Object.hasOwn(EVENT_TYPES, type)) return false;
-  return EVENT_TYPES[type as PlantEvent['type']].isFirst === (revision === 0n);
+/** Whether an event of this type can have this revision: `PlantCreated` begins a plant's stream, every other type continues it. */
+export function canHaveRevision(type: string, revision: bigint): boolean {
+  return (type === 'PlantCreated') === (revision === 0n);
 }
 
 /** A plant after one more event of its stream; undefined if there is none. */
-export function evolve(_plant: Plant | undefined, { type, data }: PlantEvent): Plant | undefined {
+export function evolve(plant: Plant | undefined, { type, data }: PlantEvent): Plant | undefined {
   switch (type) {
     case 'PlantCreated':
       return data;
+    default:
+      return plant;
   }
 }
