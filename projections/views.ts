@@ -2,12 +2,14 @@ import { join } from 'node:path';
 import type { Checkpointer, View } from '@event-sourced/event-log/views';
 import { PlantsByUser } from './plantsByUser.ts';
 
+const inFile = <V extends View>(name: string, open: (file: string, checkpointer?: Checkpointer) => V) => ({
+  file: (dataDir: string): string => join(dataDir, name),
+  open,
+});
+
 /** The views. The service follows each of them, /health/ready waits for it, and `rebuild` rebuilds it. */
 export const VIEWS = {
-  plantsByUser: {
-    file: (dataDir: string): string => join(dataDir, 'view.db'),
-    open: (file: string, checkpointer?: Checkpointer) => PlantsByUser.open(file, checkpointer),
-  },
+  plantsByUser: inFile('view.db', (...args) => PlantsByUser.open(...args)),
 };
 
 export type Views = {

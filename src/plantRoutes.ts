@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
 import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
-import type { ReadYourWrites } from '@event-sourced/event-log/views';
+import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
 import { InFlight, traceparentOf } from '@event-sourced/http';
 import type { Metrics } from '@event-sourced/http/metrics';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
@@ -151,7 +151,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     },
     async ({ user, query, headers, method }, reply) => {
       if (!lists.add(user, reply.raw)) return reply.send();
-      const { logId, ...range } = await readable(user, query.after, headers['log-position']?.toString());
+      const { logId, ...range } = await readable(plantsByUser, user, headers['log-position'], query.after);
       reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
@@ -173,15 +173,15 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     throw error;
   });
 
-  /** Waits until the view has what the user has written, and what the request names; returns what to read of it. */
-  async function readable(user: string, cursor: string | undefined, named: string | undefined) {
-    await readYourWrites.ready(plantsByUser, user);
+  /** Waits until a view has what the user has written, and what the request names; returns what to read of it. */
+  async function readable(view: View, user: string, named: string | undefined, cursor?: string) {
+    await readYourWrites.ready(view, user);
     // A view without events belongs to no log, but a position may be from another instance, of the store's log.
     const isNamed = (cursor ?? named) !== undefined;
-    const logId = plantsByUser.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
+    const logId = view.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
     const after = cursor === undefined ? START : parseLogPosition(logId, cursor, 'after');
     const known = named === undefined ? START : parseLogPosition(logId, named, 'Log-Position');
-    const upTo = await readYourWrites.upTo(plantsByUser, user, logId, after > known ? after : known);
+    const upTo = await readYourWrites.upTo(view, user, logId, after > known ? after : known);
     return { logId, after, upTo };
   }
 
