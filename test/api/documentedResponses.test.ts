@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { refusalIn, refusedWith } from '@event-sourced/testing/refusal';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
@@ -8,9 +9,11 @@ import { DOCUMENTED, documentedService } from '../support/documentedRequests.ts'
 const { url, as, request } = await documentedService();
 
 type Responses = Record<string, { headers: object }>;
+type Media = { schema: { $ref?: string }; example?: object };
+type Operation = { responses: Responses; requestBody?: { content: { 'application/json': Media } } };
 type Document = {
-  paths: Record<string, Record<string, { responses: Responses }>>;
-  components: { schemas: { CloudEvent: object } };
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: { CloudEvent: object } & Record<string, { examples?: object[] }> };
 };
 const document = (await (await fetch(`${url}/openapi.json`)).json()) as Document;
 
@@ -56,18 +59,26 @@ test.each(['application/x-ndjson', 'text/event-stream'])(
   },
 );
 
+/** The first example of a request's body. */
+function exampleBody({ requestBody }: Operation): string | undefined {
+  const { schema, example } = requestBody?.content['application/json'] ?? {};
+  return JSON.stringify(example ?? document.components.schemas[basename(schema?.$ref ?? '')]?.examples?.[0]);
+}
+
 const OPERATIONS = Object.entries(document.paths).flatMap(([path, operations]) =>
-  Object.keys(operations).map((method): [method: string, path: string] => [
-    method.toUpperCase(),
-    path.replace('{level}', '0').replace('{index}', '000').replace('{width}', '1'),
-  ]),
+  Object.entries(operations).map(
+    ([method, operation]): [method: string, path: string, body: string | undefined] => [
+      method.toUpperCase(),
+      path.replace('{index}', '000').replaceAll(/\{\w+\}/g, '1'),
+      exampleBody(operation),
+    ],
+  ),
 );
 
-test.each([...OPERATIONS, ['GET', '/tile/0/x000/000'], ['HEAD', '/plants']])(
+test.each([...OPERATIONS, ['GET', '/tile/0/x000/000', ''], ['HEAD', '/plants', '']])(
   'a parameter that the document does not have is 40004: %s %s',
-  async (method, path) => {
-    const plant = { headers: { 'content-type': 'application/json' }, body: '{"id":1,"name":"Fern"}' };
-    const init = { method, ...(method === 'POST' && plant) };
+  async (method, path, body) => {
+    const init = { method, ...(body && { headers: { 'content-type': 'application/json' }, body }) };
     const response = await request(url, 'audit', `${path}?id=1&foo=2&foo=3`, init);
     expect(response.status).toBe(400);
     if (method !== 'HEAD') expect(await refusedWith(40004, response)).toContain('foo is not a parameter');

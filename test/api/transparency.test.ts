@@ -48,15 +48,15 @@ async function overEventStoreDb() {
   const fake = await startFakeServer({}, afterAll);
   fake.write('garden-alice/1', { type: 'PlantCreated' });
   for (let i = 0; i < EVENTS / 2; i++) fake.write(`plant-u${i % 7}/${i}`, { data: { name: `plant ${i}` } });
-  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantPruned' });
   fake.write('plant-others/x', { contentType: 'application/octet-stream', data: Uint8Array.of(1, 255) });
   fake.write('plant-others/x', { data: '{"litres":1e999, "a": 1.0}' });
   fake.write('plant-others/x', { data: 'no JSON', metadata: 'none' });
   for (let i = 0; i < EVENTS / 2; i++) {
     fake.write(`plant-others/${i}`, { data: `{"spaced": ${i}}` });
-    if (i % 50 === 0) fake.write('garden-alice/1', { type: 'PlantWatered' });
+    if (i % 50 === 0) fake.write('garden-alice/1', { type: 'PlantPruned' });
   }
-  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantWatered' });
+  for (let i = 0; i < 10; i++) fake.write('garden-alice/1', { type: 'PlantPruned' });
   const { url, dir } = await serviceOfFile({
     MERKLE_TREE: 'on',
     EVENTSTOREDB_URL: fake.url,

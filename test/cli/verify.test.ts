@@ -207,7 +207,7 @@ test.each(['softDelete', 'truncate', 'tombstone'] as const)(
     const fake = await startFakeServer();
     writeTo(fake, plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'Oak'));
     const env = { EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() };
-    const later = fake.write('plant-alice/1', { type: 'PlantWatered' });
+    const later = fake.write('plant-alice/1', { type: 'PlantPruned' });
     fake.log.delete('plant-alice/1', how);
     const { code, stdout } = await verify(env, '--json');
     const { size, problems } = JSON.parse(stdout);

@@ -133,7 +133,7 @@ describe('a list that is being sent when the view', () => {
 
 describe('an event that', () => {
   test.each([
-    ['has another type', { type: 'PlantWatered' }],
+    ['has another type', { type: 'PlantPruned' }],
     ['is a later one of its stream', { revision: 1n }],
     ['is of no plant: plantation', { stream: 'plantation-1' }],
     ['is of no plant: no slash', { stream: 'plant-alice' }],

@@ -101,7 +101,7 @@ describe('the target', () => {
   test('that stores different data is detected', async () => {
     const { from, to } = await withPlants();
     const append: EventStore['append'] = (stream, event, revision) =>
-      to.append(stream, event.type === 'PlantWatered' ? { ...event, data: {} } : event, revision);
+      to.append(stream, event.type === 'PlantPruned' ? { ...event, data: {} } : event, revision);
     expect(await refusal(copyLog({ from, to: { ...to, append } }))).toBe(
       'the copy does not match the source: position 4 of the source and 4 of the target differ in data',
     );
@@ -176,7 +176,7 @@ const PLANTS: EventToStore[] = [
   created('alice', '-9223372036854775808', {
     name: 'nul \0, quote ", backslash \\, line \u2028 \u2029 \r\n',
   }),
-  ofFern(1, 'PlantWatered', { litres: 0.1, deep: [[{ '': null }], true] }),
+  ofFern(1, 'PlantPruned', { litres: 0.1, deep: [[{ '': null }], true] }),
   created('bob', '2', { name: 'emoji 🌱👩‍🌾, lone \ud83c, \ufeffmark' }),
   ofFern(2, 'Ünknown 🌱', { name: 'x' }),
   { ...named('in a stream whose name says nothing'), stream: 'plant-' },

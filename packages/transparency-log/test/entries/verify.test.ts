@@ -179,7 +179,7 @@ const unknownEvent = (
   revision: number,
   data: unknown = {},
 ): RecordedEvent =>
-  created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantWatered', data });
+  created(position, 'alice', { stream, revision: BigInt(revision), type: 'PlantPruned', data });
 
 const GAPLESS = { gapless: true };
 test.for<[what: string, positions: number[], { gapless: boolean }, ...[at: number, problem: string][]]>([
@@ -311,7 +311,7 @@ describe('the embedded log with data of another writer', () => {
     const dir = tempDir();
     await (await openIn(dir)).close();
     using db = new DatabaseSync(join(dir, 'log.db'));
-    const insert = "INSERT INTO events VALUES (1, 'e1', 'plant-alice/1', 0, 'PlantWatered', ?, '{}', '')";
+    const insert = "INSERT INTO events VALUES (1, 'e1', 'plant-alice/1', 0, 'PlantPruned', ?, '{}', '')";
     db.prepare(insert).run(data);
     return reading(dir);
   }
