@@ -260,7 +260,7 @@ const vkey = async (): Promise<string> => succeeded(await runCli(['log-key'], in
 /** Runs commands of a page in a shell, in the directory, with the log. */
 function pasted(block: string, env = {}, changed = (text: string) => text) {
   const script = changed(block).replaceAll('http://127.0.0.1:3000', service.url);
-  return run({ command: ['sh', '-c', `cd '${dir}'\n${script}`], env: { ...inDir, ...env } });
+  return run({ cwd: dir, command: ['sh', '-c', script], env: { ...inDir, ...env } });
 }
 
 /** Runs a script on each input. */

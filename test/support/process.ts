@@ -12,6 +12,8 @@ export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.u
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 
 export type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
+  /** The current directory; that of the project by default. */
+  cwd?: string;
   /** The environment, except PATH and HOME; without MERKLE_TREE and DOCS there is neither a Merkle tree nor a page. */
   env?: Record<string, string>;
   /** The command; the service by default. */
@@ -20,13 +22,13 @@ export type Options = Pick<SpawnOptions, 'uid' | 'gid'> & {
 
 /** A process in its own group, with its output, which is killed at the end of the test; with `afterAll`, of the file. */
 export function start(
-  { env = {}, command = [NODE, MAIN], uid, gid }: Options,
+  { cwd = ROOT, env = {}, command = [NODE, MAIN], uid, gid }: Options,
   atEnd: AtEnd = onTestFinished,
 ) {
   const [file = '', ...args] = command;
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child: ChildProcess = spawn(file, args, {
-    cwd: ROOT,
+    cwd,
     env: { PATH, HOME, NODE_COMPILE_CACHE, PORT: '0', MERKLE_TREE: 'off', DOCS: 'off', ...env },
     detached: true,
     ...(uid !== undefined && { uid }),
