@@ -1,15 +1,15 @@
 import type { PlantEvent } from './events.ts';
 
-// The fold of a plant's stream. It also runs in browsers, on the audit page: import nothing of Node or typebox.
+// The fold of a plant's stream. It also runs in browsers, on the audit page: import neither Node modules nor typebox.
 
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 
-/** Whether an event of this type can have this revision: `PlantCreated` begins a plant's stream, every other type continues it. */
+/** Whether an event of this type can have this revision: `PlantCreated` starts a plant's stream, every other type continues it. */
 export function canHaveRevision(type: string, revision: bigint): boolean {
   return (type === 'PlantCreated') === (revision === 0n);
 }
 
-/** A plant after one more event of its stream; undefined if there is none. */
+/** Applies one event of its stream to a plant; undefined if the plant does not exist. */
 export function evolve(plant: Plant | undefined, { type, data }: PlantEvent): Plant | undefined {
   switch (type) {
     case 'PlantCreated':
