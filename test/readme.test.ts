@@ -54,7 +54,7 @@ test('docs/operations.md lists exactly the existing settings', () => {
   expect(new Set(named)).toEqual(new Set(SETTINGS));
 });
 
-test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
+test.each(globSync('{*,docs/*,packages/*/*}.md', { cwd: ROOT }))(
   '%s links to existing files and headings, and mentions only existing commands',
   (file) => {
     const text = textOf(file);
