@@ -1,16 +1,17 @@
 import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
-import { describe, largestOf, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { describe, largestOf, type Received } from './received.ts';
 import { rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 /** The log is consistent with all that it has signed before, and its `added` events, or all, match its tree. */
 export type Checked = {
-  state: State & { checkpoint: ReceivedCheckpoint };
+  state: State & { checkpoint: Received };
   added: number;
   /** How many events were compared before. */
   again: number;
@@ -44,11 +45,7 @@ export async function checkLog(options: Options): Promise<Checked> {
 }
 
 /** @throws Alarm if what is read does not match the tree of the checkpoint */
-async function orMismatch<T>(
-  checkpoint: ReceivedCheckpoint,
-  options: Options,
-  read: () => Promise<T>,
-): Promise<T> {
+async function orMismatch<T>(checkpoint: Received, options: Options, read: () => Promise<T>): Promise<T> {
   try {
     return await rereading(read, options);
   } catch (error) {
@@ -62,10 +59,7 @@ async function orMismatch<T>(
 }
 
 /** Compares larger checkpoints, which others have shown, if the log shows their tiles; returns those that stay pending. */
-async function compareAhead(
-  { size }: ReceivedCheckpoint,
-  options: Options,
-): Promise<readonly ReceivedCheckpoint[]> {
+async function compareAhead({ size }: TreeHead, options: Options): Promise<readonly Received[]> {
   const { state, client, onNotice } = options;
   const ahead = state.pending.filter((one) => one.size > size);
   const largest = largestOf(ahead);
