@@ -6,7 +6,7 @@ import { logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { type BackupHead, copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { formatTreeHead, MerkleTree } from '@event-sourced/transparency-log';
 import { appendLeaves } from '@event-sourced/transparency-log/entries';
-import { merkleTreeFile, SavedTree } from '@event-sourced/transparency-log/view';
+import { merkleTreeFile, TreeFile } from '@event-sourced/transparency-log/view';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   const tree = config.merkleTree
-    ? SavedTree.open(merkleTreeFile(config.dataDir), await log.logId())
+    ? TreeFile.open(merkleTreeFile(config.dataDir), await log.logId())
     : undefined;
   if (tree) resources.use(tree);
   const source = logFile(config.dataDir);
@@ -56,7 +56,7 @@ function openEarlier(file: string, source: string): LogBackup {
   }
 }
 
-type Log = { log: EventLog; tree: SavedTree | undefined; signal: AbortSignal };
+type Log = { log: EventLog; tree: TreeFile | undefined; signal: AbortSignal };
 
 /** Commits the backup if its root matches the log. `proven` is the head of the earlier backup. @throws Error */
 async function complete(backup: LogBackup, proven: BackupHead | undefined, log: Log): Promise<BackupHead> {
