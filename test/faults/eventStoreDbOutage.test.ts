@@ -43,7 +43,8 @@ test('a server that is unavailable at the start is waited for: the service logs 
   expect((await untilAvailable(() => service.alice.create(1, { name: 'Fern' }))).status).toBe(200);
   expect(await listed(service.alice)).toEqual([{ name: 'Fern' }]);
   expect(await listed(service.bob)).toEqual([{ name: 'Oak' }]);
-  expect(service.messages().filter((msg) => msg.startsWith('event store'))).toEqual([
+  const ofView = service.log().filter(({ view }) => view === 'plantsByUser');
+  expect(ofView.map(({ msg }) => msg).filter((msg) => msg.startsWith('event store'))).toEqual([
     'event store unavailable; projection is waiting',
     'event store available',
   ]);

@@ -147,7 +147,7 @@ describe('a start over an empty EventStoreDB', () => {
     const before = contents(dir);
     const start = serviceOver(url, { DATA_DIR: dir });
     await expect(start).rejects.toThrow(
-      /^cannot use EVENTSTOREDB_URL: .*has files of a log: view\.db \(log e[\da-f]{12}, position \d+\); restore/,
+      /^cannot use EVENTSTOREDB_URL: .*has files of a log: view\.db \(log e[\da-f]{12}, position \d+\).*; restore/,
     );
     expect(contents(dir)).toEqual(before);
     const again = await serviceOver((await startFakeServer({ log })).url, { DATA_DIR: dir });

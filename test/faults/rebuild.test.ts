@@ -6,6 +6,7 @@ import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { VIEWS } from '../../projections/views.ts';
 import { runCli, withoutProgress } from '../support/cli.ts';
 import { MAIN, NODE, type Process, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';
@@ -21,7 +22,9 @@ const viewIn = (dir: string): string => join(dir, 'view.db');
 const rebuilt = (events: number) => ({
   code: 0,
   stdout: '',
-  stderr: `rebuilt the view plantsByUser from ${events} events\n`,
+  stderr: Object.keys(VIEWS)
+    .map((name) => `rebuilt the view ${name} from ${events} events\n`)
+    .join(''),
 });
 
 /** Expects that the next server lists this number of plants. */

@@ -8,6 +8,7 @@ import { TableRows } from '../../packages/event-log/src/views/table.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
 import { PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
+import { VIEWS } from '../../projections/views.ts';
 import { failure, runCli, succeeded } from '../support/cli.ts';
 import type { Plant } from '../support/service.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';
@@ -41,10 +42,12 @@ beforeAll(async () => {
   expectedRoot = /^expect +(\S+)$/m.exec(stdout)?.[1] as string;
 });
 
-/** A copy of the data directory, to be tampered with. */
+/** A copy of the data directory with one view, to be tampered with. */
 function home() {
   const dir = untouched.copy();
-  return { dir, log: join(dir, 'log.db'), view: join(dir, 'view.db'), tree: join(dir, 'merkleTree.db') };
+  const view = join(dir, 'view.db');
+  for (const { file } of Object.values(VIEWS)) if (file(dir) !== view) rmSync(file(dir));
+  return { dir, log: join(dir, 'log.db'), view, tree: join(dir, 'merkleTree.db') };
 }
 type Home = ReturnType<typeof home>;
 
@@ -133,7 +136,7 @@ function tampered(tampering: Tampering): Home {
 const WEED = '{"name":"Weed"}';
 
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
-  `position ${position}: its ${part} is not that of a PlantCreated`;
+  `position ${position}: its ${part} is not valid for a PlantCreated`;
 
 const differs = (position: number, user: string, byLog: string, inView: string): string =>
   `position ${position}: the view plantsByUser has a wrong row: user ${user}, position ${position}, plant ${inView}; according to the log, it has plant ${byLog}`;

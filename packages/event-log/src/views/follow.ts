@@ -153,7 +153,7 @@ export class Follower<V extends View = View> {
     await this.#bind();
     const from = view.applied.position;
     const end = await store.lastPosition();
-    if (this.#unavailable !== undefined) logger.info('event store available');
+    if (this.#unavailable !== undefined) logger.info({ view: view.name }, 'event store available');
     this.#unavailable = undefined;
     let applied = 0;
     for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
