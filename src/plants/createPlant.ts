@@ -47,8 +47,7 @@ export async function createPlant(
   }
 }
 
-const { isData } = EVENTS.PlantCreated;
-
 function isSamePlant({ name, tag }: CreatePlant, { type, data }: RecordedEvent): boolean {
+  const { isData } = EVENTS.PlantCreated;
   return type === 'PlantCreated' && isData.Check(data) && data.name === name && data.tag === tag;
 }

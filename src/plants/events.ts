@@ -33,14 +33,12 @@ export const Metadata = Type.Object({
   /** W3C Trace Context: the trace of the request, and the span that sent it. */
   traceparent: Type.Optional(Type.String({ pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' })),
 });
-
 const isMetadata = Compile(Metadata);
 
-type Events = typeof EVENTS;
 /** A valid event of a plant's stream. */
 export type PlantEvent = {
-  [Type in keyof Events]: { type: Type; data: Static<Events[Type]['schema']> };
-}[keyof Events];
+  [Type in keyof typeof EVENTS]: { type: Type; data: Static<(typeof EVENTS)[Type]['schema']> };
+}[keyof typeof EVENTS];
 
 /** What every command needs besides its arguments. */
 export type CommandContext = {
