@@ -7,9 +7,8 @@ import { dirWith, emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
-import { VIEWS } from '../../projections/views.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
-import { type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
+import { ofEachView, type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';
 import { startService } from '../support/service.ts';
 
@@ -99,8 +98,6 @@ describe('a scrape after known requests', () => {
     expect(samples.get('plant_store_commit_batch_size_count')).toBe(4);
     expect(samples.get('plant_store_commit_duration_seconds_count')).toBe(4);
     expect(samples.get('plant_store_commit_duration_seconds_sum')).toBeGreaterThan(0);
-    const ofEachView = (value: number) =>
-      Object.fromEntries([...Object.keys(VIEWS), 'merkleTree'].map((name) => [`{view="${name}"}`, value]));
     for (const [metric, value] of [
       ['ready', 1],
       ['lag_events', 0],
