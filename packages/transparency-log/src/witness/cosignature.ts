@@ -22,9 +22,14 @@ const UINT64_BYTES = 8;
 
 /**
  * The cosignatures of a checkpoint, the newest of each key. Signatures of other keys are ignored; those of a type that
- * this version of Node cannot verify, or without a time, do not count. @throws NotVerified if one is invalid
+ * this version of Node cannot verify, without a time or, in seconds since 1970, after `latest` do not count.
+ * @throws NotVerified if one is invalid
  */
-export function cosignaturesOf(note: string, keys: readonly VerifierKey[]): Cosignature[] {
+export function cosignaturesOf(
+  note: string,
+  keys: readonly VerifierKey[],
+  latest = Number.POSITIVE_INFINITY,
+): Cosignature[] {
   const { text, signatures } = splitNote(note);
   const checkpoint = readUnverifiedCheckpoint(note);
   return keys.filter(canVerify).flatMap((key) => {
@@ -35,7 +40,7 @@ export function cosignaturesOf(note: string, keys: readonly VerifierKey[]): Cosi
         throw new NotVerified(`the cosignature of ${key.name} is invalid`);
       return { key, time, line: formatSignature(key, signature) };
     });
-    const timed = found.filter(({ time }) => time > 0);
+    const timed = found.filter(({ time }) => time > 0 && time <= latest);
     return timed.toSorted((one, other) => other.time - one.time).slice(0, 1);
   });
 }

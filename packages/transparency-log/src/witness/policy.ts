@@ -74,12 +74,10 @@ export function countCosignatures(
   now: Date,
 ): { cosignatures: Cosignature[]; time: number } {
   const keys = policy.witnesses.map(({ key }) => key);
-  const all = cosignaturesOf(note, keys);
-  const latest = now.getTime() + MAX_CLOCK_DIFFERENCE_MS;
-  const cosignatures = all.filter((one) => one.time * 1_000 <= latest);
+  const cosignatures = cosignaturesOf(note, keys, (now.getTime() + MAX_CLOCK_DIFFERENCE_MS) / 1_000);
   const time = quorumTime(cosignatures, policy);
   if (time !== undefined) return { cosignatures, time };
-  const future = all.length - cosignatures.length;
+  const future = cosignaturesOf(note, keys).length - cosignatures.length;
   const others = future > 0 ? `, and ${future} whose time is in the future` : '';
   throw new NotVerified(
     `there are ${cosignatures.length} of the ${policy.quorum} cosignatures that are required${others}`,
