@@ -11,5 +11,8 @@ export const anchorsOf = (page: string): string[] =>
 export function shellBlocksOf(page: string, heading?: string): string[] {
   const section =
     heading === undefined ? page : page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`));
-  return [...(section ?? '').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
+  const blocks = (section ?? '').matchAll(/^( *)```sh\n(.*?)^\1```$/gms);
+  return Array.from(blocks, ([, indent = '', block = '']) =>
+    block.replaceAll(RegExp(`^${indent}`, 'gm'), ''),
+  );
 }
