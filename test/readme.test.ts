@@ -37,6 +37,12 @@ test('docs/errors.md lists exactly the error codes', () => {
   expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
 });
 
+test('exactly the errors that can succeed unchanged but 408 have Retry-After, as docs/errors.md says', () => {
+  expect(textOf('docs/errors.md')).toContain('429 and 503 have `Retry-After`');
+  for (const { code, headers } of Object.values(API_ERRORS))
+    expect([code, 'Retry-After' in headers]).toEqual([code, /^(429|503)/.test(`${code}`)]);
+});
+
 test.each(Object.entries({ lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT }))(
   'docs/operations.md has the limit of %s in flight',
   (kind, limit) => {
