@@ -17,13 +17,14 @@ const event: CloudEvent = {
     '{"$correlationId":"0bf9000a-e593-43dc-9474-7457baaea011","occurredAt":"2026-11-22T21:01:23.477Z","schemaVersion":1}',
 };
 
-const logKey = 'plants.example/log+32694b4e+AX2zqZW9+e7PKNBL7h4e1vfm5qB0izw3wHrcltwage96\n';
+// The key is that of a test, which makes both with it: test/api/openapi.test.ts.
+const logKey = 'plants.example/log+cacde9a6+AeR6UO/Zq8UgL5dp7JExFSMx6o5U7z2rQFV90Gc3OgXj\n';
 
 const checkpoint = `plants.example/log
 1
 WqWXVcnlPkcCO6/Rdh4jzr1gLxVZTpWCut6TpCogsdg=
 
-— plants.example/log MmlLTgzb9vs5GSLJJbTTOrF6GxyB+QxoSXy/CB4iltinxFsLT6gme4Tn3XZ/dColxgiN9D/8aa36+TxV2hTcOHhAPQw=
+— plants.example/log ys3ppqwhYs0BbgufWOX9It67syzdN9dDhrtY1ADFHYBkohtv8Wy0tOWgTaEoUxtp7JPqxv1WXw2cQ9pitihQ7ntMrAo=
 `;
 
 /** What the OpenAPI document shows of auditing: a log of one event, with its key and its checkpoint. */

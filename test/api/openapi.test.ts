@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
+import { leafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
-import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { signCheckpoint, verifierKeyOf } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as } = await serviceOfFile({ MERKLE_TREE: 'on' });
@@ -165,17 +168,19 @@ describe('the document', () => {
     expect((await as('frank').post(body)).status).toBe(200);
   });
 
-  test('has the receipt of its example event, verified with its example key', async () => {
+  test('has the checkpoint and the receipt of its example event, signed with the key of this test', async () => {
     const exampleOf = (path: string) =>
       document.paths[path].get.responses[200].content['text/plain'].example as string;
     const [event = ''] = Object.values<{ example: string }>(replay.responses[200].content).map(
       ({ example }) => example,
     );
-    const { entry, index } = await openInclusionProof(
-      exampleOf('/proofs/plants'),
-      parseVerifierKey(exampleOf('/log-key').trimEnd()),
-    );
-    expect([index, entry.toString()]).toEqual([0, leafOfCloudEvent(JSON.parse(event))]);
+    const leaf = leafOfCloudEvent(JSON.parse(event));
+    const log = { origin: 'plants.example/log', key: keyNamed('the key of examples') };
+    const key = verifierKeyOf(log.origin, log.key);
+    expect(exampleOf('/log-key')).toBe(`${formatVerifierKey(key)}\n`);
+    expect(exampleOf('/checkpoint')).toBe(signCheckpoint({ size: 1, root: leafHash(leaf) }, log));
+    const { entry, index } = await openInclusionProof(exampleOf('/proofs/plants'), key);
+    expect([index, entry.toString()]).toEqual([0, leaf]);
     expect(exampleOf('/proofs/plants')).toContain(exampleOf('/checkpoint'));
   });
 });

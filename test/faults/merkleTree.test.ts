@@ -45,7 +45,7 @@ test('a Merkle tree is rebuilt if the position of a tile was altered when its en
 test('a Merkle tree is rebuilt if the position of a tile was altered when a receipt is made', async () => {
   const { view, follower, log, alterPosition } = await followed();
   const event = (await log.readEvent(280n)) as RecordedEvent;
-  const checkpoints = { headWith: () => view.head, of: async () => 'checkpoint' };
+  const checkpoints = { headWith: () => view.head, sign: async () => 'checkpoint' };
   const receipt = () => receiptOf(event, { tree: follower, log, checkpoints });
   alterPosition();
   await expect(receipt()).rejects.toThrow(ViewBehind);

@@ -28,7 +28,6 @@ import { type Context, View } from './view.ts';
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
 
-type Verified = { key: VerifierKey; note: string; checkpoint: Checkpoint };
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed here from the key that the auditor pastes. */
@@ -36,7 +35,8 @@ export class Check extends View {
   readonly #context: Context;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;
-  #verified: Verified | undefined;
+  /** The latest one that this key has signed. */
+  #checkpoint: Checkpoint | undefined;
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
@@ -100,11 +100,10 @@ export class Check extends View {
   }
 
   async #update(key: VerifierKey): Promise<Checkpoint> {
-    const note = await (await this.api.get('checkpoint')).text();
-    const checkpoint = await openCheckpoint(note, key);
+    const checkpoint = await openCheckpoint(await (await this.api.get('checkpoint')).text(), key);
     this.#assertSubmitted(key);
-    this.#verified = { key, note, checkpoint };
-    const { origin, size, root } = checkpoint;
+    this.#checkpoint = checkpoint;
+    const { origin, size, root, note } = checkpoint;
     const status = make('output', 'status');
     const actions = make(
       'p',
@@ -121,8 +120,8 @@ export class Check extends View {
   }
 
   async #readWholeLog(): Promise<void> {
-    if (!this.#verified) return;
-    const { size, root } = this.#verified.checkpoint;
+    if (!this.#checkpoint) return;
+    const { size, root } = this.#checkpoint;
     const signal = this.restart();
     const progress = this.find<HTMLProgressElement>('progress');
     const pace = this.find('.pace');
@@ -149,7 +148,7 @@ export class Check extends View {
       signal.throwIfAborted();
       this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
-      if (!this.#verified) return;
+      if (!this.#checkpoint) return;
       if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
       else if (!(error instanceof TileMismatch)) this.#show('whole', false, messageOf(error));
       else this.#alarm('whole', messageOf(error), ...mismatchFacts(error, this.#context));
@@ -159,8 +158,8 @@ export class Check extends View {
   }
 
   async #checkFile(file: File | undefined): Promise<void> {
-    if (!file || !this.#verified) return;
-    const { key } = this.#verified;
+    const key = this.#key;
+    if (!file || !key || !this.#checkpoint) return;
     try {
       if (file.size > MAX_FILE_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
       const text = decodeTextFile(await file.bytes());
@@ -218,7 +217,7 @@ export class Check extends View {
   }
 
   #forget(): void {
-    this.#key = this.#verified = undefined;
+    this.#key = this.#checkpoint = undefined;
     this.loading.abort();
     for (const result of this.section.querySelectorAll('.result')) result.replaceChildren();
     this.#enable(false);

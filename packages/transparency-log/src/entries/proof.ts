@@ -2,7 +2,7 @@ import { type EventLog, type Position, type RecordedEvent, readToEnd, START } fr
 import { MemoryTree } from '../merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import { isSameHead, type TreeHead } from '../merkle/treeHead.ts';
 import { type ProvenTree, proveConsistency, proveInclusion } from '../notes/prove.ts';
 import type { CheckpointSigner } from '../signer/checkpointSigner.ts';
 import { appendLeaves } from './appendLeaves.ts';
@@ -48,11 +48,11 @@ export async function proofFromLog(
     head: await tree.head(size),
     read: tree.read,
     sign: async (head) => {
-      const note = await signer.sign(head, async (from, to) => {
+      const signed = await signer.sign(head, async (from, to) => {
         if (to > tree.size) await readLog(); // the service has signed more meanwhile
         return to > tree.size ? undefined : consistencyProofFromTiles(from, to, tree.read);
       });
-      return cosigned?.size === head.size && cosigned.root === head.root ? cosigned.note : note;
+      return (cosigned && isSameHead(cosigned, head) ? cosigned : signed).note;
     },
   };
   if ('from' in claim) {

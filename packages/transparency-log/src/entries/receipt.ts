@@ -14,7 +14,7 @@ export class LogContradictsTree extends Error {
 }
 
 type Dependencies = TreeAndLog & {
-  checkpoints: { headWith(index: number): TreeHead; of(head: TreeHead): Promise<string> };
+  checkpoints: { headWith(index: number): TreeHead; sign(head: TreeHead): Promise<string> };
 };
 
 /**
@@ -41,7 +41,7 @@ export async function receiptOf(
   const head = checkpoints.headWith(index);
   const read = (one: Tile) => tree.ready.readTile(one);
   try {
-    return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.of(head) });
+    return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.sign(head) });
   } catch (error) {
     throw error instanceof NotInTree ? new LogContradictsTree(event.position) : error;
   }

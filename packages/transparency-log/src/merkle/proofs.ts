@@ -6,6 +6,9 @@ import type { TreeHead } from './treeHead.ts';
 /** The leaves from `start` to `end` (exclusive); their Merkle Tree Hash is one node of a proof. */
 export type Leaves = { start: number; end: number };
 
+/** The consistency proof from the log's first `from` to its first `to` events; undefined if it has fewer. */
+export type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
+
 /** The nodes of the inclusion proof of leaf `m` in the tree of `n` leaves: PATH of section 2.1.3.1. */
 export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
   if (n === 1) return [];

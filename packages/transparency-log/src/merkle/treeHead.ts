@@ -1,6 +1,9 @@
 /** A log of `size` events, and the root of its Merkle tree in hexadecimal. */
 export type TreeHead = { size: number; root: string };
 
+export const isSameHead = (one: TreeHead, other: TreeHead | undefined): boolean =>
+  one.size === other?.size && one.root === other.root;
+
 /** The text SIZE:ROOT of a tree head. */
 export function formatTreeHead({ size, root }: TreeHead): string {
   return `${size}:${root}`;

@@ -1,7 +1,8 @@
+import type { Checkpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { countCosignatures, type Policy } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
-import type { ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import type { Received } from './received.ts';
 
 export type PolicyCheck = {
   /** Whose cosignatures a checkpoint must have. */
@@ -14,14 +15,14 @@ export type PolicyCheck = {
 };
 
 /** Since when a quorum has signed, in seconds since 1970; undefined without one. @throws Alarm */
-export function checkPolicy(checkpoint: ReceivedCheckpoint, check: PolicyCheck): number | undefined {
+export function checkPolicy(checkpoint: Received, check: PolicyCheck): number | undefined {
   const { policy, expectGrowth } = check;
   const cosignedAt = policy && checkCosignatures(checkpoint, policy, check);
   if (!policy || expectGrowth) checkGrowth(checkpoint, check);
   return cosignedAt;
 }
 
-function checkCosignatures(checkpoint: ReceivedCheckpoint, policy: Policy, check: PolicyCheck): number {
+function checkCosignatures(checkpoint: Checkpoint, policy: Policy, check: PolicyCheck): number {
   const now = check.now();
   try {
     const { time } = countCosignatures(checkpoint.note, policy, now);
@@ -35,7 +36,7 @@ function checkCosignatures(checkpoint: ReceivedCheckpoint, policy: Policy, check
   }
 }
 
-function checkGrowth(checkpoint: ReceivedCheckpoint, { staleAfterMs, now }: PolicyCheck): void {
+function checkGrowth(checkpoint: Received, { staleAfterMs, now }: PolicyCheck): void {
   const { size, receivedAt } = checkpoint;
   if (staleAfterMs === undefined || now().getTime() - Date.parse(receivedAt) <= staleAfterMs) return;
   const message = `the log has had ${size} events since ${receivedAt}, longer ago than --stale-after allows`;

@@ -11,13 +11,14 @@ import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
 import { LogUnavailable } from './logClient.ts';
-import { describe, largestOf, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
-import { type RereadOptions, rereading } from './rereading.ts';
+import { describe, largestOf, type Received, shownBy } from './received.ts';
+import type { Rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
+type Source = { client: Client; rereading: Rereading };
 /** A checkpoint, and the tiles that have its root. */
-export type Tree = { checkpoint: ReceivedCheckpoint; tiles: VerifiedTiles };
+export type Tree = { checkpoint: Received; tiles: VerifiedTiles };
 
 /** Finds what two checkpoints show without tiles. @throws Alarm */
 export function compareHeads(state: State): void {
@@ -36,14 +37,14 @@ export function compareHeads(state: State): void {
 }
 
 /** The tree of a checkpoint: of tiles that were kept, or that the log shows. @throws TileMismatch, LogUnavailable */
-export async function openTree(checkpoint: ReceivedCheckpoint, state: State, client: Client): Promise<Tree> {
+export async function openTree(checkpoint: Received, state: State, client: Client): Promise<Tree> {
   const kept = checkpoint === state.checkpoint ? state.tiles : undefined;
   const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
   return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
 }
 
 /** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, LogUnavailable */
-export async function compareWithTree(tree: Tree, others: readonly ReceivedCheckpoint[]): Promise<void> {
+export async function compareWithTree(tree: Tree, others: readonly Received[]): Promise<void> {
   for (const one of others) {
     if (one.size >= tree.checkpoint.size) continue;
     const root = await rootFromTiles(one.size, tree.tiles.read);
@@ -59,14 +60,14 @@ type TryToCompare = (compare: () => Promise<void>) => Promise<boolean>;
  * beginning of the largest one that the log must show. @throws Alarm; LogUnavailable in the end, if it does not respond
  */
 export async function searchFork(
-  received: ReceivedCheckpoint,
+  received: Received,
   state: State,
-  client: Client,
+  { client, rereading }: Source,
 ): Promise<boolean> {
   let unavailable: LogUnavailable | undefined;
   /** If the log does not respond, what was kept is compared all the same. */
   const tryToCompare: TryToCompare = (compare) =>
-    areShown(compare).catch((error) => {
+    areShown(compare, rereading).catch((error) => {
       if (!(error instanceof LogUnavailable)) throw error;
       unavailable ??= error;
       return false;
@@ -90,14 +91,8 @@ export async function searchFork(
 }
 
 /** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
-export const isShown = (
-  checkpoint: ReceivedCheckpoint,
-  client: Client,
-  options: RereadOptions,
-): Promise<boolean> =>
-  areShown(async () => {
-    await rereading(() => VerifiedTiles.open(checkpoint, (tile) => client.tile(tile)), options);
-  });
+export const isShown = (head: TreeHead, { client, rereading }: Source): Promise<boolean> =>
+  areShown(async () => void (await VerifiedTiles.open(head, (tile) => client.tile(tile))), rereading);
 
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
 async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {
@@ -116,9 +111,9 @@ async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryTo
  * Whether the log shows the tiles that are read, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
  * what is not about tiles, such as Alarm
  */
-async function areShown(read: () => Promise<void>): Promise<boolean> {
+async function areShown(read: () => Promise<void>, rereading: Rereading): Promise<boolean> {
   try {
-    await read();
+    await rereading.read(read);
     return true;
   } catch (error) {
     const isMissing = error instanceof LogUnavailable && error.isMissing;
@@ -129,7 +124,7 @@ async function areShown(read: () => Promise<void>): Promise<boolean> {
 
 /** The alarm that a larger tree begins with this head, and a smaller one does not: if it is larger than that, too, with `own`. */
 async function fork(
-  smaller: ReceivedCheckpoint,
+  smaller: Received,
   larger: Tree,
   head: TreeHead,
   own?: { tree: Tree; root: string },
@@ -145,7 +140,7 @@ async function fork(
   const [begins, beginsOwn] = [formatTreeHead(head), own && formatTreeHead({ size, root: own.root })];
   const message = `the log has signed ${describe(smaller)}${own ? `, which begins with ${beginsOwn}` : ''}, but the first ${size} of its ${larger.checkpoint.size} events${shownBy(larger.checkpoint)} are ${begins}`;
   return new Alarm('fork', message, [
-    ...checkpointFiles(...(files as [ReceivedCheckpoint, ReceivedCheckpoint])),
+    ...checkpointFiles(...(files as [Received, Received])),
     await proof('consistency.proof', larger, begins),
     ...(own && beginsOwn ? [await proof('consistency-smaller.proof', own.tree, beginsOwn)] : []),
   ]);

@@ -1,3 +1,4 @@
+import { isSameHead, type TreeHead } from '../merkle/treeHead.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
@@ -5,8 +6,8 @@ import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
-import { describe, largestOf, openReceived, type ReceivedCheckpoint, shownBy } from './receivedCheckpoint.ts';
-import { MAX_RETRIES, RETRY_INTERVAL_MS } from './rereading.ts';
+import { describe, largestOf, openReceived, type Received, shownBy } from './received.ts';
+import { MAX_RETRIES, RETRY_INTERVAL_MS, type Rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -15,15 +16,16 @@ export type FetchOptions = WitnessOptions &
     client: Pick<LogClient, 'checkpoint' | 'tile'>;
     state: State;
     /** Checkpoints of others, with which this log must be consistent. */
-    known?: readonly ReceivedCheckpoint[];
+    known?: readonly Received[];
     sleep: (ms: number) => Promise<void>;
+    rereading: Rereading;
     /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
     onReceived: (state: State) => Promise<void>;
   };
 
 /** The checkpoint that the log shows, and the state that has it. */
 type Fetched = {
-  checkpoint: ReceivedCheckpoint;
+  checkpoint: Received;
   state: State;
   /** Since when a quorum has signed, in seconds since 1970. */
   cosignedAt: number | undefined;
@@ -47,7 +49,7 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
       if (isLast) throw received;
     } else {
       state = await remember([received], state, options);
-      const checkpoint = sameAs(received, state) as ReceivedCheckpoint;
+      const checkpoint = sameAs(received, state) as Received;
       const larger = largerThan(checkpoint, state);
       const checked = await orAlarm(() => checkPolicy(checkpoint, options));
       if (!larger && !(checked instanceof Alarm)) return { checkpoint, state, cosignedAt: checked };
@@ -69,19 +71,19 @@ async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
 
 /** Throws what is wrong with a checkpoint that has a problem, or is smaller than one before, in spite of all retries: Alarm or LogUnavailable. */
 async function judge(
-  checkpoint: ReceivedCheckpoint,
-  larger: ReceivedCheckpoint | undefined,
+  checkpoint: Received,
+  larger: Received | undefined,
   checked: Alarm | number | undefined,
   options: FetchOptions,
 ): Promise<never> {
-  const { client, state, policy } = options;
+  const { state, policy } = options;
   const [problem, cosignedAt = 0] = checked instanceof Alarm ? [checked] : [undefined, checked];
   try {
-    const isBeginning = await searchFork(checkpoint, state, client);
+    const isBeginning = await searchFork(checkpoint, state, options);
     if (larger) {
       // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
       const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
-      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client, options))))
+      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, options))))
         throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,
@@ -93,11 +95,11 @@ async function judge(
   throw problem;
 }
 
-const sameAs = ({ size, root }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined =>
-  knownOf(state).find((other) => other.size === size && other.root === root);
+const sameAs = (head: TreeHead, state: State): Received | undefined =>
+  knownOf(state).find((other) => isSameHead(other, head));
 
 /** @throws Alarm */
-async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<ReceivedCheckpoint> {
+async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<Received> {
   try {
     return await openReceived({ note: decodeUtf8(bytes), receivedAt: now().toISOString() }, key);
   } catch (error) {
@@ -108,7 +110,7 @@ async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<Recei
 
 /** Adds checkpoints to the state before they are compared. @throws Alarm */
 async function remember(
-  received: readonly ReceivedCheckpoint[],
+  received: readonly Received[],
   before: State,
   { onReceived }: FetchOptions,
 ): Promise<State> {
@@ -125,32 +127,32 @@ async function remember(
 }
 
 /** Adds a checkpoint, or replaces the same one: its cosignatures may be newer, or the log itself shows it now. */
-function withCheckpoint(state: State, one: ReceivedCheckpoint): State {
+function withCheckpoint(state: State, one: Received): State {
   const known = sameAs(one, state);
   if (!known) return { ...state, pending: [...state.pending, one] };
   if (one.shownBy && (one.mayBeAhead || !known.mayBeAhead)) return state;
   const isEarlier = one.receivedAt < known.receivedAt; // the clock was ahead
   if (one.note === known.note && one.shownBy === known.shownBy && !isEarlier) return state;
   const newer = known.shownBy || isEarlier ? one : { ...one, receivedAt: known.receivedAt };
-  const replace = (other: ReceivedCheckpoint) => (other === known ? newer : other);
+  const replace = (other: Received) => (other === known ? newer : other);
   const checkpoint = state.checkpoint && replace(state.checkpoint);
   return { ...state, checkpoint, pending: state.pending.map(replace) };
 }
 
 /** The largest checkpoint of more events that the log must show: of its own ones, if there is any. */
-function largerThan({ size }: ReceivedCheckpoint, state: State): ReceivedCheckpoint | undefined {
+function largerThan({ size }: TreeHead, state: State): Received | undefined {
   const larger = knownOf(state).filter((one) => !one.mayBeAhead && one.size > size);
   return largestOf(larger.filter((one) => !one.shownBy)) ?? largestOf(larger);
 }
 
-function rollback(received: ReceivedCheckpoint, larger: ReceivedCheckpoint, isBeginning: boolean): Alarm {
+function rollback(received: Received, larger: Received, isBeginning: boolean): Alarm {
   const relation = isBeginning ? 'which are' : 'and does not show whether they are';
   const message = `the log has signed ${larger.size} events${shownBy(larger)}, and now signs ${received.size}, ${relation} the first of them`;
   return new Alarm('rollback', message, checkpointFiles(received, larger));
 }
 
-function withheld(pending: readonly ReceivedCheckpoint[]): Alarm {
-  const first = pending[0] as ReceivedCheckpoint;
+function withheld(pending: readonly Received[]): Alarm {
+  const first = pending[0] as Received;
   const message = `since ${first.receivedAt} the log has signed ${pending.length} checkpoints, and shown the tiles of none`;
-  return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as ReceivedCheckpoint, first));
+  return new Alarm('withheld', message, checkpointFiles(pending.at(-1) as Received, first));
 }

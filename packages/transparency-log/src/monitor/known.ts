@@ -2,14 +2,14 @@ import { readStateFile } from '../files/stateFile.ts';
 import { printable } from '../notes/printable.ts';
 import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { openReceived, type Received } from './received.ts';
 
 /** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */
 export function readKnown(
   files: readonly string[],
   key: VerifierKey,
   receivedAt: string,
-): Promise<ReceivedCheckpoint[]> {
+): Promise<Received[]> {
   return Promise.all(
     files.map(async (file) => {
       try {

@@ -10,7 +10,7 @@ import { formatDuration } from './durations.ts';
 import { readKnown } from './known.ts';
 import { LogClient, LogUnavailable } from './logClient.ts';
 import { type MonitorOptions, type MonitorSettings, parseMonitorOptions } from './monitorOptions.ts';
-import type { ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import type { Received } from './received.ts';
 import { type State, StateFiles } from './state.ts';
 
 type Context = {
@@ -27,7 +27,7 @@ type Run = MonitorSettings &
     files: StateFiles;
     alarms: AlarmDirectory;
     /** Checkpoints that are not in the state: those of others at first, and those that could not be written. */
-    known: readonly ReceivedCheckpoint[];
+    known: readonly Received[];
   };
 
 /** With `once`: the log could not be checked. It is no alarm. */

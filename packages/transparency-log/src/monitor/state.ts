@@ -4,13 +4,13 @@ import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { LogUnavailable } from './logClient.ts';
-import { openReceived, type Received, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { openReceived, type Received } from './received.ts';
 
 export type State = {
   /** The last checkpoint whose events were all compared with its tree; undefined before the first one. */
-  checkpoint: ReceivedCheckpoint | undefined;
+  checkpoint: Received | undefined;
   /** Other checkpoints that the log has signed, and which it must still show to be consistent. */
-  pending: readonly ReceivedCheckpoint[];
+  pending: readonly Received[];
   /** The partial tiles of the checkpoint's tree, by path: what the log may not show any more after a rollback. */
   tiles: ReadonlyMap<string, Buffer>;
 };
@@ -18,7 +18,7 @@ export type State = {
 export const NEW_STATE: State = { checkpoint: undefined, pending: [], tiles: new Map() };
 
 /** All checkpoints that the log has signed, as far as they must still be compared. */
-export const knownOf = ({ checkpoint, pending }: State): ReceivedCheckpoint[] =>
+export const knownOf = ({ checkpoint, pending }: State): Received[] =>
   checkpoint ? [checkpoint, ...pending] : [...pending];
 
 /** The pending checkpoints have at most 24 MiB, and become larger as JSON. */
@@ -63,7 +63,7 @@ export class StateFiles {
   }
 
   /** Writes the state after a check, and its checkpoint for other tools. @throws Error */
-  async writeChecked(state: State & { checkpoint: ReceivedCheckpoint }): Promise<void> {
+  async writeChecked(state: State & { checkpoint: Received }): Promise<void> {
     await this.write(state);
     await replaceFile(`${this.path}.checkpoint`, state.checkpoint.note);
   }
@@ -76,8 +76,8 @@ const READABLE_FORMAT = /^\S+ monitor 1$/;
 function formatState({ checkpoint, pending, tiles }: State): string {
   const file = {
     format: FORMAT,
-    checkpoint: checkpoint ? receivedOf(checkpoint) : null,
-    pending: pending.map(receivedOf),
+    checkpoint: checkpoint ? toStored(checkpoint) : null,
+    pending: pending.map(toStored),
     tiles: Object.fromEntries([...tiles].map(([path, hashes]) => [path, hashes.toString('base64')])),
   };
   return `${JSON.stringify(file, null, 2)}\n`;
@@ -89,12 +89,12 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
   const encoded = Object.entries(Object(tiles));
   const isState =
     READABLE_FORMAT.test(String(format)) &&
-    (checkpoint === null || isReceived(checkpoint)) &&
+    (checkpoint === null || isStored(checkpoint)) &&
     Array.isArray(pending) &&
-    pending.every(isReceived) &&
+    pending.every(isStored) &&
     encoded.every(([, hashes]) => typeof hashes === 'string');
   if (!isState) throw new NotVerified('it is not the state of a monitor');
-  const open = (received: Received) => openReceived(receivedOf(received), key);
+  const open = (received: unknown) => openReceived(toStored(Object(received)), key);
   return {
     checkpoint: checkpoint === null ? undefined : await open(checkpoint),
     pending: await Promise.all(pending.map(open)),
@@ -102,11 +102,12 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
   };
 }
 
-const receivedOf = ({ receivedAt, note, shownBy, mayBeAhead }: Received): Received => {
+/** Without what the note states. */
+const toStored = ({ receivedAt, note, shownBy, mayBeAhead }: Received) => {
   return { receivedAt, note, shownBy, mayBeAhead };
 };
 
-const isReceived = (value: unknown): value is Received => {
+const isStored = (value: unknown): boolean => {
   const { receivedAt, note, shownBy = '', mayBeAhead = false } = Object(value);
   const areTexts = [receivedAt, note, shownBy].every((text) => typeof text === 'string');
   return areTexts && typeof mayBeAhead === 'boolean';

@@ -4,7 +4,7 @@ import type { VerifierKey } from '../notes/signedNote.ts';
 import { cosignaturesOf } from '../witness/cosignature.ts';
 import type { Policy, PolicyWitness } from '../witness/policy.ts';
 import { LogUnavailable } from './logClient.ts';
-import { openReceived, type ReceivedCheckpoint } from './receivedCheckpoint.ts';
+import { openReceived, type Received } from './received.ts';
 
 export type WitnessOptions = {
   key: VerifierKey;
@@ -17,9 +17,9 @@ export type WitnessOptions = {
 };
 
 /** The newest checkpoint that each witness shows of the log, if it has a URL: "Monitor Retrieval Mechanism" of tlog-witness. */
-export async function witnessCheckpoints(options: WitnessOptions): Promise<ReceivedCheckpoint[]> {
+export async function witnessCheckpoints(options: WitnessOptions): Promise<Received[]> {
   const { policy, witnessCheckpoint, key, now, onNotice } = options;
-  const received = async ({ key: witness, url }: PolicyWitness): Promise<ReceivedCheckpoint | undefined> => {
+  const received = async ({ key: witness, url }: PolicyWitness): Promise<Received | undefined> => {
     if (!url || !witnessCheckpoint) return undefined;
     try {
       const note = decodeUtf8(await witnessCheckpoint(url));

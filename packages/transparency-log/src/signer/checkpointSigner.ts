@@ -2,15 +2,12 @@ import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../files/fileLock.ts';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
-import { verifyConsistency } from '../merkle/proofs.ts';
-import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { type ProveConsistency, verifyConsistency } from '../merkle/proofs.ts';
+import { formatTreeHead, isSameHead, type TreeHead } from '../merkle/treeHead.ts';
 import { type Checkpoint, openCheckpoint } from '../notes/checkpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
-
-/** The consistency proof from the log's first `from` to its first `to` events; undefined if it has fewer. */
-export type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
 
 /** The log is not the one that was signed: it has other events, or fewer. */
 export class LogContradictsCheckpoint extends Error {
@@ -60,7 +57,7 @@ export class CheckpointSigner {
   }
 
   /** Signs a tree head, and records the largest. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
-  sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
+  sign(head: TreeHead, prove: ProveConsistency): Promise<Checkpoint> {
     const signing = this.#signing.then(() => this.#sign(head, prove));
     this.#signing = signing.catch(() => {});
     return signing;
@@ -83,19 +80,20 @@ export class CheckpointSigner {
     await assertConsistent(await this.#lastSigned(), head, prove);
   }
 
-  async #sign(head: TreeHead, prove: ProveConsistency): Promise<string> {
-    if (this.#last?.size === head.size && this.#last.root === head.root) return this.#last.note;
-    const note = signCheckpoint(head, this.#logKey);
+  async #sign({ size, root }: TreeHead, prove: ProveConsistency): Promise<Checkpoint> {
+    const head = { size, root };
+    if (this.#last && isSameHead(this.#last, head)) return this.#last;
+    const checkpoint = { ...head, origin: this.#logKey.origin, note: signCheckpoint(head, this.#logKey) };
     for (;;) {
       const signed = await this.#lastSigned();
       await assertConsistent(signed, head, prove); // without the lock: `prove` reads the whole log for it
-      if (signed.some(({ size }) => size > head.size)) return note; // also the beginning of what is signed later
+      if (signed.some((one) => one.size > size)) return checkpoint; // also the beginning of what is signed later
       // Another process, such as `prove`, uses the same file.
       using _lock = await orUnusable(this.#lockFile, acquireFileLock(this.#lockFile));
       if (!isSameHistory(await this.#lastSigned(), signed)) continue;
-      await orUnusable(this.file, replaceFile(this.file, note));
-      this.#last = { ...head, origin: this.#logKey.origin, note };
-      return note;
+      await orUnusable(this.file, replaceFile(this.file, checkpoint.note));
+      this.#last = checkpoint;
+      return checkpoint;
     }
   }
 

@@ -2,10 +2,11 @@ import type { EventLog, Logger } from '@event-sourced/event-log';
 import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
-import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
+import { formatTreeHead, isSameHead, type TreeHead } from '../merkle/treeHead.ts';
+import type { Checkpoint } from '../notes/checkpoint.ts';
 import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
+import type { CosignedCheckpoint } from '../witness/cosignature.ts';
 import type { Policy } from '../witness/policy.ts';
-import type { SignedHead } from '../witness/witnessClient.ts';
 import {
   CheckpointFileUnusable,
   type CheckpointSigner,
@@ -48,20 +49,17 @@ type Dependencies = {
   observer?: CheckpointObserver | undefined;
 };
 
+/** Whether a tree extends what was signed. `failedAt`: the last retryable failure of a check, or to record a checkpoint (ms). */
+type TreeCheck = { isConsistent: boolean; done: Promise<void>; failedAt?: number };
+
 /** The signed checkpoints of a log. They are made when they are asked for. */
 export class Checkpoints {
   readonly #deps: Dependencies;
   readonly #cosigning: Cosigning | undefined;
-  #latest: { head: TreeHead; note: string; signedAt: number } | undefined;
-  /** The latest one, while it is being signed. */
-  #signing: Promise<string> | undefined;
-  /** Incremented when the tree becomes ready; it may have been rebuilt. */
-  #trees = 0;
-  #checking = Promise.resolve();
-  /** When it failed, or a checkpoint could not be saved, if the next one may succeed, in milliseconds since 1970. */
-  #checkFailedAt: number | undefined;
-  /** The last tree that was found to extend what was signed; it is append-only. */
-  #consistentTree: number | undefined;
+  /** The note is pending while it is being signed. */
+  #latest: { head: TreeHead; note: Promise<string>; signedAt: number } | undefined;
+  /** Replaced when the tree becomes ready, as it may have been rebuilt, and when the check is repeated. */
+  #check: TreeCheck = { isConsistent: false, done: Promise.resolve() };
   /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
   #rebuiltForRoot: string | undefined;
   /** Why the last checkpoint was refused; undefined once one can be signed. */
@@ -76,7 +74,7 @@ export class Checkpoints {
     if (deps.tree.notReady === undefined) this.#checkTree();
     const { tree, witnesses } = deps;
     const head = () => (tree.notReady === undefined ? tree.view.head : undefined);
-    const sign = (of: TreeHead) => this.#sign(of);
+    const sign = (toSign: TreeHead) => this.#sign(toSign);
     this.#cosigning =
       witnesses && new Cosigning({ ...deps, policy: witnesses, head, sign, prove: this.#prove });
   }
@@ -98,7 +96,7 @@ export class Checkpoints {
   }
 
   /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
-  headWith(index: number): TreeHead & { note?: string } {
+  headWith(index: number): TreeHead | Checkpoint {
     const { head } = this.#deps.tree.ready;
     const cosigned = this.#cosigned;
     return cosigned && cosigned.size > index && cosigned.size <= head.size ? cosigned : head;
@@ -113,11 +111,7 @@ export class Checkpoints {
     if (recent !== undefined) return recent;
     await this.caughtUp();
     this.#lastWaitedAt = undefined;
-    if (this.#recent !== undefined) return this.#recent;
-    this.#signing ??= this.#signLatest().finally(() => {
-      this.#signing = undefined;
-    });
-    return this.#signing;
+    return this.#recent ?? this.#signLatest();
   }
 
   /** Waits until the tree has every event that the log has now. @throws ViewBehind, StoreUnavailable */
@@ -133,29 +127,29 @@ export class Checkpoints {
    * The checkpoint of a tree, with the cosignatures that it has.
    * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
    */
-  async of(head: TreeHead & { note?: string }): Promise<string> {
-    return head.note ?? this.#cosignedNote(head) ?? this.#sign(head);
+  async sign(head: TreeHead | Checkpoint): Promise<string> {
+    return 'note' in head ? head.note : (this.#cosignedNote(head) ?? (await this.#sign(head)).note);
   }
 
   /** Not while the log contradicts what it has signed. */
-  get #cosigned(): SignedHead | undefined {
+  get #cosigned(): CosignedCheckpoint | undefined {
     return this.#contradiction ? undefined : this.#cosigning?.cosigned;
   }
 
-  #cosignedNote({ size, root }: TreeHead): string | undefined {
+  #cosignedNote(head: TreeHead): string | undefined {
     const cosigned = this.#cosigned;
-    return cosigned?.size === size && cosigned.root === root ? cosigned.note : undefined;
+    return cosigned && isSameHead(cosigned, head) ? cosigned.note : undefined;
   }
 
-  async #sign(head: TreeHead): Promise<string> {
-    const tree = this.#trees;
+  async #sign(head: TreeHead): Promise<Checkpoint> {
+    const check = this.#check;
     try {
-      const note = await this.#deps.signer.sign(head, this.#prove);
+      const checkpoint = await this.#deps.signer.sign(head, this.#prove);
       this.#accept();
-      if (this.#consistentTree !== this.#trees) this.#checkTree();
-      return note;
+      if (!this.#check.isConsistent) this.#checkTree();
+      return checkpoint;
     } catch (error) {
-      throw this.#handle(error, tree);
+      throw this.#handle(error, check);
     }
   }
 
@@ -165,10 +159,12 @@ export class Checkpoints {
    */
   async currentHead(): Promise<LogHead | undefined> {
     const { tree } = this.#deps;
-    const isUsable = (): boolean => tree.notReady === undefined && this.#consistentTree === this.#trees;
+    const isUsable = (): boolean => tree.notReady === undefined && this.#check.isConsistent;
     if (tree.notReady === undefined) {
-      if (this.#isCheckDue) this.#checkTree();
-      await this.#checking;
+      const { failedAt } = this.#check;
+      if (failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CHECK_RETRY_INTERVAL_MS)
+        this.#checkTree();
+      await this.#check.done;
     }
     const { position } = tree.view.applied;
     if (!isUsable() || position === this.#lastWaitedAt) return undefined;
@@ -183,50 +179,49 @@ export class Checkpoints {
     }
   }
 
-  get #recent(): string | undefined {
+  /** The latest checkpoint, unless it was signed too long ago. */
+  get #recent(): string | Promise<string> | undefined {
     if (!this.#latest || this.#deps.tree.notReady !== undefined) return undefined;
-    const age = this.#now() - this.#latest.signedAt;
-    const { head, note } = this.#latest;
+    const { head, note, signedAt } = this.#latest;
+    const age = this.#now() - signedAt;
     return age >= 0 && age < CACHE_MS ? (this.#cosignedNote(head) ?? note) : undefined;
   }
 
-  async #signLatest(): Promise<string> {
-    const signedAt = this.#now();
+  #signLatest(): Promise<string> {
     const { head } = this.#deps.tree.ready;
-    const note = await this.of(head);
-    this.#latest = { head, note, signedAt };
+    const note = this.sign(head);
+    const latest = { head, note, signedAt: this.#now() };
+    this.#latest = latest;
+    note.catch(() => {
+      if (this.#latest === latest) this.#latest = undefined;
+    });
     return note;
   }
 
   /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
   #checkTree(): void {
-    this.#checkFailedAt = undefined;
-    const tree = ++this.#trees;
-    this.#checking = this.#check(tree).catch((error) => {
-      if (!(error instanceof LogContradictsCheckpoint)) this.#checkFailedAt = this.#now();
-      this.#handle(error, tree);
+    const check: TreeCheck = { isConsistent: false, done: Promise.resolve() };
+    this.#check = check;
+    check.done = this.#run(check).catch((error) => {
+      if (!(error instanceof LogContradictsCheckpoint)) check.failedAt = this.#now();
+      this.#handle(error, check);
     });
   }
 
-  get #isCheckDue(): boolean {
-    const failedAt = this.#checkFailedAt;
-    return failedAt !== undefined && Math.abs(this.#now() - failedAt) >= CHECK_RETRY_INTERVAL_MS;
-  }
-
-  async #check(tree: number): Promise<void> {
+  async #run(check: TreeCheck): Promise<void> {
     await this.#deps.signer.check(this.#deps.tree.ready.head, this.#prove);
-    this.#consistentTree = tree;
+    check.isConsistent = true;
     this.#rebuiltForRoot = undefined;
     // Only signing shows that it works: a file that can be read may be on a full disk.
     if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // it was handled
   }
 
   /** What to throw for an error of the signer of a tree. One that contradicts what was signed is rebuilt once. */
-  #handle(error: unknown, ofTree: number): unknown {
+  #handle(error: unknown, check: TreeCheck): unknown {
     const { tree, signer } = this.#deps;
     if (error instanceof LogContradictsCheckpoint) {
       const { signed, head } = error;
-      if (ofTree !== this.#trees) return new ViewBehind(BEING_REBUILT, { cause: error }); // another tree is ready by now
+      if (check !== this.#check) return new ViewBehind(BEING_REBUILT, { cause: error }); // another tree is ready by now
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
         this.#rebuiltForRoot = signed.root;
         if (tree.notReady === undefined) this.#discard(error.message); // its file may be what was altered
@@ -239,7 +234,7 @@ export class Checkpoints {
         'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
       );
     } else if (error instanceof CheckpointFileUnusable) {
-      this.#checkFailedAt = this.#now();
+      this.#check.failedAt = this.#now();
       this.#refuse(
         'file_unusable',
         { reason: error.message },

@@ -1,12 +1,14 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Logger } from '@event-sourced/event-log';
 import { backOff } from '@event-sourced/event-log/time';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import type { ProveConsistency } from '../merkle/proofs.ts';
+import { isSameHead, type TreeHead } from '../merkle/treeHead.ts';
+import type { Checkpoint } from '../notes/checkpoint.ts';
 import { printable } from '../notes/printable.ts';
-import type { Cosignature } from '../witness/cosignature.ts';
+import type { Cosignature, CosignedCheckpoint } from '../witness/cosignature.ts';
 import { countCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
-import { type SignedHead, WitnessClient } from '../witness/witnessClient.ts';
-import type { CheckpointSigner, ProveConsistency } from './checkpointSigner.ts';
+import { WitnessClient } from '../witness/witnessClient.ts';
+import type { CheckpointSigner } from './checkpointSigner.ts';
 
 /** Gets what witnesses do, for metrics. `time`: in seconds since 1970. */
 export type WitnessObserver = {
@@ -21,7 +23,7 @@ type Dependencies = {
   signer: CheckpointSigner;
   /** The tree as it is now; undefined if it cannot be signed now. */
   head: () => TreeHead | undefined;
-  sign: (head: TreeHead) => Promise<string>;
+  sign: (head: TreeHead) => Promise<Checkpoint>;
   prove: ProveConsistency;
   logger: Pick<Logger, 'info' | 'warn'>;
   observer?: WitnessObserver | undefined;
@@ -33,7 +35,7 @@ type Dependencies = {
 type Asked = { name: string; client: WitnessClient; isBusy: boolean; failures: number; retryAt: number };
 
 /** A checkpoint that witnesses are asked for since a time of `performance.now`, with their cosignatures so far. */
-type Candidate = SignedHead & { startedAt: number; cosignatures: Cosignature[] };
+type Candidate = { checkpoint: Checkpoint; startedAt: number; cosignatures: Cosignature[] };
 
 const ROUND_INTERVAL_MS = 1_000;
 /** A log that does not grow is cosigned again: the time of a cosignature shows that the log is not withheld. */
@@ -55,7 +57,7 @@ export class Cosigning {
   #saving: Promise<void> = Promise.resolve();
   #isSaveFailing = false;
   /** The newest checkpoint that a quorum has signed, with all cosignatures. */
-  cosigned: SignedHead | undefined;
+  cosigned: CosignedCheckpoint | undefined;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
@@ -88,7 +90,8 @@ export class Cosigning {
     const { signer, policy, logger, observer } = this.#deps;
     try {
       const restored = await signer.cosigned();
-      if (restored) this.#serve(restored, countCosignatures(restored.note, policy, new Date()).time);
+      if (restored)
+        this.#serve({ ...restored, time: countCosignatures(restored.note, policy, new Date()).time });
     } catch (error) {
       logger.warn(
         { reason: (error as Error).message },
@@ -99,9 +102,9 @@ export class Cosigning {
   }
 
   /** The candidate, unless the log has grown, or its cosignatures are to be renewed. */
-  #current({ size, root }: TreeHead): Candidate | undefined {
+  #current(head: TreeHead): Candidate | undefined {
     const candidate = this.#candidate;
-    const isSame = candidate?.size === size && candidate.root === root;
+    const isSame = candidate && isSameHead(candidate.checkpoint, head);
     return isSame && performance.now() - candidate.startedAt < REFRESH_INTERVAL_MS ? candidate : undefined;
   }
 
@@ -114,9 +117,7 @@ export class Cosigning {
         !isBusy && retryAt <= startedAt && !current?.cosignatures.some(({ key }) => key.name === name),
     );
     if (ready.length === 0) return;
-    const { size, root } = head;
-    const note = current?.note ?? (await this.#deps.sign(head));
-    const candidate = current ?? { size, root, note, startedAt, cosignatures: [] };
+    const candidate = current ?? { checkpoint: await this.#deps.sign(head), startedAt, cosignatures: [] };
     this.#candidate = candidate;
     const hasQuorum = Promise.withResolvers<void>();
     if (quorumTime(candidate.cosignatures, this.#deps.policy) !== undefined) hasQuorum.resolve();
@@ -129,8 +130,8 @@ export class Cosigning {
     const { name, client } = witness;
     witness.isBusy = true;
     try {
-      const cosignature = await client.cosign(candidate, prove, this.#closing.signal);
-      observer?.onCosignature(name, candidate.size, cosignature.time);
+      const cosignature = await client.cosign(candidate.checkpoint, prove, this.#closing.signal);
+      observer?.onCosignature(name, candidate.checkpoint.size, cosignature.time);
       if (witness.failures >= LOGGED_FAILURES) logger.info({ witness: name }, 'witness available again');
       witness.failures = 0;
       candidate.cosignatures.push(cosignature);
@@ -156,14 +157,14 @@ export class Cosigning {
   }
 
   /** Saves and serves a checkpoint that has a quorum, unless a larger one has it. */
-  async #save({ size, root, note, cosignatures }: Candidate): Promise<void> {
-    if (this.cosigned && this.cosigned.size > size) return;
-    const cosigned = { size, root, note: note + cosignatures.map(({ line }) => line).join('') };
+  async #save({ checkpoint, cosignatures }: Candidate): Promise<void> {
+    if (this.cosigned && this.cosigned.size > checkpoint.size) return;
+    const note = checkpoint.note + cosignatures.map(({ line }) => line).join('');
     const time = quorumTime(cosignatures, this.#deps.policy) as number;
     try {
-      await this.#deps.signer.saveCosigned(cosigned.note); // first, so that a restart does not show an older one
+      await this.#deps.signer.saveCosigned(note); // first, so that a restart does not show an older one
       this.#isSaveFailing = false;
-      this.#serve(cosigned, time);
+      this.#serve({ ...checkpoint, note, time });
     } catch (error) {
       const reason = (error as Error).message;
       if (!this.#isSaveFailing)
@@ -173,8 +174,8 @@ export class Cosigning {
     }
   }
 
-  #serve(cosigned: SignedHead, time: number): void {
+  #serve(cosigned: CosignedCheckpoint): void {
     this.cosigned = cosigned;
-    this.#deps.observer?.onQuorum(cosigned.size, time);
+    this.#deps.observer?.onQuorum(cosigned.size, cosigned.time);
   }
 }

@@ -1,2 +1,2 @@
-export { SavedTree } from './savedTree.ts';
+export { TreeFile } from './treeFile.ts';
 export { MerkleTreeView, merkleTreeFile } from './treeView.ts';

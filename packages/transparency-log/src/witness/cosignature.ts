@@ -15,6 +15,9 @@ import { verifierKeyOf } from '../sign/signCheckpoint.ts';
 /** A valid signature of a witness; `time`: when it was made, in seconds since 1970. `line`: as it is in a note. */
 export type Cosignature = { key: VerifierKey; time: number; line: string };
 
+/** A checkpoint with the cosignatures of witnesses. `time`: when they were made, in seconds since 1970. */
+export type CosignedCheckpoint = Checkpoint & { time: number };
+
 const UINT64_BYTES = 8;
 
 /**

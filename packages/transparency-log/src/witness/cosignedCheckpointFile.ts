@@ -1,12 +1,9 @@
 import { dirname } from 'node:path';
 import { syncDirectory } from '@event-sourced/event-log/disk';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
-import { type Checkpoint, readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
+import { readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
-import { cosignaturesOf } from './cosignature.ts';
-
-/** A checkpoint with signatures of its log and the cosignature of a witness, which was made at `time`. */
-export type CosignedCheckpoint = Checkpoint & { time: number };
+import { type CosignedCheckpoint, cosignaturesOf } from './cosignature.ts';
 
 /** The latest cosigned checkpoint of a log cannot be read or recorded. The message names its file. */
 export class WitnessStateUnusable extends Error {

@@ -8,8 +8,8 @@ import { NotVerified } from '../notes/notVerified.ts';
 import { parseConsistencyProof } from '../notes/proof.ts';
 import { formatSignature, openNote, signaturesOf, splitNote, type VerifierKey } from '../notes/signedNote.ts';
 import { verifierKeyOf } from '../sign/signCheckpoint.ts';
-import { cosign } from './cosignature.ts';
-import { type CosignedCheckpoint, CosignedCheckpointFile } from './cosignedCheckpointFile.ts';
+import { type CosignedCheckpoint, cosign } from './cosignature.ts';
+import { CosignedCheckpointFile } from './cosignedCheckpointFile.ts';
 
 /** `origin`: of a known log. `size`: of its latest cosigned checkpoint. `evidence`: notes that may prove a fork. */
 type Details = { origin?: string; size?: number; evidence?: readonly string[] };

@@ -1,14 +1,10 @@
 import { readAtMost, reasonOf } from '../http/response.ts';
+import type { ProveConsistency } from '../merkle/proofs.ts';
 import type { Checkpoint } from '../notes/checkpoint.ts';
 import { decodeNumber } from '../notes/encoding.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { type Cosignature, cosignaturesOf } from './cosignature.ts';
 import { MAX_CLOCK_DIFFERENCE_MS, type PolicyWitness } from './policy.ts';
-
-/** The consistency proof from the first `from` to the first `to` entries; undefined if there are fewer. */
-type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
-
-export type SignedHead = Pick<Checkpoint, 'size' | 'root' | 'note'>;
 
 const TIMEOUT_MS = 10_000;
 const MAX_RESPONSE_BYTES = 64 * 1024;
@@ -34,7 +30,7 @@ export class WitnessClient {
 
   /** The witness's cosignature of a checkpoint. @throws Error that says why there is none */
   async cosign(
-    { size, note }: SignedHead,
+    { size, note }: Checkpoint,
     prove: ProveConsistency,
     signal: AbortSignal,
   ): Promise<Cosignature> {

@@ -7,9 +7,10 @@ import type { FakeEventStoreDb } from '../../../event-log/src/testing/fakeEventS
 import { describeEntry } from '../../src/entries/entry.ts';
 import { leafText } from '../../src/entries/leaf.ts';
 import { type Claim, NotProven, proofFromLog, rootOfLog } from '../../src/entries/proof.ts';
+import type { ProveConsistency } from '../../src/merkle/proofs.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { openConsistencyProof, openInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
-import type { ProveConsistency } from '../../src/signer/checkpointSigner.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { openFake, openIn } from '../support/stores.ts';
@@ -18,7 +19,7 @@ const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
 const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);
 const { signal } = new AbortController();
 const signer = {
-  sign: async (head: Parameters<typeof signCheckpoint>[0]) => signCheckpoint(head, LOG),
+  sign: async (head: TreeHead) => ({ ...head, origin: LOG.origin, note: signCheckpoint(head, LOG) }),
   cosigned: async () => undefined,
 };
 
@@ -90,10 +91,10 @@ describe('a proof from a log', () => {
     const own = await openIn(tempDir());
     await appendAll(own);
     const paths: unknown[] = [];
-    const sign = async (_: unknown, proveConsistency: ProveConsistency) => {
+    const sign = async (head: TreeHead, proveConsistency: ProveConsistency) => {
       await own.append(`plant-carol/${randomUUID()}`, event('meanwhile'), NO_STREAM);
       paths.push(await proveConsistency(7, 8), await proveConsistency(7, 9));
-      return 'note';
+      return signer.sign(head);
     };
     await proofFromLog(own, { from: 5 }, { signer: { ...signer, sign }, signal });
     expect(paths).toEqual([

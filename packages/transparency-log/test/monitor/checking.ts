@@ -3,7 +3,7 @@ import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
-import type { ReceivedCheckpoint } from '../../src/monitor/receivedCheckpoint.ts';
+import type { Received } from '../../src/monitor/received.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
@@ -11,7 +11,7 @@ import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
 import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
 export const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
-export const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): ReceivedCheckpoint => ({
+export const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): Received => ({
   origin: ORIGIN,
   ...head,
   note: signed(head),

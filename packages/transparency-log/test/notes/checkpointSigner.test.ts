@@ -42,12 +42,14 @@ function signerIn(dir = tempDir(), key = KEY) {
     file: signer.file,
     signer,
     /** Signs a log, at a size or as a whole; it is proven once `proceed` resolves. */
-    sign(text: string, size?: number, proceed?: Promise<void>): Promise<string> {
+    async sign(text: string, size?: number, proceed?: Promise<void>): Promise<string> {
       const { head, prove } = logOf(text);
-      return signer.sign(head(size), async (from, to) => {
+      const { note, ...signed } = await signer.sign(head(size), async (from, to) => {
         await proceed;
         return prove(from, to);
       });
+      expect(signed).toEqual({ ...head(size), origin: key.origin });
+      return note;
     },
     recorded: () => readFileSync(signer.file, 'utf8'),
   };

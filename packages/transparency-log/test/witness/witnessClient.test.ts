@@ -15,7 +15,7 @@ const { signal } = new AbortController();
 
 async function signed(size: number) {
   const head = await tree.head(size);
-  return { ...head, note: signCheckpoint(head, { origin: ORIGIN, key: KEY }) };
+  return { ...head, origin: ORIGIN, note: signCheckpoint(head, { origin: ORIGIN, key: KEY }) };
 }
 
 const prove = (from: number, to: number) => consistencyProofFromTiles(from, to, tree.read);

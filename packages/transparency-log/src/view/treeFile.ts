@@ -6,16 +6,16 @@ import { MerkleTree } from '../merkle/merkleTree.ts';
 import { HASH_BYTES, TILE_WIDTH, TileMismatch, treeOfTile } from '../merkle/tiles.ts';
 
 /** The Merkle tree of a log, as its file has it, for commands beside the service. */
-export class SavedTree implements Disposable {
+export class TreeFile implements Disposable {
   readonly size: number;
   /** Of the last event. */
   readonly position: Position;
   readonly #db: DatabaseSync;
 
   /** The tree of the log with this ID; undefined if the file has none, or cannot be read. */
-  static open(file: string, logId: string): SavedTree | undefined {
+  static open(file: string, logId: string): TreeFile | undefined {
     try {
-      return readViewCheckpoint(file)?.logId === logId ? new SavedTree(file) : undefined;
+      return readViewCheckpoint(file)?.logId === logId ? new TreeFile(file) : undefined;
     } catch {
       return undefined;
     }

@@ -4,7 +4,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
-import { SavedTree } from '../../src/view/savedTree.ts';
+import { TreeFile } from '../../src/view/treeFile.ts';
 
 const SIZE = 66_000;
 const LOG_ID = 's1';
@@ -30,8 +30,8 @@ function saved(): string {
 
 const file = saved();
 
-test('a saved tree has the tree of each number of its first events, which can grow', () => {
-  using tree = SavedTree.open(file, LOG_ID) as SavedTree;
+test('a file has the tree of each number of its first events, which can grow', () => {
+  using tree = TreeFile.open(file, LOG_ID) as TreeFile;
   expect([tree.size, tree.position]).toEqual([SIZE, BigInt(SIZE)]);
   const expected = new MerkleTree();
   const sizes = new Set([0, 1, 2, 255, 256, 257, 511, 512, 65_535, 65_536, 65_537, SIZE]);
@@ -48,10 +48,10 @@ test('a saved tree has the tree of each number of its first events, which can gr
 });
 
 test('a tree of another log, or without a file, is none; one that lacks a tile is reported', () => {
-  expect(SavedTree.open(file, 's2')).toBeUndefined();
-  expect(SavedTree.open(`${file}.none`, LOG_ID)).toBeUndefined();
+  expect(TreeFile.open(file, 's2')).toBeUndefined();
+  expect(TreeFile.open(`${file}.none`, LOG_ID)).toBeUndefined();
   using db = new DatabaseSync(file);
   db.exec('DELETE FROM tiles WHERE level = 0 AND number = 1');
-  using tree = SavedTree.open(file, LOG_ID) as SavedTree;
+  using tree = TreeFile.open(file, LOG_ID) as TreeFile;
   expect(() => tree.at(300)).toThrow('tile 1 of level 0 is missing');
 });
