@@ -33,7 +33,7 @@ function messages(): string[] {
 }
 
 const quoted = (text: string): string[] =>
-  [...text.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message);
+  [...text.replaceAll('\n', ' ').matchAll(/`([^`]+)`/g)].map(([, message = '']) => message);
 /** The messages that the page lists. */
 const listed = [
   ...LOGS.matchAll(/^\| (`.*?) \|/gm),

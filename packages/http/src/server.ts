@@ -26,7 +26,7 @@ declare module 'fastify' {
   }
 }
 
-const SERVER_OPTIONS = {
+export const SERVER_OPTIONS = {
   requestTimeout: 20_000,
   headersTimeout: 10_000,
   keepAliveTimeout: 65_000,
@@ -34,7 +34,7 @@ const SERVER_OPTIONS = {
   requireHostHeader: false,
 };
 /** A connection without any traffic, as when a client does not read its response, is closed after one to two of these. */
-const STALLED_TIMEOUT_MS = 70_000;
+export const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
 /** Parameters in paths are limited by the size of a request's head only. */
 const ROUTER_OPTIONS = { maxParamLength: 16 * 1024 };
