@@ -60,7 +60,7 @@ test('while the service handles POSTs, a backup is complete; verify finds no pro
   const restored = await paste(RESTORE);
   expect(restored.code).toBe(1);
   const lost = load.acknowledged.map(({ name }) => name).filter((name) => !names.includes(name));
-  const named = [...restored.stdout.matchAll(/ the log does not have: .*"name":"(.*?)"/g)].map(
+  const named = [...restored.stdout.matchAll(/ does not follow from the log: .*"name":"(.*?)"/g)].map(
     ([, name]) => name,
   );
   expect(named).not.toEqual([]);
