@@ -4,19 +4,19 @@ import { TableView, ViewBehind } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 
-/** A plant: `position` is that of its creation, `plant` its JSON. */
+/** A plant: the position of its creation, and its JSON. */
 export type PlantRow = readonly [user: string, position: Position, plant: string];
 
 export const PLANTS_BY_USER = {
   name: 'plantsByUser',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 5, // another one if the same log gives other rows
+  version: 5, // increment it when the same log gives different rows
   columns: { user: 'TEXT', position: 'INTEGER', plant: 'TEXT' },
   keyColumns: 2,
-  cacheKiB: 16_384, // the rows of one user are together, not those of one time
+  cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
 } as const satisfies Table;
 
-/** The rows after one more event: a new plant is a row of its user. @throws InvalidEvent */
+/** Adds a row for each created plant. @throws InvalidEvent */
 export function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
   const parsed = parsePlantEvent(event);
   switch (parsed?.type) {
@@ -27,15 +27,15 @@ export function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
   }
 }
 
-/** The plants after a position, up to another one, at most `limit` of them; fewer if they are large. */
+/** At most `limit` plants, fewer if they are large, whose positions are above `after` and not above `upTo`. */
 export type PageQuery = { after: Position; upTo: Position; limit: number };
 /**
- * `plants`: JSON objects, separated by commas. `last`: the position of the last one; that of the query if there is
- * none. `hasMore`: others follow up to `upTo`.
+ * `plants`: JSON objects, separated by commas. `last`: the position of the last plant, or `after` if there is none.
+ * `hasMore`: more plants follow up to `upTo`.
  */
 export type PlantPage = { plants: string; count: number; last: Position; hasMore: boolean };
 
-/** A page ends after these bytes, however few plants it has. */
+/** A page ends when it has this size, even with few plants. */
 export const PAGE_BYTES = 64 * 1024;
 const CACHE_BYTES = 64 * 1024 * 1024;
 const KEYS_PER_TURN = 10_000;
@@ -43,28 +43,28 @@ const KEYS_PER_TURN = 10_000;
 /** The view: each user's plants in log order. */
 export class PlantsByUser extends TableView<PlantRow> {
   static readonly definition = { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' };
-  /** The last page of each user, with its query, until a row of the user changes. */
+  /** The last page that was read for each user, until a row of that user changes. */
   readonly #cache = new LRUCache<string, { query: string; page: PlantPage }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
   });
 
   /** A page of a user's plants, oldest first. @throws ViewBehind */
-  plantsOf(user: string, query: PageQuery): PlantPage {
+  readPage(user: string, query: PageQuery): PlantPage {
     const { position } = this.applied;
     this.#assertReached(query);
-    if (query.upTo < position) return this.#readPage(user, query);
+    if (query.upTo < position) return this.#queryPage(user, query);
     const key = `${query.after} ${query.limit}`;
     const cached = this.#cache.get(user);
     if (cached?.query === key) return cached.page;
-    const page = this.#readPage(user, query);
+    const page = this.#queryPage(user, query);
     this.#cache.set(user, { query: key, page });
     return page;
   }
 
   /**
-   * The position of the last of the first `limit` plants, if others follow it: where the next page starts. Long lists
-   * are counted in turns of the event loop. @throws ViewBehind
+   * Where the next page starts: the position of the last of the first `limit` plants, if more follow. Counts long lists
+   * in several turns of the event loop. @throws ViewBehind
    */
   async nextPage(
     user: string,
@@ -95,12 +95,12 @@ export class PlantsByUser extends TableView<PlantRow> {
     else this.#cache.delete(user);
   }
 
-  /** A list that is being sent must not end early where the view has lost events, or was reset. */
+  /** A view that lost events, or was reset, must not truncate a list that is being sent. */
   #assertReached({ upTo }: Pick<PageQuery, 'upTo'>): void {
     if (upTo > this.applied.position) throw new ViewBehind('The plant list is not up to date yet; retry.');
   }
 
-  #readPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
+  #queryPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
     const plants: string[] = [];
     let last = after;
     let bytes = 0;

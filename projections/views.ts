@@ -14,7 +14,7 @@ export type Views = {
   readonly [Name in keyof typeof VIEWS]: ReturnType<(typeof VIEWS)[Name]['open']>;
 };
 
-/** Opens the views in a data directory, until `resources` are disposed of. */
+/** Opens the views in a data directory; `resources` closes them. */
 export function openViews(
   dataDir: string,
   resources: AsyncDisposableStack,
@@ -22,6 +22,6 @@ export function openViews(
 ): Views {
   const opened: Record<string, View> = {};
   for (const [name, { file, open }] of Object.entries(VIEWS))
-    opened[name] = resources.adopt(open(file(dataDir), checkpointer), (one: View) => one.close());
+    opened[name] = resources.adopt(open(file(dataDir), checkpointer), (view: View) => view.close());
   return opened as Views;
 }

@@ -29,7 +29,7 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
     store: EventStore;
     views: Views;
     readYourWrites: ReadYourWrites;
-    /** Of every view: /health/ready depends on all of them. */
+    /** One for each view: /health/ready requires all of them. */
     followers: readonly Follower[];
     verifyToken: VerifyToken;
     logger: FastifyBaseLogger;
@@ -50,7 +50,7 @@ export async function buildApp(deps: Dependencies) {
     maxConnections: deps.maxConnections,
     observer: metrics,
   });
-  // Ready: every view can be read, and the log accepts appends.
+  // The service is ready when every view can be read and the log accepts appends.
   healthRoutes(app, () => {
     const { appendsRefused } = store;
     const entry = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;

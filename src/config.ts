@@ -12,7 +12,7 @@ const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
-/** A line feed at the end of a secret, for example: it would become part of a name. */
+/** White space at an end, such as a line feed after a secret, would become part of the value. */
 const PADDED = /^[\s\p{C}]|[\s\p{C}]$|\p{Cc}/u;
 
 type Rule = { pattern?: string; default?: string };
@@ -65,7 +65,7 @@ const Settings = Type.Object({
     description: 'fatal, error, warn, info, debug, trace or silent',
   }),
 });
-/** What a setting requires. */
+/** The settings that a setting requires. */
 const REQUIRED: Partial<Record<keyof Settings, (keyof Settings)[]>> = {
   JWKS_URL: ['JWT_ISSUER', 'JWT_AUDIENCE'],
   METRICS_HOST: ['METRICS_PORT'],
@@ -92,14 +92,14 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   const keyFile = settings.KEY_FILE ?? `${DATA_DIR}/key.json`;
   /** The key that signs checkpoints of the log. */
   const logKeyFile = settings.LOG_KEY_FILE ?? `${DATA_DIR}/log-key.json`;
-  /** The name of the log in its checkpoints, and of its key. */
-  const logOrigin = settings.LOG_ORIGIN ?? originOf(settings.EVENT_SOURCE);
+  /** The name of the log in its checkpoints and its key. */
+  const logOrigin = settings.LOG_ORIGIN ?? defaultOrigin(settings.EVENT_SOURCE);
   if (resolve(keyFile) === resolve(logKeyFile))
-    throw new BadConfig(['LOG_KEY_FILE must be another file than KEY_FILE']);
+    throw new BadConfig(['LOG_KEY_FILE and KEY_FILE must be different files']);
   if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
-    throw new BadConfig(['METRICS_PORT must be another port than PORT']);
+    throw new BadConfig(['METRICS_PORT and PORT must be different ports']);
   if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
-  const witnesses = ifSet(settings.WITNESSES, (text) => policyOf(text, settings.QUORUM));
+  const witnesses = ifSet(settings.WITNESSES, (text) => witnessPolicy(text, settings.QUORUM));
   if (witnesses && settings.MERKLE_TREE === 'off') throw new BadConfig(['WITNESSES requires MERKLE_TREE=on']);
   const eventStoreDb = ifSet(EVENTSTOREDB_URL, (url) => ({
     url,
@@ -110,7 +110,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     host: settings.HOST,
     port: Number(settings.PORT),
     dataDir: DATA_DIR,
-    /** Where the log is; without it, it is embedded. */
+    /** The EventStoreDB that has the log; without it, the log is embedded. */
     ...(eventStoreDb && { eventStoreDb }),
     keyFile,
     jwksUrl: ifSet(JWKS_URL, (url) => new URL(url)),
@@ -118,19 +118,19 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     audience: settings.JWT_AUDIENCE,
     corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
     pages: settings.DOCS === 'on',
-    /** How many requests a user may send; without it, any number. */
+    /** The rate limit per user; without it, unlimited. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
-    /** How many connections may be open; without it, any number. */
+    /** The maximum number of open connections; without it, unlimited. */
     maxConnections: ifSet(settings.MAX_CONNECTIONS, Number),
-    /** The URI of this store, `source` of its CloudEvents. */
+    /** The URI of this store: the `source` of its CloudEvents. */
     source: settings.EVENT_SOURCE,
     logKeyFile,
     logOrigin,
-    /** The witnesses that sign checkpoints, too, and how many of them must; without it, none is asked. */
+    /** The witnesses that cosign checkpoints, and their quorum; without it, none cosigns. */
     witnesses,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     merkleTree: settings.MERKLE_TREE === 'on',
-    /** Where Prometheus reads metrics; undefined if they are off. */
+    /** The address at which Prometheus reads metrics; undefined if metrics are off. */
     metrics: ifSet(METRICS_PORT, (port) => ({ host: METRICS_HOST, port: Number(port) })),
     logLevel: settings.LOG_LEVEL,
   });
@@ -145,7 +145,7 @@ function parseRateLimit(text: string): { maxRequests: number; windowMs: number }
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
 }
 
-function policyOf(witnesses: string, quorum: string | undefined): Policy {
+function witnessPolicy(witnesses: string, quorum: string | undefined): Policy {
   try {
     return parsePolicy(witnesses.split(','), quorum);
   } catch {
@@ -153,7 +153,7 @@ function policyOf(witnesses: string, quorum: string | undefined): Policy {
   }
 }
 
-/** Whether a text is a list of witnesses, all of which have a URL. */
+/** Whether a text is a list of witnesses with URLs. */
 function areWitnesses(text: string): boolean {
   try {
     return parsePolicy(text.split(',')).witnesses.every(
@@ -164,8 +164,8 @@ function areWitnesses(text: string): boolean {
   }
 }
 
-/** The origin of a log without LOG_ORIGIN, as https://c2sp.org/tlog-tiles advises: a URL without its scheme. */
-function originOf(source: string): string {
+/** The origin of a log without LOG_ORIGIN: a URL without its scheme, as https://c2sp.org/tlog-tiles advises. */
+function defaultOrigin(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
@@ -183,14 +183,16 @@ function read(env: NodeJS.ProcessEnv): Settings {
   const padded = SETTINGS.filter((name) => PADDED.test(Reflect.get(settings, name) ?? ''));
   const problems = [
     ...missing,
-    ...padded.map((name) => `${name} must be without white space at its ends, and control characters`),
+    ...padded.map(
+      (name) => `${name} must be without control characters, and without white space at its ends`,
+    ),
     ...invalid.filter(([name]) => !padded.includes(name)).map(([name]) => mustBe(name)),
   ];
   if (problems.length > 0) throw new BadConfig(problems);
   return settings;
 }
 
-/** Lines of `.env` that `parseEnv` reads as they are meant: it would skip others, or cut them at a # or a quote. */
+/** The lines of `.env` that `parseEnv` reads correctly: it skips other lines, or cuts them at a # or a quote. */
 const LINE =
   /^[ \t]*(#.*|(export[ \t]+)?[A-Za-z_][\w.-]*[ \t]*=[ \t]*("[^"]*"|'[^']*'|`[^`]*`|[^\s"'`#][^#\r]*?)?([ \t]+#.*)?[ \t]*)?\r?$/;
 const LINE_RULE = 'NAME=value on one line, in quotes if it has # or a quote, without a byte order mark';
@@ -201,7 +203,7 @@ function readFile(): NodeJS.Dict<string> {
     LINE.test(line) ? [] : `.env line ${i + 1} must be ${LINE_RULE}`,
   );
   if (problems.length > 0) throw new BadConfig(problems);
-  return Object.assign({}, ...lines.map((line) => parseEnv(line))); // with several, it joins a blank value and the next
+  return Object.assign({}, ...lines.map((line) => parseEnv(line))); // it would join a blank value and the next line
 }
 
 function linesOfFile(): string[] {
@@ -223,7 +225,7 @@ function mustBe(name: string): string {
   return `${name} must be ${Reflect.get(Settings.properties, name).description}`;
 }
 
-/** Besides the pattern, since only the URL parser knows the host. */
+/** A check beside the pattern, since only the URL parser finds the host. */
 function isHttpsOrLoopback(text: string): boolean {
   const url = URL.parse(text);
   return url?.protocol === 'https:' || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url?.hostname ?? '');

@@ -1,4 +1,4 @@
-// What the commands tell the packages about plants.
+// What the packages need to know about plants.
 export { VIEWS } from '../projections/views.ts';
 export { isKnownType, plantEventProblem } from './plants/events.ts';
 export { PLANT_STREAMS } from './plants/plantStreams.ts';

@@ -4,7 +4,7 @@ import { ViewBehind } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
 import { PlantIdTaken } from './plants/createPlant.ts';
 
-/** How many lists a user may have in flight. Each holds about a page in memory until its client has read it. */
+/** The maximum number of lists in flight per user. Each holds about a page in memory until its client has read it. */
 export const MAX_LISTS_IN_FLIGHT = 100;
 
 export const API_ERRORS = {
@@ -12,23 +12,23 @@ export const API_ERRORS = {
   ...tokenErrors('plants'),
   ...auditErrors('plant'),
   plantIdTaken: entry(40003, 'the user has another plant with this ID', {
-    of: [PlantIdTaken],
+    causes: [PlantIdTaken],
     message: 'You have another plant with this ID. Choose another ID.',
   }),
   tooManyLists: tooManyInFlight({ kind: 'lists', max: MAX_LISTS_IN_FLIGHT }),
   storeUnavailable: entry(50301, 'the event store is unavailable; retry', {
-    of: [StoreUnavailable, LogReplaced],
+    causes: [StoreUnavailable, LogReplaced],
     headers: RETRY,
     message: 'The event store is unavailable. The request may have been stored, and can be repeated safely.',
   }),
   viewBehind: entry(50302, 'the list or the Merkle tree is not up to date yet; retry', {
-    of: [ViewBehind],
+    causes: [ViewBehind],
     headers: RETRY,
     example: 'The plant list is being rebuilt; retry.',
   }),
 };
 
-/** The errors that every route may have; the first of a status is its example. */
+/** The errors that every route can return; the first one of each status is its example. */
 export const COMMON_ERRORS = [
   API_ERRORS.invalidQuery,
   API_ERRORS.malformedHttp,

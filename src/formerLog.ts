@@ -5,11 +5,11 @@ import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { VIEWS } from '../projections/views.ts';
 
-// A log that is gone is not a new one: an empty one in its place would empty the views, and give its positions again.
+// An empty log must not replace a lost one: it would empty the views and reuse positions.
 
 const isCheckpoint = (file: string): boolean => /^checkpoint-[\da-f]{8}$/.test(basename(file));
 
-/** Views and signed checkpoints in a data directory. They are not opened. */
+/** Lists the views and signed checkpoints in a data directory, without opening them. */
 export function filesBesideLog(dataDir: string): string[] {
   if (!existsSync(dataDir)) return [];
   const views = [...Object.values(VIEWS).map(({ file }) => file(dataDir)), merkleTreeFile(dataDir)];
@@ -20,8 +20,8 @@ export function filesBesideLog(dataDir: string): string[] {
 }
 
 /**
- * To be called when a log has no events. @throws Error for the operator if a view or a checkpoint is of a log: of another
- * one than that with this ID, if it exists already
+ * Call it when a log has no events; `logId` is its ID if it exists already. @throws Error for the operator if the data
+ * directory has a view or a checkpoint of another log
  */
 export function assertNoFormerLog(dataDir: string, logId?: string): void {
   const found = filesBesideLog(dataDir).flatMap((file) => {
@@ -30,22 +30,22 @@ export function assertNoFormerLog(dataDir: string, logId?: string): void {
   });
   if (found.length === 0) return;
   throw new Error(
-    `it has no events, but ${dataDir} has files of a log: ${found.join(', ')}; restore the log, or move these files away to begin with an empty one`,
+    `it has no events, but ${dataDir} has files of a log: ${found.join(', ')}; restore the log, or move these files away to start an empty log`,
   );
 }
 
-/** The log that a file belongs to; undefined if to none, or to that with this ID. */
+/** Describes the log that a file belongs to; undefined if the file belongs to no log, or to the log with this ID. */
 function describeLog(file: string, logId: string | undefined): string | undefined {
   try {
     if (!isCheckpoint(file)) {
       const saved = readViewCheckpoint(file);
       return saved && saved.logId !== logId ? `log ${saved.logId}, position ${saved.position}` : undefined;
     }
-    if (logId !== undefined) return undefined; // a checkpoint has no log ID: this may be its log, from an early backup
+    if (logId !== undefined) return undefined; // a checkpoint has no log ID: the log may be an early backup of its log
     const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
     return size > 0 ? `${size} events of ${origin}` : undefined;
   } catch (error) {
-    // It was written for a log; if there is one, it will be rebuilt.
+    // An unreadable view shows that there was a log. If the log exists, the view will be rebuilt.
     return logId === undefined ? `cannot be read: ${(error as Error).message}` : undefined;
   }
 }

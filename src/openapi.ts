@@ -3,13 +3,13 @@ import type { ApiDescription } from '@event-sourced/http';
 import { COMMON_ERRORS } from './errors.ts';
 import { NewPlant, Plant } from './plantRoutes.ts';
 
-/** What is not in the routes. */
+/** The parts of the OpenAPI document that no route defines. */
 export const API: ApiDescription = {
   info: {
     title: 'Plant store API',
     version: '1.0.0',
     description:
-      'Create plants, and list your own. The operations of `audit` replay and check the log of all users, as [the audit page](audit) does. Every request can be repeated safely.',
+      'Create plants, and list your own. The `audit` operations replay and verify the log of all users; [the audit page](audit) uses them. Every request can be repeated safely.',
     contact: { name: 'The maintainers of the plant store' },
     license: { name: 'MIT', identifier: 'MIT' },
   },
@@ -20,5 +20,5 @@ export const API: ApiDescription = {
   schemas: [Plant, NewPlant, CloudEvent],
   errors: COMMON_ERRORS,
   token:
-    'A JWT of your identity provider; or, with the service’s own key, on its machine: `npx --no plant-store token alice`, and for the operations of `audit`: `npx --no plant-store token carol --scope audit`.',
+    'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `npx --no plant-store token alice`; for the `audit` operations: `npx --no plant-store token carol --scope audit`.',
 };

@@ -24,7 +24,7 @@ const Int64 = Type.Refine(
   Type.Unsafe<number | bigint>({
     format: 'int64',
     description:
-      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` of more than 2^53: send a bigint, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`.',
+      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` above 2^53; send a bigint instead, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`.',
   }),
   (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
   () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',
@@ -45,12 +45,13 @@ const ListQuery = Type.Object({
 });
 
 const LogPosition = Type.String({
-  description: 'A position in the log. A GET with it sees everything up to it, on any instance. Opaque.',
+  description:
+    'A position in the log. A GET with this position sees every event up to it, on any instance. Opaque.',
 });
 /** The headers of every response to an authenticated caller. */
 const PLANT_HEADERS = { 'Log-Position': { ...LogPosition, examples: ['s3f9a2c1b7d4e.1'] } };
 const Traceparent = Type.String({
-  description: 'W3C Trace Context. If it is valid, it is kept with the event; otherwise it is ignored.',
+  description: 'W3C Trace Context. A valid value is stored with the event; an invalid one is ignored.',
 });
 const Link = Type.String({
   description: 'If there are more plants: the next page, rel="next" (RFC 8288), relative to this URL.',
@@ -64,9 +65,9 @@ const json = (description: string, media: object, headers: object): object => ({
 });
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-/** Plants read at a time, if the view's limit of bytes allows it: a longer list is streamed page by page. */
+/** The number of plants read at a time, unless PAGE_BYTES ends a page earlier. Longer lists are streamed by page. */
 const PAGE_SIZE = 500;
-/** Characters of first pages that are read in one turn of the event loop: further ones wait for a turn. */
+/** The total size, in characters, of first pages that one turn of the event loop reads; further reads wait. */
 const FIRST_PAGES_LENGTH = 1024 * 1024;
 
 type Dependencies = {
@@ -86,7 +87,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   const lists = new InFlight('lists', MAX_LISTS_IN_FLIGHT);
   metrics?.measure(
     'lists_in_flight',
-    'Lists of plants that wait for the view, or are being sent.',
+    'Plant lists that are waiting for the view or being sent.',
     () => lists.total,
   );
   const firstPages = new TurnBudget(FIRST_PAGES_LENGTH);
@@ -99,7 +100,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         tags: ['plants'],
         summary: 'Create a plant; idempotent',
         description:
-          'The response is sent when the event is on disk. The same plant again is 200 without a new event; another one with the same ID is 400.',
+          'The response is sent when the event is on disk. Repeating the same plant returns 200 without a new event; a different plant with the same ID returns 400.',
         headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
         body: NewPlant,
         response: {
@@ -135,7 +136,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         tags: ['plants'],
         summary: 'List your plants, oldest first',
         description:
-          'The list has every plant that you have created on this instance, and up to `Log-Position` on others. Without `limit` it is streamed.',
+          'The list has every plant that you have created on this instance, and every plant up to `Log-Position`, on any instance. Without `limit` it is streamed.',
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
         response: {
@@ -168,15 +169,15 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   // Error responses have the log position too, for authenticated users.
   app.setErrorHandler(async (error, { user }, reply) => {
     const { logId, position } = plantsByUser.applied;
-    const ofError = error instanceof PlantIdTaken ? error.position : position;
-    if (user !== '' && logId !== '') reply.header('log-position', formatLogPosition(logId, ofError));
+    const upTo = error instanceof PlantIdTaken ? error.position : position;
+    if (user !== '' && logId !== '') reply.header('log-position', formatLogPosition(logId, upTo));
     throw error;
   });
 
-  /** Waits until the view has what the user has written, and what the request names; returns what to read of it. */
+  /** Waits until the view has the user's writes and the position that the request names; returns the range to read. */
   async function readable(user: string, cursor: string | undefined, named: string | undefined) {
     await readYourWrites.ready(plantsByUser, user);
-    // A view without events belongs to no log, but a position may be from another instance, of the store's log.
+    // An empty view has no log ID yet, but another instance may have returned a position of the store's log.
     const isNamed = (cursor ?? named) !== undefined;
     const logId = plantsByUser.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
     const after = cursor === undefined ? START : parseLogPosition(logId, cursor, 'after');
@@ -187,12 +188,12 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
 
   async function firstPage(user: string, query: PageQuery): Promise<PlantPage> {
     if (firstPages.isSpent) await fairQueue.next(user);
-    const page = plantsByUser.plantsOf(user, { ...query, limit: Math.min(query.limit, PAGE_SIZE) });
+    const page = plantsByUser.readPage(user, { ...query, limit: Math.min(query.limit, PAGE_SIZE) });
     firstPages.spend(page.plants.length);
     return page;
   }
 
-  /** The position of the last of the first `limit` plants, if there are more. */
+  /** Where the next page starts, if there is one. */
   async function nextPage(user: string, { last, count, hasMore }: PlantPage, query: PageQuery) {
     if (!hasMore || query.limit === Number.POSITIVE_INFINITY) return undefined;
     if (count === query.limit) return last;
@@ -201,14 +202,14 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   }
 
   /**
-   * A JSON array of up to `limit` plants, page by page, each in a turn of its own, without holding a transaction;
-   * an error ends it early.
+   * A JSON array of up to `limit` plants. Reads each page in its own turn of the event loop, without holding a
+   * transaction; an error truncates the array.
    */
   async function* jsonArray(user: string, page: PlantPage, query: PageQuery): AsyncGenerator<string> {
     yield `[${page.plants}`;
     for (let left = query.limit - page.count; page.hasMore && left > 0; left -= page.count) {
       await fairQueue.next(user);
-      page = plantsByUser.plantsOf(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
+      page = plantsByUser.readPage(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
       yield `,${page.plants}`;
     }
     yield ']';

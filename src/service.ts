@@ -16,7 +16,7 @@ import type { Config } from './config.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
-/** Between pieces of the Merkle tree, while a view that is listed catches up. */
+/** Between pieces of the Merkle tree, while a view catches up. */
 const TREE_PAUSE_MS = 20;
 
 type FollowerOptions = Omit<Partial<ConstructorParameters<typeof Follower>[0]>, 'view'>;
@@ -34,18 +34,18 @@ export type Service = {
 
 type Context = {
   logger: FastifyBaseLogger;
-  progressOf: (view: string) => (progress: Progress) => void;
-  /** Called if durability cannot be guaranteed any more; the process must end. */
+  trackProgress: (view: string) => (progress: Progress) => void;
+  /** Called when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
 };
 
 /** Starts the service: free ports → data directory → keys → event store → views → HTTP. @throws Error for the operator */
 export async function startService(
   config: Config,
-  { logger, progressOf, onFatal }: Context,
+  { logger, trackProgress, onFatal }: Context,
 ): Promise<Service> {
   const now = () => new Date();
-  // First of all, so that a start that fails on a port has created nothing.
+  // Before anything else: a start that fails on a port must create no files.
   const address = await useSetting('PORT and HOST', () => freeAddress(config));
   const { metrics: scrape } = config;
   if (scrape) await useSetting('METRICS_PORT and METRICS_HOST', () => freeAddress(scrape));
@@ -54,7 +54,7 @@ export async function startService(
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
   const verifyToken = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
-  // Loaded only if they are on: the modules take part of the time of a start.
+  // Loaded only when enabled: the modules delay a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
   const checkpointer = resources.adopt(new CheckpointThread(), (thread) => thread.close());
   const options = { logger, now, onFatal, checkpointer, appends: true, observer: metrics };
@@ -67,7 +67,7 @@ export async function startService(
       store: log,
       view,
       logger,
-      onProgress: progressOf(view.name),
+      onProgress: trackProgress(view.name),
       ...options,
     });
     resources.defer(() => follower.stop());
@@ -79,7 +79,7 @@ export async function startService(
   const treeFile = merkleTreeFile(config.dataDir);
   const openTree = () =>
     resources.adopt(MerkleTreeView.open(treeFile, { checkpointer }), (view) => view.close());
-  /** Lists come first. EventStoreDB's events are read once for all views. */
+  /** Views that are listed catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
   const turn = async () => {
     await nextTurn();
     const isCatchingUp = followers.some(({ notReady }) => notReady !== undefined);
@@ -114,7 +114,7 @@ export async function startService(
   });
   resources.defer(() => app.close());
   const url = await app.listen({
-    host: address, // for a second one, Fastify would start a server without our handlers
+    host: address, // for a second address, Fastify would start a server without our handlers
     port: config.port,
     listenTextResolver: (address) => `listening at ${address}`,
   });
@@ -141,7 +141,7 @@ async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T>
   }
 }
 
-/** The address of a host. @throws Error if a server cannot listen there */
+/** Resolves a host to an address. @throws Error if a server cannot listen there */
 async function freeAddress({ host, port }: { host: string; port: number }): Promise<string> {
   const { address } = await lookup(host);
   const probe = createServer((socket) => socket.destroy()).listen(port, address);
@@ -151,14 +151,14 @@ async function freeAddress({ host, port }: { host: string; port: number }): Prom
   return address;
 }
 
-/** The signer of checkpoints, whose key the first start creates. @throws Error if the key cannot be used */
+/** Opens the signer of checkpoints. The first start creates its key. @throws Error if the key cannot be used */
 function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner {
   const signer = new CheckpointSigner(loadLogKey(config), config.dataDir);
   const histories = signer.earlierHistories();
   if (histories.length > 0)
     logger.warn(
       { file: signer.file, histories },
-      'the log has another key or origin; its checkpoints start again',
+      'the key or the origin of the log has changed; its checkpoints start again',
     );
   return signer;
 }

@@ -10,28 +10,28 @@ import type { Config } from './config.ts';
 
 type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   store: EventStore;
-  /** Of all views, and of the Merkle tree. */
+  /** One for each view, including the Merkle tree. */
   followers: readonly Follower[];
   now: () => Date;
 };
 
 const PACKAGE = new URL('../package.json', import.meta.url);
 
-/** Less than the 10 000 for which Prometheus waits by default. */
+/** Below the default timeout of Prometheus, 10 000 ms. */
 const STORE_TIMEOUT_MS = 2_000;
 
 const APPEND_OUTCOMES = { stored: 'stored', wrongRevision: 'wrong_revision', failed: 'failed' };
 const COMMIT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/** The metrics of the service. The methods `on…` count what happens; the rest is measured at each scrape. */
+/** The metrics of the service. The methods `on…` count events as they happen; each scrape measures the rest. */
 export class ServiceMetrics extends Metrics implements StoreObserver {
   readonly #buildInfo = this.gauge(
     'build_info',
-    '1; the versions of the service and of Node, and where the log is.',
+    'Always 1; the labels are the versions of the service and Node, and the kind of event store.',
     ['version', 'node', 'log'],
   );
-  readonly #appends = this.counter('appends_total', 'Appends to the log, by how they ended.', ['outcome']);
+  readonly #appends = this.counter('appends_total', 'Appends to the log, by outcome.', ['outcome']);
   readonly #commitSeconds = this.histogram(
     'commit_duration_seconds',
     'Transactions of the embedded log, including their fsync.',
@@ -39,34 +39,33 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   );
   readonly #commitAppends = this.histogram(
     'commit_batch_size',
-    'Appends that share a transaction of the embedded log.',
+    'Appends per transaction of the embedded log.',
     COMMIT_APPENDS,
   );
   readonly #uncleanStop = this.gauge(
     'started_after_unclean_stop',
-    '1 if the embedded log had not been closed: after a kill, a power cut, or a failed fsync.',
+    '1 if the last stop was not clean: after a kill, a power cut, or a failed fsync.',
   );
   readonly #available = this.gauge(
     'event_store_available',
-    '1 if the log can be read, and is not known to refuse appends.',
+    '1 if the log can be read and no append is being refused.',
   );
-  readonly #reconnections = this.counter(
-    'event_store_reconnections_total',
-    'Connections to EventStoreDB that replaced another one.',
-  );
+  readonly #reconnections = this.counter('event_store_reconnections_total', 'Reconnections to EventStoreDB.');
   readonly #leaderChanges = this.counter(
     'event_store_leader_changes_total',
-    'Changes of the leader of an EventStoreDB cluster that the service noticed.',
+    'Leader changes of the EventStoreDB cluster, as observed by the service.',
   );
   readonly #subscriptionDrops = this.counter(
     'event_store_subscription_drops_total',
-    'Subscriptions to EventStoreDB that were dropped.',
+    'Dropped subscriptions to EventStoreDB.',
   );
   readonly #viewReady = this.gauge('view_ready', '1 if the view can be read.', ['view']);
-  readonly #lagEvents = this.gauge('view_lag_events', 'Events of the log that the view lacks.', ['view']);
+  readonly #lagEvents = this.gauge('view_lag_events', 'Events of the log that the view has not applied.', [
+    'view',
+  ]);
   readonly #lagSeconds = this.gauge(
     'view_lag_seconds',
-    'Time since the first event occurred that the view lacks; 0 if it lacks none.',
+    'Age of the first event that the view has not applied; 0 if the view is up to date.',
     ['view'],
   );
   readonly #rebuilds = this.counter('view_rebuilds_total', 'Rebuilds of the view.', ['view']);
@@ -91,14 +90,14 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   onLeaderChange = () => this.#leaderChanges.inc();
   onSubscriptionDropped = () => this.#subscriptionDrops.inc();
 
-  /** What reads all metrics, with those that are measured then. What is unknown has no value. */
+  /** Returns a function that measures and reads all metrics. Unknown metrics have no value. */
   reader(sources: Sources): Metrics['read'] {
     const { dataDir, store, followers, now } = sources;
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
     this.#buildInfo.set({ version, node: process.version, log }, 1);
-    const fileOf = [logFile, ...Object.values(VIEWS).map(({ file }) => file), merkleTreeFile];
-    const files = fileOf.map((file) => file(dataDir));
+    const views = Object.values(VIEWS).map(({ file }) => file);
+    const files = [logFile, ...views, merkleTreeFile].map((file) => file(dataDir));
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
 
     return async () => {
@@ -125,7 +124,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   }
 }
 
-/** What a promise resolves to before the signal aborts; undefined also if it rejects. */
+/** The value of a promise; undefined if the promise rejects or the signal aborts first. */
 function respondsIn<T>(signal: AbortSignal, promise: Promise<T>): Promise<T | undefined> {
   return unlessAborted(promise, signal).catch(() => undefined);
 }

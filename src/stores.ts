@@ -11,21 +11,21 @@ import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-so
 import { assertNoFormerLog, filesBesideLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
-/** Of EventStoreDB, which may be shared. */
+/** The service's streams in EventStoreDB, which other programs may use too. */
 export const STREAMS = { prefix: PLANT_STREAM_PREFIX, identityStream: 'plantstore' };
 
-/** A log in EventStoreDB; `setting` is where its connection string comes from, for messages. */
+/** A log in EventStoreDB; messages name `setting` as the source of its connection string. */
 type EventStoreDbLocation = Readonly<{ url: string; timeoutMs: number; setting: string }>;
 
-/** Where a log is: in EventStoreDB, or else embedded, in a data directory. */
+/** The location of a log: EventStoreDB, or a data directory with an embedded log. */
 export type LogLocation = Readonly<{ dataDir: string; eventStoreDb?: EventStoreDbLocation }>;
 
 type Context = {
   logger: Logger;
   now: () => Date;
-  /** Called if durability cannot be guaranteed any more; the process must end. */
+  /** Called when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
-  /** Of all files of the process; by default the log has its own. */
+  /** The checkpointer that all files of the process share; by default the log has its own. */
   checkpointer?: CheckpointThread;
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
@@ -33,7 +33,7 @@ type Context = {
 };
 
 /**
- * Opens the event store for its only writer on this machine. A log that begins must be the first of its data directory.
+ * Opens the event store for its only writer on this machine. An empty log must be the first log of its data directory.
  * @throws Error for the operator
  */
 export async function openStore(
@@ -52,7 +52,7 @@ export async function openStore(
   const onEmpty = () => assertNoFormerLog(dataDir);
   const store = await connect(eventStoreDb, { logger, appends, observer, onEmpty });
   try {
-    // A server that is unavailable now is asked again before its first event.
+    // If the server is unavailable, `onEmpty` repeats the check before the first event.
     const isEmpty = async () => (await store.logId().catch(() => undefined)) === NO_LOG_ID;
     if (filesBesideLog(dataDir).length > 0 && (await isEmpty())) onEmpty();
     return store;
@@ -73,7 +73,7 @@ async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {
   }
 }
 
-/** Opens the log for reading, beside a server that may be running. @throws Error for the operator */
+/** Opens the log for reading; a server may be running. @throws Error for the operator */
 export async function openLog(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, ...options }: LogReaderOptions & { logger: Logger },
@@ -81,7 +81,7 @@ export async function openLog(
   if (!eventStoreDb) return openLogReader(logFile(dataDir), options);
   const store = await connect(eventStoreDb, { logger });
   try {
-    await store.lastPosition(); // a subscription would wait for the server for ever
+    await store.lastPosition(); // a subscription would wait for the server forever
     return store;
   } catch (error) {
     await store.close();
@@ -93,7 +93,7 @@ async function connect(
   { url, timeoutMs, setting }: EventStoreDbLocation,
   options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined; onEmpty?: () => void },
 ): Promise<EventStore> {
-  // Not loaded by the threads and commands that do not need it.
+  // Loaded only by the threads and commands that need it.
   const { AccessDenied, openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');
   try {
     return await openEventStoreDb({ url, timeoutMs, ...STREAMS, ...options });

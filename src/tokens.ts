@@ -12,8 +12,8 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Config } from './config.ts';
 
 /**
- * The keys of the identity provider, if there is one. While it is unavailable, the service starts without them.
- * @throws Error if the URL is not that of a key set
+ * Fetches the keys of the identity provider, if one is configured. The service starts without them while the provider
+ * is unavailable. @throws Error if the URL is not the URL of a key set
  */
 export async function fetchProviderKeys(
   { jwksUrl }: Config,
@@ -32,7 +32,7 @@ export async function fetchProviderKeys(
   return keys;
 }
 
-/** Verifies tokens by the keys of an identity provider, or by the service's own key, which it creates. */
+/** Verifies tokens with the keys of the identity provider, or else with the service's own key, which it creates. */
 export function createVerifier(
   { keyFile, issuer, audience }: Config,
   providerKeys: ProviderKeys | undefined,
@@ -43,10 +43,10 @@ export function createVerifier(
   return tokenVerifier({ key, algorithms, issuer, audience, now });
 }
 
-/** The one scope that routes require: those of auditors. */
+/** The scope that the routes for auditors require. */
 export const SCOPE = 'audit';
 
-/** A token for a user, signed with the service's own key, which is created if it does not exist. */
+/** Issues a token for a user, signed with the service's own key. Creates the key if it does not exist. */
 export function issueOwnToken(
   subject: string,
   claims: { lifetime: string; scope: string | undefined },

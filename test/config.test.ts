@@ -147,7 +147,7 @@ test('no setting may have a control character', () => {
   const JWKS_URL = 'http://evil.example\nhttp://localhost/jwks';
   expect(problemsOf({ ...provider, JWKS_URL, KEY_FILE: 'a\nb' })).toEqual(
     ['KEY_FILE', 'JWKS_URL'].map(
-      (name) => `${name} must be without white space at its ends, and control characters`,
+      (name) => `${name} must be without control characters, and without white space at its ends`,
     ),
   );
 });
@@ -158,7 +158,7 @@ test.each(['\n', ' ', '\t', '\r', '\u00a0', '\ufeff', '\u200b', '\0'])(
     const set = (value: (name: string) => string) =>
       problemsOf(Object.fromEntries(SETTINGS.map((name) => [name, value(name)])));
     const refused = SETTINGS.map(
-      (name) => `${name} must be without white space at its ends, and control characters`,
+      (name) => `${name} must be without control characters, and without white space at its ends`,
     );
     expect(set((name) => `${name}${char}`)).toEqual(refused);
     expect(set((name) => `${char}${name}`)).toEqual(refused);
@@ -166,8 +166,8 @@ test.each(['\n', ' ', '\t', '\r', '\u00a0', '\ufeff', '\u200b', '\0'])(
   },
 );
 
-const OTHER_FILE = 'LOG_KEY_FILE must be another file than KEY_FILE';
-const OTHER_PORT = 'METRICS_PORT must be another port than PORT';
+const OTHER_FILE = 'LOG_KEY_FILE and KEY_FILE must be different files';
+const OTHER_PORT = 'METRICS_PORT and PORT must be different ports';
 test.each<[string, Record<string, string>]>([
   [OTHER_FILE, { KEY_FILE: 'keys/one.json', LOG_KEY_FILE: './keys/../keys/one.json' }],
   [OTHER_FILE, { LOG_KEY_FILE: './data/key.json' }],

@@ -10,8 +10,9 @@ import { merkleTreeFile, TreeFile } from '@event-sourced/transparency-log/view';
 import { type Context, useLog, write } from './context.ts';
 
 /**
- * Copies the embedded log to a new file, or what an earlier backup lacks to that, compares its root with that of the log,
- * and prints it. @throws Error; then there is no file, or the earlier backup, unless only the root could not be printed
+ * Backs up the embedded log to a new file, or adds the missing events to an earlier backup, and prints the Merkle root,
+ * which must match that of the log. @throws Error; then there is no new file, and an earlier backup is unchanged,
+ * unless only printing the root failed
  */
 export async function backupCommand(path: string, context: Context): Promise<void> {
   const file = resolve(path); // SQLite would read some names as a URI
@@ -30,7 +31,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
     await backup.append(signal);
     head = await complete(backup, backup.head, { log, tree, signal });
   } else {
-    // In a directory, since the thread that copies may still create files when a signal ends the command.
+    // A directory, since the copying thread may still create files when a signal ends the command.
     const drafts = `${file}.${randomUUID()}.partial`;
     const draft = join(drafts, basename(file));
     mkdirSync(drafts, { mode: 0o700 });
@@ -46,7 +47,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   await write(output, `${formatTreeHead(head)}\n`);
 }
 
-/** @throws Error with the name of the file, which is not changed */
+/** @throws Error that names the file; the file is unchanged */
 function openEarlier(file: string, source: string): LogBackup {
   try {
     return new LogBackup(file, source);
@@ -57,17 +58,17 @@ function openEarlier(file: string, source: string): LogBackup {
 
 type Log = { log: EventLog; tree: TreeFile | undefined; signal: AbortSignal };
 
-/** Commits the backup, of which an earlier one is proven, if it has the root of the log. @throws Error */
+/** Commits the backup if its root matches the log. `proven` is the head of the earlier backup. @throws Error */
 async function complete(backup: LogBackup, proven: BackupHead | undefined, log: Log): Promise<BackupHead> {
-  const head = await headOf(backup, proven, log);
-  if (head.root !== (await rootOf(log, head.size)))
+  const head = await readHead(backup, proven, log);
+  if (head.root !== (await readRoot(log, head.size)))
     throw new Error('backup does not match the log; it may have been altered: run verify.');
   backup.commit(head);
   return head;
 }
 
-/** Reads all events but those that are proven, if they are the beginning of the log by its tree. @throws Error */
-async function headOf(
+/** Reads all events of the backup; if the log's tree confirms `proven`, only the events after it. @throws Error */
+async function readHead(
   { events }: LogBackup,
   proven: BackupHead | undefined,
   { tree, signal }: Log,
@@ -83,8 +84,8 @@ async function headOf(
   return { size: copied.size, root: copied.root(), position };
 }
 
-/** By the tree, as far as its file has the events, and then by the log. */
-async function rootOf({ log, tree, signal }: Log, size: number): Promise<string> {
+/** The root of the first `size` events of the log: from its tree, then from the events that the tree lacks. */
+async function readRoot({ log, tree, signal }: Log, size: number): Promise<string> {
   const known = tree?.at(Math.min(size, tree.size)) ?? new MerkleTree();
   if (known.size < size) await appendLeaves(known, log, { after: tree?.position ?? START, size, signal });
   return known.root();

@@ -11,8 +11,8 @@ import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 
 /**
- * What an option names: SIZE:ROOT, or a file with a checkpoint, whose signature is verified with this log's
- * own key. `print` gets why it cannot be verified. @throws Error, NotVerified
+ * Parses an option: SIZE:ROOT, or a file with a checkpoint. Verifies the signature of a checkpoint with this log's own
+ * key, or prints why that is not possible. @throws Error, NotVerified
  */
 export async function parseCheckpointOption(
   option: string,
@@ -29,7 +29,7 @@ export async function parseCheckpointOption(
     return checkpoint;
   };
   if (checkpoint.origin !== config.logOrigin)
-    return unchecked(`it is of ${printable(checkpoint.origin)}, and LOG_ORIGIN is ${config.logOrigin}`);
-  if (!existsSync(config.logKeyFile)) return unchecked(`there is no ${config.logKeyFile}`);
+    return unchecked(`its origin is ${printable(checkpoint.origin)}, but LOG_ORIGIN is ${config.logOrigin}`);
+  if (!existsSync(config.logKeyFile)) return unchecked(`${config.logKeyFile} does not exist`);
   return openCheckpoint(note, loadExistingLogKey(config).verifierKey);
 }

@@ -40,7 +40,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .description('Copy the log between EventStoreDB and a data directory.')
     .usage('--from <url|dir> --to <url|dir>')
     .requiredOption('--from <url|dir>', 'The log to copy.', once('from'))
-    .requiredOption('--to <url|dir>', 'Where to copy it, or to continue a copy.', once('to'))
+    .requiredOption('--to <url|dir>', 'The target: empty, or an earlier copy to continue.', once('to'))
     .action((options) => run(async (context) => (await import('./copy.ts')).copyCommand(options, context)));
 
   const replay = program
@@ -73,7 +73,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .usage('[options]')
     .option(
       '--expect <checkpoint>',
-      'A file with a checkpoint, or SIZE:ROOT of an earlier verify: those events must be unchanged.',
+      'A file with a checkpoint, or SIZE:ROOT of an earlier verify: the log must still begin with these events.',
       once('expect'),
     )
     .option('--json', 'Print JSON.')
@@ -89,7 +89,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
 
   program
     .command('prove')
-    .description('Print a proof signed by the log: that a plant is in it, or that it has only grown.')
+    .description('Print a signed proof: that the log includes a plant, or that the log has only grown.')
     .usage('--user USER --id ID [--size N] | --from SIZE [--to SIZE]')
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
@@ -106,7 +106,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
 
   program
     .command('backup')
-    .description('Copy the embedded log to a new file, also while the server runs.')
+    .description('Copy the embedded log to a new file; the server may be running.')
     .usage('FILE')
     .argument('<file>', 'A file that does not exist.')
     .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
@@ -114,7 +114,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
   program
     .command('copy-views')
     .description(
-      'Copy the view and the Merkle tree, from which another instance starts, also while the server runs.',
+      'Copy the view and the Merkle tree, to start another instance from them; the server may be running.',
     )
     .usage('DIR')
     .argument('<dir>', 'A directory that does not exist.')

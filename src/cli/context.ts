@@ -8,18 +8,18 @@ import { openLog } from '../stores.ts';
 export type Context = {
   config: Config;
   env: NodeJS.ProcessEnv;
-  /** For data, and nothing else. */
+  /** For data only; see `print`. */
   output: Writable;
   /** Prints a line for the user of the command, on standard error. */
   print: (line: string) => void;
   onTerminal: boolean;
-  /** Aborts when the command has to stop, as after Ctrl-C. */
+  /** Aborts when the command must stop, for example after Ctrl-C. */
   signal: AbortSignal;
-  /** Called if durability cannot be guaranteed any more; the process must end. */
+  /** Called when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
 };
 
-/** A logger whose warnings are lines for a command's user. */
+/** A logger that prints warnings for the user of a command. */
 export function loggerTo(print: (line: string) => void): Logger {
   const write = (line: string): void => {
     const { msg, reason } = JSON.parse(line);
@@ -28,7 +28,7 @@ export function loggerTo(print: (line: string) => void): Logger {
   return pino({ level: 'warn' }, { write });
 }
 
-/** Opens the configured log for reading, until `resources` are disposed of. @throws Error for the operator */
+/** Opens the configured log for reading; `resources` closes it. @throws Error for the operator */
 export async function useLog(
   resources: AsyncDisposableStack,
   { config, print }: Context,

@@ -10,8 +10,8 @@ import { commandProgress } from './progress.ts';
 type Options = { from: string; to: string };
 
 /**
- * Copies the whole log, compares both, and prints the result in one line. A signal stops it at once: the next
- * copy continues from there. @throws Error for the operator, which never has a password
+ * Copies the whole log, compares both logs, and prints the result in one line. A signal stops it at once, and the next
+ * copy continues from there. @throws Error for the operator, without passwords
  */
 export async function copyCommand(options: Options, context: Context): Promise<void> {
   const { output, signal } = context;
@@ -23,7 +23,7 @@ export async function copyCommand(options: Options, context: Context): Promise<v
   await write(output, `${result}\n`);
 }
 
-const rawOf = (store: EventStore): EventLog => store.raw ?? store;
+const rawLog = (store: EventStore): EventLog => store.raw ?? store;
 
 async function copy(
   from: LogLocation,
@@ -34,7 +34,7 @@ async function copy(
   await using resources = new AsyncDisposableStack();
   const open = (location: LogLocation, option: string) =>
     useStoreAt(location, { ...options, mustExist: option === '--from' }, resources).catch(prefix(option));
-  const log = rawOf(await open(from, '--from'));
+  const log = rawLog(await open(from, '--from'));
   const store = await open(to, '--to');
   using progress = commandProgress(print, onTerminal);
   const { events, copied } = await copyLog({
@@ -44,7 +44,7 @@ async function copy(
     onProgress: (done) => progress.show(done),
   });
   const [source, target] = await Promise.all(
-    [log, rawOf(store)].map((one) => rootOfLog(one, signal, events)),
+    [log, rawLog(store)].map((log) => rootOfLog(log, signal, events)),
   );
   if (source?.root !== target?.root)
     throw new Error(`the Merkle roots differ: ${source?.root} of the source, ${target?.root} of the target`);

@@ -8,8 +8,8 @@ import { VIEWS } from '../domain.ts';
 import type { Context } from './context.ts';
 
 /**
- * Copies the views and the Merkle tree to a new directory, which another instance takes as its DATA_DIR: it reads only
- * the events after them. @throws Error; then there is no directory
+ * Copies the views and the Merkle tree to a new directory. An instance with this DATA_DIR reads only the events after
+ * them. @throws Error; then the directory does not exist
  */
 export async function copyViewsCommand(path: string, { config, print, signal }: Context): Promise<void> {
   const dir = resolve(path); // SQLite would read some names as a URI

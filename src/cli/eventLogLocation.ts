@@ -4,10 +4,10 @@ import { DataDirInUse, fileSize, lockDataDir, logFile } from '@event-sourced/eve
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { type LogLocation, openStore } from '../stores.ts';
 
-/** A mistyped connection string must not become a directory, with its password in the name and in messages. */
+/** A mistyped connection string must not become the name of a directory, which would show the password. */
 const LOOKS_LIKE_URL = /:\/\/|^[^./].*@/s;
 
-/** Of a server that is unavailable. */
+/** For each call to a server. */
 const COPY_TIMEOUT_MS = 30_000;
 
 /** Parses the value of --from or --to: a connection string or a directory. @throws Error that does not quote it */
@@ -22,16 +22,16 @@ export function parseLocation(setting: string, text: string): LogLocation {
   return { dataDir: text };
 }
 
-export function isSameLocation(one: LogLocation, other: LogLocation): boolean {
-  const [url, otherUrl] = [one, other].map((it) => it.eventStoreDb?.url.replace(/^[a-z]+/, 'esdb'));
-  if (url !== undefined || otherUrl !== undefined) return url === otherUrl;
-  if (!existsSync(one.dataDir) || !existsSync(other.dataDir)) return false;
-  return realpathSync.native(one.dataDir) === realpathSync.native(other.dataDir);
+export function isSameLocation(a: LogLocation, b: LogLocation): boolean {
+  const [urlA, urlB] = [a, b].map(({ eventStoreDb }) => eventStoreDb?.url.replace(/^[a-z]+/, 'esdb'));
+  if (urlA !== undefined || urlB !== undefined) return urlA === urlB;
+  if (!existsSync(a.dataDir) || !existsSync(b.dataDir)) return false;
+  return realpathSync.native(a.dataDir) === realpathSync.native(b.dataDir);
 }
 
 type Options = { mustExist: boolean; logger: Logger; onFatal: (error: Error) => void };
 
-/** Opens and locks the log at a location until `resources` are disposed of. @throws Error for the operator */
+/** Opens and locks the log at a location; `resources` closes it. @throws Error for the operator */
 export async function useStoreAt(
   location: LogLocation,
   { mustExist, logger, onFatal }: Options,

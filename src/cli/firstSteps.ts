@@ -1,15 +1,15 @@
 import type { Config } from '../config.ts';
 
-// What a start prints for people. Tokens are created in the reader's shell, so that none is printed.
+// What a start prints for people. They create tokens in their own shells: the service prints none.
 
 export function tokenHint(config: Config): string {
-  return `to create a token: ${settingsOf(config)}npx --no plant-store token USER`;
+  return `to create a token: ${shellSettings(config)}npx --no plant-store token USER`;
 }
 
-/** A POST and a GET, to be pasted into a shell in the project's folder. */
+/** A POST and a GET, to paste into a shell in the project's folder. */
 export function firstSteps(config: Config, url: string): string {
   const base = url.replace('0.0.0.0', '127.0.0.1').replace('[::]', '[::1]');
-  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${settingsOf(config)}npx --no plant-store token demo)"`;
+  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${shellSettings(config)}npx --no plant-store token demo)"`;
   const plant = quote(JSON.stringify({ id: 1, name: 'Fern', tag: 'indoor' }));
   return `Create a plant, and list your plants:
 ${curl} -H 'Content-Type: application/json' -d ${plant}
@@ -17,8 +17,8 @@ ${curl}
 `;
 }
 
-/** The settings of a token that differ from their defaults, as a shell writes them before a command. */
-function settingsOf({ dataDir, keyFile, issuer, audience }: Config): string {
+/** The token settings that differ from their defaults, as a shell writes them before a command. */
+function shellSettings({ dataDir, keyFile, issuer, audience }: Config): string {
   const settings = {
     DATA_DIR: dataDir === './data' ? undefined : dataDir,
     KEY_FILE: keyFile === `${dataDir}/key.json` ? undefined : keyFile,

@@ -3,7 +3,7 @@ import { formatVerifierKey } from '@event-sourced/transparency-log';
 import { loadLogKey } from '@event-sourced/transparency-log/signer';
 import { type Context, write } from './context.ts';
 
-/** Prints the verifier key of the log, whose private key is created if it does not exist. */
+/** Prints the verifier key of the log. Creates the private key if it does not exist. */
 export async function logKeyCommand({ config, output }: Context): Promise<void> {
   createDataDir(config.dataDir);
   await write(output, `${formatVerifierKey(loadLogKey(config).verifierKey)}\n`);

@@ -2,28 +2,28 @@ import { once } from 'node:events';
 import { unlessAborted } from '@event-sourced/event-log/time';
 import sonicBoom from 'sonic-boom';
 
-/** While standard output cannot be written; further lines are dropped. */
+/** The buffer for lines that cannot be written yet; further lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024;
-/** Of a write that failed, as on a full disk. */
+/** Between attempts to repeat a failed write, for example on a full disk. */
 const RETRY_INTERVAL_MS = 100;
-/** For the lines that wait when the process ends. */
+/** For buffered lines when the process ends. */
 const FLUSH_TIMEOUT_MS = 2_000;
-/** For a write that does not return, as to a terminal that is stopped. */
+/** For a write that blocks, for example on a stopped terminal. */
 const STUCK_TIMEOUT_MS = 2 * FLUSH_TIMEOUT_MS;
 
 export type LoggerOutput = {
   /** Writes lines, or drops them: it never waits, and never throws. */
   write(lines: string): void;
   /**
-   * Writes what waits, as far as that is possible in time. Resolves with false if a thread still waits for a
-   * write: `process.exit` would wait for that thread.
+   * Writes buffered lines, until a timeout. Resolves with false if a write still blocks a thread: `process.exit` would
+   * wait for that thread.
    */
   end(): Promise<boolean>;
 };
 
 /**
- * Log lines on a file descriptor, which must not block if it is a pipe. `onDropped` is called with the number
- * of lines that were dropped, once lines can be written again.
+ * Writes log lines to a file descriptor, which must be non-blocking if it is a pipe. When lines can be written again,
+ * `onDropped` gets the number of dropped lines.
  */
 export function loggerOutput(fd: number, onDropped: (lines: number) => void): LoggerOutput {
   let dropped = 0;
@@ -34,7 +34,7 @@ export function loggerOutput(fd: number, onDropped: (lines: number) => void): Lo
     fd,
     sync: false,
     maxLength: MAX_WAITING_BYTES,
-    retryEAGAIN: () => performance.now() < giveUpAt, // a pipe that is full
+    retryEAGAIN: () => performance.now() < giveUpAt, // a full pipe
   });
   output.on('drop', () => void dropped++);
   output.on('drain', () => {
@@ -43,7 +43,7 @@ export function loggerOutput(fd: number, onDropped: (lines: number) => void): Lo
     dropped = 0;
     onDropped(lines);
   });
-  // What could not be written is kept, and written before what is written next.
+  // Unwritten lines are kept, and written before the next ones.
   output.on('error', () => {
     if (isRetrying) return;
     isRetrying = true;

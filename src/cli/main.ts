@@ -2,8 +2,8 @@ import { CommanderError } from 'commander';
 import { commandLine } from './commandLine.ts';
 import { runCommand } from './runCommand.ts';
 
-// The process: without arguments it is the server, with arguments a command. Each loads its modules when it
-// runs, since loading them is most of the time that a short command takes.
+// Without arguments the process is the server, with arguments a command. Each loads only its own modules: loading takes
+// most of the time of a short command.
 
 const args = process.argv.slice(2);
 const program = commandLine(args, {
@@ -11,7 +11,7 @@ const program = commandLine(args, {
   run: (command) => runCommand(command, process),
 });
 program.parseAsync(args, { from: 'user' }).catch((error: Error & { exitCode?: number }) => {
-  // Commander has printed its own.
+  // Commander has already printed its own errors.
   if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
   process.exit(error.exitCode ?? 1);
 });

@@ -18,10 +18,10 @@ type Options = { user: string; at?: string; table?: true };
 
 const PAGE_SIZE = 500;
 
-/** A position of the log, or a time, in milliseconds since 1970. */
+/** A position of the log, or a time in milliseconds since 1970. */
 type PointInTime = { position?: Position; time?: number };
 
-/** Prints a user's plants as GET /plants would have listed them at a point in time, or as a table with their IDs. */
+/** Prints a user's plants at a point in time, as GET /plants would have listed them, or as a table with their IDs. */
 export async function plantsCommand({ user, at, table }: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
   if (!isUser(user)) throw new Error(`--user must be ${USER_RULE}.`);
@@ -44,10 +44,10 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
   if (!isKnown) throw new UnknownUser(user);
   if (table) return await writeTable(user, { plants, log, output });
   const query = { upTo: plants.applied.position, limit: PAGE_SIZE };
-  let page = plants.plantsOf(user, { ...query, after: START });
+  let page = plants.readPage(user, { ...query, after: START });
   await write(output, `[${page.plants}`);
   while (page.hasMore) {
-    page = plants.plantsOf(user, { ...query, after: page.last });
+    page = plants.readPage(user, { ...query, after: page.last });
     await write(output, `,${page.plants}`);
   }
   await write(output, ']\n');
@@ -61,7 +61,7 @@ async function writeTable(user: string, { plants, log, output }: Source): Promis
   await write(output, `${row('id', 'time', 'plant')}\n`);
   const query = { upTo: plants.applied.position, limit: 1 };
   for (let after = START; ; ) {
-    const { plants: plant, count, last } = plants.plantsOf(user, { ...query, after });
+    const { plants: plant, count, last } = plants.readPage(user, { ...query, after });
     const event = count > 0 ? await log.readEvent(last) : undefined;
     if (!event) return;
     const { time = '' } = toCloudEvent(event, { source: '' });

@@ -1,9 +1,9 @@
 import { Presets, SingleBar } from 'cli-progress';
 
-/** Events that are done, the position of the last of them, and the position of the last event of the log. */
+/** The number of processed events, the position of the last one, and the end of the log. */
 type Done = { step: string; events: number; position: bigint; end: bigint };
 
-/** How far a step has come; `rate` in events per second. */
+/** The progress of a step; `rate` in events per second. */
 type Report = Done & { percent: number; rate: number; secondsLeft: number };
 
 type Options = { onTerminal: boolean; report: (report: Report) => void };
@@ -13,15 +13,15 @@ const REPORT_INTERVAL_MS = 2_000;
 const BAR = {
   format: '{step} {bar} {percentage}% | {events} events | {rate}/s | {eta} s left',
   barsize: 20, // the line fits into 80 columns
-  gracefulExit: false, // signals are handled elsewhere, and nothing has to be restored
+  gracefulExit: false, // signals are handled elsewhere, and the terminal needs no reset
   linewrap: true,
 };
 
-/** The progress of a long operation: a bar for each step on a terminal, otherwise a report every two seconds. */
+/** Shows the progress of a long operation: a bar for each step on a terminal, otherwise a line every two seconds. */
 export class Progress implements Disposable {
   readonly #options: Options;
   #bar: SingleBar | undefined;
-  /** What was done when the step started: it says nothing about the rate. */
+  /** The state when the step started; the rate is measured from here. */
   #before: Done | undefined;
   #startedAt = performance.now();
   #reportedAt = this.#startedAt;

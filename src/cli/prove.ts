@@ -18,7 +18,7 @@ export async function proveCommand(options: Options, context: Context): Promise<
   await write(output, await proofFromLog(log, claim, { signer, signal }));
 }
 
-/** --from may also be the earlier checkpoint itself. @throws Error */
+/** Replaces a checkpoint file in --from by its size. @throws Error */
 async function withSizes(options: Options, { config, print }: Context): Promise<Options> {
   const { from = '' } = options;
   if (/^\d*$/.test(from)) return options;

@@ -11,7 +11,7 @@ import { commandProgress } from './progress.ts';
 
 type Rebuilt = { name: string; file: string; open: (file: string) => View };
 
-/** Rebuilds every view from the log. @throws Error if a server is using it */
+/** Rebuilds every view from the log. @throws Error if a server is running */
 export async function rebuildCommand(context: Context): Promise<void> {
   const { config, print, onFatal } = context;
   const { dataDir, eventStoreDb } = config;

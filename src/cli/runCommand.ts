@@ -2,7 +2,7 @@ import { runUntilSignal } from '@event-sourced/event-log/process';
 import { type Config, readConfig } from '../config.ts';
 import type { Context } from './context.ts';
 
-/** Runs a command; a signal stops it, and then ends the process. @throws what the command throws */
+/** Runs a command. A signal stops the command, then ends the process. @throws the command's error */
 export async function runCommand(
   command: (context: Context) => Promise<void>,
   process: NodeJS.Process,

@@ -1,4 +1,4 @@
-import { handleSignals } from '@event-sourced/event-log/process';
+import { handleSignals, useProxyOfEnv } from '@event-sourced/event-log/process';
 import pino, { type Logger } from 'pino';
 import { readConfig } from '../config.ts';
 import { type Service, startService } from '../service.ts';
@@ -7,18 +7,19 @@ import { humanReadable } from './humanReadable.ts';
 import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
 
-/** For requests in flight after a signal; then their connections are closed. */
+/** For requests in flight after a signal; then the server closes their connections. */
 const DRAIN_TIMEOUT_MS = 5_000;
-/** Whatever the disk does: `docker stop` kills after 10 000. */
+/** Even if the disk hangs: `docker stop` kills after 10 000 ms. */
 const SHUTDOWN_TIMEOUT_MS = 9_000;
 const MIN_PROGRESS = 10_000n;
 
 /** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */
 export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
-  process.umask(0o077); // the data is the owner's, whatever the directory's mode is
+  useProxyOfEnv();
+  process.umask(0o077); // only the owner can read the data, whatever the mode of the directory
   const onTerminal = process.stdout.isTTY === true;
-  // Not process.stdout, whose lines would wait without bound. It has made a pipe non-blocking.
+  // Not process.stdout, whose buffer is unbounded. Accessing it has made a pipe non-blocking.
   const output = loggerOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
   const logger = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
@@ -33,10 +34,10 @@ export async function serve(process: NodeJS.Process): Promise<void> {
 
   const starting = startService(config, {
     logger,
-    progressOf: (view) => catchUpProgress(view, logger, onTerminal),
+    trackProgress: (view) => catchUpProgress(view, logger, onTerminal),
     onFatal: (error) => die(error, error.message),
   });
-  // Before anyone can know that the process runs.
+  // Before the log shows that the process runs.
   shutDownOnSignal(process, {
     starting,
     logger,
@@ -51,7 +52,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   if (service.isNew) output.write(firstSteps(config, service.url));
 }
 
-/** Ends the process when its log lines are written, or cannot be. */
+/** Ends the process after its log lines are written, or writing them has timed out. */
 async function exit(process: NodeJS.Process, output: LoggerOutput, code: number): Promise<void> {
   if (await output.end()) process.exit(code);
   process.kill(process.pid, 'SIGKILL');
@@ -78,7 +79,7 @@ function shutDownOnSignal(process: NodeJS.Process, { starting, logger, exit }: S
     stop: (signal) => void shutDown(signal),
     force: (signal) => {
       logger.warn({ signal }, 'forced exit');
-      process.kill(process.pid, 'SIGKILL'); // `process.exit` would wait for a thread that waits for the disk
+      process.kill(process.pid, 'SIGKILL'); // `process.exit` would wait for a thread that the disk blocks
     },
     timeoutMs: SHUTDOWN_TIMEOUT_MS,
   });
@@ -89,7 +90,7 @@ async function closeConnections(service: Service, logger: Logger): Promise<void>
   if (connections > 0) logger.warn({ connections }, 'closed connections of requests in flight');
 }
 
-/** Shows how a view catches up: a bar on a terminal, otherwise a log line every two seconds. */
+/** Shows a view's progress: a bar on a terminal, otherwise a log line every two seconds. */
 function catchUpProgress(view: string, logger: Logger, onTerminal: boolean) {
   const progress = new Progress({
     onTerminal,

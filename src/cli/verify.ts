@@ -11,7 +11,7 @@ import { commandProgress } from './progress.ts';
 
 type Options = { expect?: string; json?: true };
 
-/** Reads the whole log, and prints its Merkle root and its problems. @throws Error if there are any */
+/** Reads the whole log, and prints its Merkle root and its problems. @throws Error if it has problems */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
   const { config, output, print, onTerminal, signal } = context;
   const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
@@ -32,10 +32,10 @@ export async function verifyCommand(options: Options, context: Context): Promise
         table: 'rows',
         open,
       })),
-      treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // without it the file may be of an earlier time
+      treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // with MERKLE_TREE=off the file may be outdated
       draftDir: dataDir, // not /tmp, which may be in memory
       isKnown: isKnownType,
-      problemOf: plantEventProblem,
+      findProblem: plantEventProblem,
       skip,
       expect,
       signal,
@@ -92,7 +92,7 @@ function problemLines({ problems, problemCount }: Result): Line[] {
 const toText = (lines: readonly Line[]): string =>
   lines.map(([name, value]) => `${name.padEnd(8)}  ${value}\n`).join('');
 
-/** Positions are strings, since few JSON parsers keep 64-bit integers; null stands for none. */
+/** Positions are strings, since few JSON parsers keep 64-bit integers; null means none. */
 function toJson({ problems, ...rest }: Result): string {
   const listed = problems.map(({ position, problem }) => ({ position, problem }));
   return JSON.stringify({ ...rest, problems: listed }, (_, value) =>

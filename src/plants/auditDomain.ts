@@ -4,7 +4,7 @@ import { PLANT_STREAMS } from './plantStreams.ts';
 
 type Event = { type: string; revision: bigint; data: unknown };
 
-/** What auditors see of plants. Browsers load this module, too. */
+/** What the audit package shows of plants. This module also runs in browsers. */
 export const domain = {
   title: 'Plant store',
   command: 'npx --no plant-store',

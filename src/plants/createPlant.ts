@@ -22,8 +22,8 @@ export class PlantIdTaken extends Error {
 }
 
 /**
- * Creates a plant exactly once, and returns its position in the log. Appending with the expected revision
- * NO_STREAM is the whole uniqueness rule: nothing is looked up first, and the same command can be repeated.
+ * Creates a plant exactly once, and returns its position in the log. The expected revision NO_STREAM is the whole
+ * uniqueness rule: no look-up precedes the append, and the same command can be repeated.
  * @throws PlantIdTaken, StreamDeleted, StoreUnavailable
  */
 export async function createPlant(

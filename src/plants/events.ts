@@ -6,7 +6,7 @@ import { type EVENT_TYPES, isPlantEvent } from './plant.ts';
 import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
-// The log stores these names and shapes for ever: add to them, never change them.
+// The log stores these names and shapes forever: add to them, never change them.
 
 /** The plant was created. Its ID is text: few JSON parsers keep 64-bit integers. */
 export const PlantCreated = Type.Object({
@@ -25,7 +25,7 @@ export const Metadata = Type.Object({
   $correlationId: Type.String(),
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   occurredAt: Type.Refine(Type.String(), isRfc3339),
-  /** W3C Trace Context: the trace that the request belongs to, and the span that sent it. */
+  /** W3C Trace Context: the trace of the request, and the span that sent it. */
   traceparent: Type.Optional(Type.String({ pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' })),
 });
 
@@ -41,7 +41,7 @@ export type PlantEvent = {
   [Type in keyof Events]: { type: Type; data: Static<Events[Type]['schema']> };
 }[keyof Events];
 
-/** What a command gets besides its arguments. */
+/** What every command needs besides its arguments. */
 export type CommandContext = {
   now: () => Date;
   newEventId: (now: Date) => string;
@@ -49,7 +49,7 @@ export type CommandContext = {
   traceparent?: string | undefined;
 };
 
-/** An event to append, with the metadata of its command. */
+/** Creates an event to append, with the metadata of its command. */
 export function newPlantEvent(
   { type, data }: PlantEvent,
   { now, newEventId, correlationId, traceparent }: CommandContext,
@@ -68,14 +68,14 @@ export function newPlantEvent(
   };
 }
 
-/** Whether events of this type are known here. */
+/** Whether this service knows the event type. */
 export function isKnownType(type: string): type is PlantEvent['type'] {
   return Object.hasOwn(EVENTS, type);
 }
 
 /**
- * The event of a plant's stream; undefined for an event that does not concern plants: of an unknown type, in
- * a stream that is not a plant's, or at a revision at which its type does not occur.
+ * Parses an event of a plant's stream; undefined for other events: an unknown type, another kind of stream, or a
+ * revision at which the type does not occur.
  * @throws InvalidEvent
  */
 export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
@@ -88,8 +88,8 @@ export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
 }
 
 /**
- * Why an event of a known type is not one that this service has appended, to follow its position in a
- * message; undefined if it is one. Stricter than `parsePlantEvent`, which skips what does not concern plants.
+ * Why this service cannot have appended an event of a known type, to follow its position in a message; undefined if it
+ * can. Stricter than `parsePlantEvent`, which skips other events.
  */
 export function plantEventProblem(event: RecordedEvent): string | undefined {
   const problem = plantContentProblem(event);
@@ -97,20 +97,20 @@ export function plantEventProblem(event: RecordedEvent): string | undefined {
   const { data, metadata } = event as { data: object; metadata: object };
   if (isInOrder(data, EVENTS[event.type].schema.properties) && isInOrder(metadata, Metadata.properties))
     return undefined;
-  return 'its members are not in the order in which this service writes them';
+  return 'its members are in a different order than this service writes';
 }
 
-/** The same, whatever the order of its members. */
+/** The same, except for the order of members. */
 function plantContentProblem(event: RecordedEvent): string | undefined {
   const { id, type, stream, revision, data, metadata } = event;
   if (!isKnownType(type)) return undefined;
   const { schema, isData } = EVENTS[type];
-  if (!isData.Check(data)) return `its data is not that of a ${type}`;
+  if (!isData.Check(data)) return `its data is not valid for a ${type}`;
   const own = plantStream(data.user, data.id);
   if (stream !== own)
     return `it is in the stream ${JSON.stringify(stream)}, but its data belongs to ${JSON.stringify(own)}`;
   if (!isPlantEvent(type, revision)) return `it is a ${type} at revision ${revision} of its stream`;
-  if (!isMetadata.Check(metadata)) return `its metadata is not that of a ${type}`;
+  if (!isMetadata.Check(metadata)) return `its metadata is not valid for a ${type}`;
   const unknown = unknownMember(data, schema.properties);
   if (unknown !== undefined) return `its data has the unknown member ${JSON.stringify(unknown)}`;
   const added = unknownMember(metadata, Metadata.properties);
@@ -123,7 +123,7 @@ function unknownMember(value: object, properties: object): string | undefined {
   return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
 }
 
-/** Whether the members of an object, all of them known, are in the order of its schema. */
+/** Whether the members of an object, which must all be known, are in the order of its schema. */
 function isInOrder(value: object, properties: object): boolean {
   const order = Object.keys(properties);
   const places = Object.keys(value).map((name) => order.indexOf(name));

@@ -1,19 +1,19 @@
 import type { PlantEvent } from './events.ts';
 
-// The fold of a plant's stream. It also runs in browsers, on the audit page: import nothing of Node or typebox.
+// The fold of a plant's stream. It also runs in browsers, on the audit page: import neither Node modules nor typebox.
 
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 
-/** The types of events, and whether each begins its stream. */
+/** The event types, and whether each one starts its stream. */
 export const EVENT_TYPES = { PlantCreated: { isFirst: true } };
 
-/** Whether events of this type occur at this revision of a plant's stream. */
+/** Whether this event type occurs at this revision of a plant's stream. */
 export function isPlantEvent(type: string, revision: bigint): type is PlantEvent['type'] {
   if (!Object.hasOwn(EVENT_TYPES, type)) return false;
   return EVENT_TYPES[type as PlantEvent['type']].isFirst === (revision === 0n);
 }
 
-/** A plant after one more event of its stream; undefined if there is none. */
+/** Applies one event of its stream to a plant; undefined if the plant does not exist. */
 export function evolve(_plant: Plant | undefined, { type, data }: PlantEvent): Plant | undefined {
   switch (type) {
     case 'PlantCreated':

@@ -2,7 +2,7 @@ import type { StreamNames } from '@event-sourced/event-log/replay';
 import { INT64_RULE, isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser, USER_RULE } from './user.ts';
 
-/** The streams of plants, by which events are filtered. Browsers load this module, too. */
+/** The names of plant streams, for filters of events. This module also runs in browsers. */
 export const PLANT_STREAMS: StreamNames = {
   noun: 'plant',
   parse: parsePlantStream,

@@ -1,13 +1,13 @@
 import { isUser } from './user.ts';
 
-/** The prefix of the streams of plants: in EventStoreDB's terms, their category is `plant`. */
+/** The prefix of plant streams; in EventStoreDB's terms, their category is `plant`. */
 export const PLANT_STREAM_PREFIX = 'plant-';
 
 export function plantStream(user: string, id: bigint | string): string {
   return `${PLANT_STREAM_PREFIX}${user}/${id}`;
 }
 
-/** The user and the plant's ID in a stream name; undefined if it is not the stream of a plant. */
+/** The user and the plant ID in a stream name; undefined for other streams. */
 export function parsePlantStream(stream: string): { user: string; id: string } | undefined {
   if (!stream.startsWith(PLANT_STREAM_PREFIX)) return undefined;
   const slash = stream.lastIndexOf('/');
@@ -15,7 +15,7 @@ export function parsePlantStream(stream: string): { user: string; id: string } |
   return isUser(user) && isInt64Text(id) ? { user, id } : undefined;
 }
 
-/** What the text of an ID must be, for messages. */
+/** The rule for an ID, for messages. */
 export const INT64_RULE = 'a 64-bit integer in decimal digits';
 
 /** Whether a text is a 64-bit integer in canonical decimal form. */

@@ -1,6 +1,6 @@
 const MAX_LENGTH = 255;
 
-/** What a user name must be, for messages. */
+/** The rule for a user name, for messages. */
 export const USER_RULE = `1 to ${MAX_LENGTH} characters without control characters`;
 
 /** Whether a token's subject is a valid user. */

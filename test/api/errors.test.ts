@@ -179,9 +179,9 @@ test('a malformed pipelined request does not affect the one before it', async ()
 
 describe('a failure', () => {
   const SECRET = 'secret: disk /dev/sdz failed';
-  const viewOf = (plantsOf: () => unknown) => {
+  const viewOf = (readPage: () => unknown) => {
     const applied = { logId: 'm', position: 900n, eventId: 'e1' };
-    return { plantsByUser: { plantsOf, applied } as unknown as PlantsByUser };
+    return { plantsByUser: { readPage, applied } as unknown as PlantsByUser };
   };
 
   const alice = { authorization: 'Bearer alice' };
@@ -196,10 +196,10 @@ describe('a failure', () => {
     ['in a page query', new Error(SECRET), { headers: alice }],
     ['that is not an Error', { message: SECRET, statusCode: 'x' }, post],
   ])('%s is 50001; only the logs have its message', async (_, failure, init) => {
-    const plantsOf = () => {
+    const readPage = () => {
       throw failure;
     };
-    const { url, log } = await appOver({ append: () => Promise.reject(failure) }, viewOf(plantsOf));
+    const { url, log } = await appOver({ append: () => Promise.reject(failure) }, viewOf(readPage));
     const response = await fetch(`${url}/plants`, init);
     const message = await refusedWith(50001, response);
     expect(`${message}${JSON.stringify([...response.headers])}`).not.toMatch(/secret|disk|sdz/);
@@ -218,11 +218,11 @@ describe('a failure', () => {
   test('in the middle of a list aborts the response', async () => {
     let pages = 0;
     const page = { plants: Array(500).fill('{"name":"Fern"}').join(), count: 500, last: 500n, hasMore: true };
-    const plantsOf = () => {
+    const readPage = () => {
       if (pages++ > 0) throw new Error(SECRET);
       return page;
     };
-    const { url, log } = await appOver({}, viewOf(plantsOf));
+    const { url, log } = await appOver({}, viewOf(readPage));
     const response = await fetch(`${url}/plants`, { headers: alice });
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow();

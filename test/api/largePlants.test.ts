@@ -71,11 +71,11 @@ describe('a list of large plants', () => {
 
 function countReads(): ReadsPerTurn {
   const reads = new ReadsPerTurn();
-  const plantsOf = vi.spyOn(plantsByUser, 'plantsOf').mockImplementation((...query) => {
+  const readPage = vi.spyOn(plantsByUser, 'readPage').mockImplementation((...query) => {
     reads.count();
-    return PlantsByUser.prototype.plantsOf.apply(plantsByUser, query);
+    return PlantsByUser.prototype.readPage.apply(plantsByUser, query);
   });
-  onTestFinished(() => plantsOf.mockRestore());
+  onTestFinished(() => readPage.mockRestore());
   return reads;
 }
 

@@ -55,7 +55,7 @@ const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'on', LOG_ORI
 await plant(config);
 const service = await startService(config, {
   logger: pino({ level: 'silent' }),
-  progressOf: () => () => {},
+  trackProgress: () => () => {},
   onFatal: (error) => {
     throw error;
   },

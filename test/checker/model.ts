@@ -84,7 +84,7 @@ class Model {
   }
 
   #judgeCreated({ user, plant, name }: Create, created: bigint): string | undefined {
-    const [logged, ...more] = this.#plantsOf(user).filter((it) => it.plant === plant);
+    const [logged, ...more] = this.#userPlants(user).filter((it) => it.plant === plant);
     if (!logged) return 'it was acknowledged, and the log does not have it';
     if (more.length > 0) return 'the log has it more than once';
     if (logged.name !== name) return `the log has it with the name ${logged.name}`;
@@ -92,7 +92,7 @@ class Model {
   }
 
   #judgeList(operation: Operation, { user, named, limit }: List, { names, position }: ListResponse) {
-    const plants = this.#plantsOf(user);
+    const plants = this.#userPlants(user);
     if (names.some((name, i) => name !== plants[i]?.name)) return 'it is not the beginning of the plants';
     if (limit === undefined && names.length !== upTo(plants, position).length)
       return `it does not have the plants up to its position ${position}`;
@@ -169,7 +169,7 @@ class Model {
 
   /** Whether another plant with the same ID was requested before. */
   #hasOther({ user, plant, name }: Create, before: number): boolean {
-    return this.#plantsOf(user).some(
+    return this.#userPlants(user).some(
       (it) => it.plant === plant && it.name !== name && it.requestedAt < before,
     );
   }
@@ -205,7 +205,7 @@ class Model {
 
   /** The size of the log with a plant; 0 if it does not have it. */
   #sizeWith({ user, plant }: { user: string; plant: number }): number {
-    return (this.#plantsOf(user).find((it) => it.plant === plant)?.index ?? -1) + 1;
+    return (this.#userPlants(user).find((it) => it.plant === plant)?.index ?? -1) + 1;
   }
 
   /**
@@ -243,7 +243,7 @@ class Model {
     return this.#operations.filter(({ end }) => end < start);
   }
 
-  #plantsOf(user: string): readonly Entry[] {
+  #userPlants(user: string): readonly Entry[] {
     return this.#byUser.get(user) ?? [];
   }
 

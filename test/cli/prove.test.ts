@@ -178,13 +178,13 @@ describe('npm run verify --expect', () => {
     const renamed = await verify(file, { LOG_ORIGIN: 'other.example' });
     expect(renamed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
     expect(renamed.stderr).toBe(
-      `the signature of the checkpoint was not checked: it is of ${ORIGIN}, and LOG_ORIGIN is other.example\n`,
+      `the signature of the checkpoint was not checked: its origin is ${ORIGIN}, but LOG_ORIGIN is other.example\n`,
     );
     const LOG_KEY_FILE = join(tempDir(), 'log-key.json');
     const { code, stderr } = await verify(file, { LOG_KEY_FILE });
     expect({ code, stderr }).toEqual({
       code: 0,
-      stderr: `the signature of the checkpoint was not checked: there is no ${LOG_KEY_FILE}\n`,
+      stderr: `the signature of the checkpoint was not checked: ${LOG_KEY_FILE} does not exist\n`,
     });
     expect(existsSync(LOG_KEY_FILE)).toBe(false);
   });

@@ -110,7 +110,7 @@ problems  none
     const passed = succeeded(await verify({ DATA_DIR: dir, SKIP_EVENTS: event.id }));
     expect(found).toMatchObject({ code: 1, stderr: 'verification failed: 1 problem\n' });
     expect(found.stdout).toMatch(
-      /^problems {2}1\n {10}position 4: its data is not that of a PlantCreated\n$/m,
+      /^problems {2}1\n {10}position 4: its data is not valid for a PlantCreated\n$/m,
     );
     expect(passed).toMatch(/^skipped {3}1 event in SKIP_EVENTS\nproblems {2}none$/m);
   });
@@ -123,7 +123,7 @@ problems  none
     expect(json).toMatchObject({ code: 1, stderr });
     const listed = Array.from({ length: 100 }, (_, i) => ({
       position: `${i + 1}`,
-      problem: 'its data is not that of a PlantCreated',
+      problem: 'its data is not valid for a PlantCreated',
     }));
     expect(words.stdout.split('\n').slice(6)).toEqual([
       'problems  150',

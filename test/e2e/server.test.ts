@@ -1,7 +1,10 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/testing/identityProvider';
+import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
+import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import {
   CUT,
   DEFAULTS,
@@ -55,6 +58,31 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   expect(server.stdout()).not.toMatch(CUT);
   expect(server.stdout() + server.stderr()).not.toMatch(JWT);
   await expectRefused(url);
+});
+
+test('the service asks an identity provider and witnesses through a proxy', async () => {
+  const provider = await startIdentityProvider(await signingKey('ES256'));
+  const asked: string[] = [];
+  const proxy = await listen(async ({ url = '' }, response) => {
+    asked.push(url);
+    response.end(await (await fetch(provider.issuer)).text());
+  });
+  proxy.server.on('connect', ({ url = '' }, socket) => {
+    asked.push(url);
+    socket.end();
+  });
+  const PROXY = `http://127.0.0.1:${proxy.port}`;
+  const witness = new FakeWitness('w1');
+  witness.url = 'https://witness.invalid';
+  const env = {
+    ...{ HTTPS_PROXY: PROXY, HTTP_PROXY: PROXY, MERKLE_TREE: 'on', WITNESSES: witness.setting },
+    ...{ JWKS_URL: 'http://127.0.0.1:10/keys', JWT_ISSUER: provider.issuer, JWT_AUDIENCE: AUDIENCE },
+  };
+  const { url } = await startServer({ env: { ...env, DATA_DIR: tempDir() } });
+  const authorization = `Bearer ${await provider.token('alice', AUDIENCE)}`;
+  expect((await fetch(`${url}/plants`, { headers: { authorization } })).status).toBe(200);
+  await expect.poll(() => asked).toContain('witness.invalid:443');
+  expect(asked).toContain('http://127.0.0.1:10/keys');
 });
 
 const NPX = ['npx', 'plant-store'];

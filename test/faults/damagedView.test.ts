@@ -117,7 +117,7 @@ async function listOf(view: PlantsByUser, user: string, limit: number): Promise<
   for (let after = START, hasMore = true; hasMore; ) {
     const query = { after, upTo: BigInt(EVENTS), limit };
     const next = await view.nextPage(user, query, nextTurn);
-    const page = view.plantsOf(user, query);
+    const page = view.readPage(user, query);
     expect(next).toBe(page.hasMore ? page.last : undefined);
     pages.push(page.plants);
     ({ last: after, hasMore } = page);
@@ -227,7 +227,7 @@ test.each([
       damagePage(file, table);
       const damaged = open(file);
       if (damaged instanceof PlantsByUser && table === 'rows')
-        expect(() => damaged.plantsOf('alice', { after: START, upTo: 1n, limit: 9 })).toThrow(ViewBehind);
+        expect(() => damaged.readPage('alice', { after: START, upTo: 1n, limit: 9 })).toThrow(ViewBehind);
       expect([damaged.replaced, damaged.applied.position]).toEqual([expect.any(String), START]);
       damaged.close();
     }

@@ -131,7 +131,7 @@ async function problemAfter(
   try {
     const service = asProcess ? await startProcess(dir) : await startService({ DATA_DIR: dir });
     const kept = rowsIn(logFile(dir));
-    const problem = await problemOf(service, { dir, kept, recording, cut }).catch(messageOf);
+    const problem = await findProblem(service, { dir, kept, recording, cut }).catch(messageOf);
     await service.close();
     if (problem !== undefined) return problem;
     const { size, view, problems } = await verifyDir(dir);
@@ -158,7 +158,7 @@ type Restarted = {
   cut: Cut;
 };
 
-async function problemOf(
+async function findProblem(
   service: { as: ReturnType<typeof client> },
   { dir, kept, recording: { steps, rows, key }, cut }: Restarted,
 ): Promise<string | undefined> {

@@ -244,7 +244,7 @@ test.for<[what: string, tampering: Tampering, problem: string | RegExp]>([
   [
     'members in another order',
     change('data', '"id":"2","user":"alice"', '"user":"alice","id":"2"', 3),
-    'position 3: its members are not in the order in which this service writes them',
+    'position 3: its members are in a different order than this service writes',
   ],
   [
     'a byte of a leaf of the tree changed',

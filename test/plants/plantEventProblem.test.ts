@@ -5,7 +5,7 @@ import { plantEventProblem } from '../../src/plants/events.ts';
 const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-03-01T12:00:00Z' };
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-const problemOf = (change: Partial<RecordedEvent>): string | undefined =>
+const findProblem = (change: Partial<RecordedEvent>): string | undefined =>
   plantEventProblem({
     position: 1n,
     stream: 'plant-alice/1',
@@ -17,8 +17,8 @@ const problemOf = (change: Partial<RecordedEvent>): string | undefined =>
     ...change,
   });
 
-const NOT_DATA = 'its data is not that of a PlantCreated';
-const NOT_METADATA = 'its metadata is not that of a PlantCreated';
+const NOT_DATA = 'its data is not valid for a PlantCreated';
+const NOT_METADATA = 'its metadata is not valid for a PlantCreated';
 const inStream = (stream: string) =>
   `it is in the stream "${stream}", but its data belongs to "plant-alice/1"`;
 
@@ -36,11 +36,11 @@ test.for<[string, Partial<RecordedEvent>, string]>([
   [
     'with a trace before the other members',
     { metadata: { traceparent: TRACEPARENT, ...METADATA } },
-    'its members are not in the order in which this service writes them',
+    'its members are in a different order than this service writes',
   ],
   ['with an event ID that is not a UUID', { id: 'x' }, 'its ID is not a UUID'],
 ])('a PlantCreated %s is a problem', ([, change, problem]) => {
-  expect(problemOf(change)).toBe(problem);
+  expect(findProblem(change)).toBe(problem);
 });
 
 test('a PlantCreated, also with a trace at the end of its metadata, is none; nor is an event of an unknown type', () => {
@@ -49,5 +49,5 @@ test('a PlantCreated, also with a trace at the end of its metadata, is none; nor
     { metadata: { ...METADATA, traceparent: TRACEPARENT } },
     { type: 'PlantWatered' },
   ])
-    expect(problemOf(change)).toBeUndefined();
+    expect(findProblem(change)).toBeUndefined();
 });

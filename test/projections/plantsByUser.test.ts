@@ -25,7 +25,7 @@ function view(
 }
 
 function listOf(of: PlantsByUser, user: string): unknown[] {
-  const { plants } = of.plantsOf(user, { after: START, upTo: of.applied.position, limit: 500 });
+  const { plants } = of.readPage(user, { after: START, upTo: of.applied.position, limit: 500 });
   return JSON.parse(`[${plants}]`) as unknown[];
 }
 
@@ -53,7 +53,7 @@ describe('plants, partly saved,', () => {
   test('are returned in pages that report whether more remain', () => {
     const filledView = view(PLANTS, 3);
     const pageOf = (after: bigint, limit: number, upTo = 4n) =>
-      filledView.plantsOf('alice', { after, upTo, limit });
+      filledView.readPage('alice', { after, upTo, limit });
     const [fern, moss] = [{ name: 'Fern', tag: 'indoor' }, { name: 'Moss' }].map((one) =>
       JSON.stringify(one),
     );
@@ -78,7 +78,7 @@ describe('large plants, partly saved,', () => {
     let pages = 0;
     let after = START;
     for (let hasMore = true; hasMore; pages++) {
-      const page = filledView.plantsOf('alice', { after, upTo: 120n, limit: 60 });
+      const page = filledView.readPage('alice', { after, upTo: 120n, limit: 60 });
       const bytes = Buffer.byteLength(page.plants);
       expect(bytes).toBeLessThan(PAGE_BYTES + LARGEST_PLANT);
       if (page.hasMore) expect(bytes).toBeGreaterThanOrEqual(PAGE_BYTES);
@@ -124,10 +124,10 @@ describe('a list that is being sent when the view', () => {
     filledView.apply(PLANTS.slice(3), NONE);
     const query = { after: 3n, upTo: 4n, limit: 9 };
     lose(filledView);
-    expect(() => filledView.plantsOf('alice', query)).toThrow(ViewBehind);
+    expect(() => filledView.readPage('alice', query)).toThrow(ViewBehind);
     await expect(filledView.nextPage('alice', query, vi.fn())).rejects.toThrow(ViewBehind);
     filledView.apply([...PLANTS.slice(Number(filledView.applied.position)), created(5, 'bob', 'Elm')], NONE);
-    expect(filledView.plantsOf('alice', query)).toMatchObject({ count: 1, last: 4n, hasMore: false });
+    expect(filledView.readPage('alice', query)).toMatchObject({ count: 1, last: 4n, hasMore: false });
   });
 });
 

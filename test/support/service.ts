@@ -22,7 +22,7 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
     throw error;
   };
   const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...env });
-  const service = await start(config, { logger, progressOf: () => () => {}, onFatal });
+  const service = await start(config, { logger, trackProgress: () => () => {}, onFatal });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= service.close();

@@ -17,7 +17,7 @@ export async function verifyDir(dir: string): Promise<Verification & { view: big
       views: [view],
       draftDir: tempDir(),
       isKnown: isKnownType,
-      problemOf: plantEventProblem,
+      findProblem: plantEventProblem,
       skip: new Set(),
       signal: new AbortController().signal,
     });

@@ -11,9 +11,9 @@ import {
 /** The errors of the routes, for the catalogue of the app. `noun`: what an entity is called. */
 export function auditErrors(noun: string) {
   return {
-    invalidQuery: { ...HTTP_ERRORS.invalidQuery, of: [BadFilter, UnknownUser] },
+    invalidQuery: { ...HTTP_ERRORS.invalidQuery, causes: [BadFilter, UnknownUser] },
     badPosition: entry(40005, 'a position is invalid, or of another log', {
-      of: [BadPosition],
+      causes: [BadPosition],
       example: 'Log-Position is a position of another log.',
     }),
     noSuchTile: entry(40401, 'the path is not that of a tile, or the tree does not have the tile', {
@@ -23,22 +23,22 @@ export function auditErrors(noun: string) {
       message: `There is no ${noun} with this ID.`,
     }),
     eventLost: entry(50002, `the log no longer has the event that created this ${noun}`, {
-      of: [LogContradictsTree, StreamDeleted],
+      causes: [LogContradictsTree, StreamDeleted],
       message: `The log no longer has the event that created this ${noun}. The service has logged it for its operators.`,
     }),
     logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
-      of: [LogContradictsCheckpoint],
+      causes: [LogContradictsCheckpoint],
       headers: RETRY,
       message:
         'The log contradicts a checkpoint that it has signed, so nothing is signed. The service has logged it for its operators.',
     }),
     checkpointFileUnusable: entry(50304, 'the checkpoint cannot be saved; retry', {
-      of: [CheckpointFileUnusable],
+      causes: [CheckpointFileUnusable],
       headers: RETRY,
       message: 'The checkpoint cannot be saved, so it is not signed; retry.',
     }),
     notYetCosigned: entry(50305, 'too few witnesses have signed a checkpoint yet; retry', {
-      of: [NotYetCosigned],
+      causes: [NotYetCosigned],
       headers: RETRY,
       message: 'Too few witnesses have signed a checkpoint yet; retry.',
     }),

@@ -18,7 +18,7 @@ export const ErrorBody = Type.Object(
 export type ErrorBody = Static<typeof ErrorBody>;
 
 type ErrorClass = abstract new (...given: never[]) => Error;
-type HeaderValue = string | { of(error: Error): string }['of'];
+type HeaderValue = string | { format(error: Error): string }['format'];
 
 /** An error response of the API. */
 export type ErrorEntry = Readonly<{
@@ -30,17 +30,17 @@ export type ErrorEntry = Readonly<{
   /** Whether clients get the message of the error instead, of which `message` is an example. */
   isExample: boolean;
   /** What is thrown for it: classes, or the `code` of errors of Node, Fastify and its plugins. */
-  of: readonly (ErrorClass | string)[];
+  causes: readonly (ErrorClass | string)[];
   headers: Readonly<Record<string, HeaderValue>>;
 }>;
 export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
 
-type More = Partial<Pick<ErrorEntry, 'of' | 'headers' | 'message'>> & { example?: string };
+type More = Partial<Pick<ErrorEntry, 'causes' | 'headers' | 'message'>> & { example?: string };
 
 /** An entry; without a message, and an example of one, its message is its description. */
 export function entry(code: number, description: string, more: More = {}): ErrorEntry {
-  const { of = [], headers = {}, example, message = example ?? sentence(description) } = more;
-  return { code, description, message, isExample: example !== undefined, of, headers };
+  const { causes = [], headers = {}, example, message = example ?? sentence(description) } = more;
+  return { code, description, message, isExample: example !== undefined, causes, headers };
 }
 
 export function sentence(text: string): string {
@@ -59,40 +59,40 @@ export const HTTP_ERRORS = {
     example: 'page is not a parameter.',
   }),
   malformedHttp: entry(40006, 'malformed HTTP'),
-  malformedUrl: entry(40007, 'the URL is malformed', { of: ['FST_ERR_BAD_URL'] }),
+  malformedUrl: entry(40007, 'the URL is malformed', { causes: ['FST_ERR_BAD_URL'] }),
   notFound: entry(40401, 'not found'),
   methodNotAllowed: entry(40501, 'the method is not allowed', { example: 'Method not allowed; use GET.' }),
   notAcceptable: entry(40601, 'the client accepts none of the media types', {
     example: 'The media types are application/x-ndjson and text/event-stream.',
   }),
   requestTimeout: entry(40801, 'the request was not received in time', {
-    of: ['ERR_HTTP_REQUEST_TIMEOUT'],
+    causes: ['ERR_HTTP_REQUEST_TIMEOUT'],
   }),
   bodyTooLarge: entry(41301, 'the body is larger than 60 KiB'),
   chunkExtensionsTooLarge: entry(41301, 'the chunk extensions are too large', {
-    of: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
+    causes: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
   }),
   unsupportedMediaType: entry(41501, 'the body is not application/json in UTF-8', {
-    of: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
+    causes: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
     message: 'The body must be application/json in UTF-8, without a content encoding.',
   }),
   expectationFailed: entry(41701, 'the Expect field is not supported', {
     message: 'The only supported Expect is 100-continue.',
   }),
-  headersTooLarge: entry(43101, 'the header fields are too large', { of: ['HPE_HEADER_OVERFLOW'] }),
+  headersTooLarge: entry(43101, 'the header fields are too large', { causes: ['HPE_HEADER_OVERFLOW'] }),
   tooManyInFlight: entry(42901, 'too many responses of the user are in flight; read them, and retry', {
-    of: [TooManyInFlight],
+    causes: [TooManyInFlight],
     headers: RETRY,
     example: 'You have 8 responses in flight.',
   }),
   rateLimitExceeded: entry(42902, 'the user sends more requests than the rate limit allows; retry', {
-    of: [RateLimitExceeded],
+    causes: [RateLimitExceeded],
     headers: { 'Retry-After': ({ retryAfterS }: RateLimitExceeded) => String(retryAfterS) },
     example: 'The limit is 100 requests in 1 s. Wait, and retry.',
   }),
   internal: entry(50001, 'internal error', { message: 'Internal server error.' }),
   identityProviderUnavailable: entry(50303, 'the identity provider is unavailable; retry', {
-    of: [IdentityProviderUnavailable],
+    causes: [IdentityProviderUnavailable],
     headers: RETRY,
     message: 'The identity provider is unavailable, so the token cannot be verified; retry.',
   }),
@@ -103,7 +103,7 @@ export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorEntry {
   const [{ kind, max }] = limits;
   return {
     ...HTTP_ERRORS.tooManyInFlight,
-    description: `${limits.map((one) => `${one.max} ${one.kind}`).join(', or ')} of the user are in flight; read them, and retry`,
+    description: `${limits.map(({ max, kind }) => `${max} ${kind}`).join(', or ')} of the user are in flight; read them, and retry`,
     message: new TooManyInFlight(kind, max).message,
   };
 }
@@ -114,12 +114,12 @@ export function tokenErrors(realm: string) {
   const challenge = `Bearer realm="${realm}"`;
   return {
     noToken: entry(40101, 'the bearer token is missing', {
-      of: NO_TOKEN_CODES,
+      causes: NO_TOKEN_CODES,
       headers: { 'WWW-Authenticate': challenge },
       message: 'This requires a bearer token.',
     }),
     invalidToken: entry(40102, 'the bearer token is invalid', {
-      of: [InvalidToken],
+      causes: [InvalidToken],
       headers: {
         'WWW-Authenticate': ({ message }) =>
           `${challenge}, error="invalid_token", error_description="${message}"`,
@@ -127,7 +127,7 @@ export function tokenErrors(realm: string) {
       example: 'The token has expired.',
     }),
     insufficientScope: entry(40301, 'the scope of the token is insufficient', {
-      of: [InsufficientScope],
+      causes: [InsufficientScope],
       headers: {
         'WWW-Authenticate': ({ scope }: InsufficientScope) =>
           `${challenge}, error="insufficient_scope", scope="${scope}"`,
@@ -156,22 +156,22 @@ export function errorResponse(
   error: unknown,
   fallback: ErrorEntry = HTTP_ERRORS.internal,
 ): ErrorResponse {
-  if (error instanceof HttpError) return responseOf(error.code, error.message, error.headers);
+  if (error instanceof HttpError) return toResponse(error.code, error.message, error.headers);
   const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
-  const entry = Object.values(entries).find(({ of }) =>
-    of.some((one) => (typeof one === 'string' ? code === one : error instanceof one)),
+  const entry = Object.values(entries).find(({ causes }) =>
+    causes.some((cause) => (typeof cause === 'string' ? code === cause : error instanceof cause)),
   );
   if (!entry && statusCode >= 400 && statusCode < 500)
-    return responseOf(statusCode * 100 + 1, 'The request cannot be processed.');
-  if (!entry) return responseOf(fallback.code, fallback.message);
+    return toResponse(statusCode * 100 + 1, 'The request cannot be processed.');
+  if (!entry) return toResponse(fallback.code, fallback.message);
   const headers = Object.entries(entry.headers).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : value(error as Error),
   ]);
   const message = entry.isExample ? (error as Error).message : entry.message;
-  return responseOf(entry.code, message, Object.fromEntries(headers));
+  return toResponse(entry.code, message, Object.fromEntries(headers));
 }
 
-function responseOf(code: number, message: string, headers: Record<string, string> = {}): ErrorResponse {
+function toResponse(code: number, message: string, headers: Record<string, string> = {}): ErrorResponse {
   return { status: Math.floor(code / 100), body: { error: code, message }, headers };
 }

@@ -19,7 +19,7 @@ export async function listen(handler: RequestListener, port = 0) {
     await once(server, 'close');
   };
   onTestFinished(close);
-  return { port: (server.address() as AddressInfo).port, close };
+  return { port: (server.address() as AddressInfo).port, server, close };
 }
 
 /** A connection whose end is not the end of what it sends. */

@@ -1,1 +1,2 @@
+export { useProxyOfEnv } from './proxy.ts';
 export { handleSignals, runUntilSignal } from './signals.ts';

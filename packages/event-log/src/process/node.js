@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 
 /** As engines in package.json. */
-const REQUIRED = 24;
+const REQUIRED = '24.14';
 
 /** Runs `node ARGS…` on the Node that npm has installed, or else on this one, and ends as it ends. */
 export function runNode(args) {
@@ -28,7 +28,12 @@ export function onRequiredNode(start) {
   return isNewEnough() ? start() : runNode(process.argv.slice(1));
 }
 
-const isNewEnough = () => Number(process.versions.node.split('.')[0]) >= REQUIRED;
+function isNewEnough() {
+  const [[major, minor], [least, leastMinor]] = [process.versions.node, REQUIRED].map((one) =>
+    one.split('.').map(Number),
+  );
+  return major > least || (major === least && minor >= leastMinor);
+}
 
 /** The file of the optional dependency of package.json. */
 function installedNode() {

@@ -22,12 +22,12 @@ export type StreamNames = {
 const TIME = { isValid: isRfc3339, rule: 'an RFC 3339 time such as 2026-03-01T12:00:00Z' };
 const TYPE = { isValid: (type: string) => type !== '', rule: 'an event type' };
 
-const IN_URLS = { nameOf: (filter: string): string => filter, time: 'RFC 3339; in a URL a + is %2B' };
+const IN_URLS = { filterName: (filter: string): string => filter, time: 'RFC 3339; in a URL a + is %2B' };
 
 /** The filters of a replay, as text. All of them can be combined. Descriptions are for URLs, or for a command line. */
 export const eventQuery = (
   { noun, user, id }: Pick<StreamNames, 'noun' | 'user' | 'id'>,
-  { nameOf, time } = IN_URLS,
+  { filterName, time } = IN_URLS,
 ) =>
   Type.Object({
     after: Type.Optional(Type.String({ description: 'Only events after this log position.' })),
@@ -40,7 +40,7 @@ export const eventQuery = (
     type: Type.Optional(textSchema(TYPE, { description: 'Only events of this type.' })),
     since: Type.Optional(
       textSchema(TIME, {
-        description: `Only events that occurred at this time or later (${time}); not later than ${nameOf('until')}.`,
+        description: `Only events that occurred at this time or later (${time}); not later than ${filterName('until')}.`,
       }),
     ),
     until: Type.Optional(

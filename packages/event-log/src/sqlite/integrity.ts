@@ -11,7 +11,7 @@ const MAX_FINDINGS = 100;
 
 /**
  * `problems` contradict the format of the log file: damage, by SQLite's integrity_check, and tables or triggers that are
- * missing or altered, or act on the log's tables. `notices`: what other programs have added beside them.
+ * missing or altered, or may act on the log. `notices`: tables, indexes and views that other programs have added beside it.
  */
 type Findings = { problems: string[]; notices: string[] };
 
@@ -52,7 +52,9 @@ function checkSchema(db: DatabaseSync): Findings {
   const notices: string[] = [];
   for (const [name, { table }] of found) {
     if (own.has(name) || table === BACKUP_TABLE) continue;
-    if (tables.has(table)) problems.push(`the log has an unknown ${name}`);
+    // A trigger of any table may change the log; SQLite keeps the case of a table's name.
+    if (tables.has(table.toLowerCase()) || name.startsWith('trigger '))
+      problems.push(`the log has an unknown ${name}`);
     else notices.push(`the file has a ${name} of another program`);
   }
   return { problems, notices };

@@ -7,7 +7,8 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 
-const REQUIRED = Number(manifest.engines.node.replace('>=', ''));
+const REQUIRED = manifest.engines.node.replace('>=', '');
+const [MAJOR, MINOR] = REQUIRED.split('.').map(Number) as [number, number];
 const NODE = process.execPath;
 
 /** Prints its arguments and the signals that it gets, and ends with the code 3 after a signal. */
@@ -51,7 +52,7 @@ async function ended(child: ChildProcessWithoutNullStreams) {
   return { code, signal, stdout, stderr };
 }
 
-const TOO_OLD = pretending(`${REQUIRED - 1}.11.0`);
+const TOO_OLD = pretending(`${MAJOR - 1}.${MINOR}.0`);
 
 describe.each([
   ['a command', ['run.mjs']],
@@ -80,18 +81,17 @@ describe.each([
 describe.each(['run.mjs', 'main.mjs'])('if npm has installed no Node, %s', (file) => {
   const bare = () => checkout({ installed: false, program: `console.log('here')` });
 
-  test('reports in one line that this Node is too old', async () => {
-    const stderr = `Node ${REQUIRED - 1}.11.0 is too old; install Node ${REQUIRED} or later.\n`;
-    expect(await ended(start(bare(), [NODE, ...TOO_OLD, file]))).toEqual({
-      code: 1,
-      signal: null,
-      stdout: '',
-      stderr,
-    });
-  });
+  test.each([`${MAJOR - 1}.${MINOR}.0`, `${MAJOR}.${MINOR - 1}.9`])(
+    'reports in one line that Node %s is too old',
+    async (version) => {
+      const stderr = `Node ${version} is too old; install Node ${REQUIRED} or later.\n`;
+      const old = [NODE, ...pretending(version), file];
+      expect(await ended(start(bare(), old))).toEqual({ code: 1, signal: null, stdout: '', stderr });
+    },
+  );
 
-  test('runs on the oldest allowed Node', async () => {
-    const oldest = [NODE, ...pretending(`${REQUIRED}.0.0`), file];
+  test.each([`${REQUIRED}.0`, `${MAJOR + 1}.0.0`])('runs on Node %s', async (version) => {
+    const oldest = [NODE, ...pretending(version), file];
     expect(await ended(start(bare(), oldest))).toMatchObject({ code: 0, stdout: 'here\n', stderr: '' });
   });
 });

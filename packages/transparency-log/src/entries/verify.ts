@@ -50,7 +50,7 @@ type Options = {
   draftDir?: string;
   isKnown: (type: string) => boolean;
   /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
-  problemOf: (event: RecordedEvent) => string | undefined;
+  findProblem: (event: RecordedEvent) => string | undefined;
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
   signal: AbortSignal;
@@ -67,7 +67,7 @@ const LOWEST_POSITION = -(2n ** 63n);
  * the order, the streams, the views or the expected root. @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
-  const { log, gapless, isKnown, problemOf, skip, expect, signal, onProgress } = options;
+  const { log, gapless, isKnown, findProblem, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
   const streams = new StreamCheck(log);
@@ -97,7 +97,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     last = position;
     if (!isKnown(type)) counts.unknown++;
     else if (skip.has(id)) counts.skipped++;
-    else found.add(problemOf(event), position);
+    else found.add(findProblem(event), position);
     checkExpectedRoot();
     for (const comparison of comparisons.values()) comparison?.apply(event);
   }

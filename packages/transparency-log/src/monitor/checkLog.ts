@@ -1,12 +1,13 @@
 import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
+import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, type Received } from './received.ts';
-import { rereading } from './rereading.ts';
+import { Rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 /** The log is consistent with all that it has signed before, and its `added` events, or all, match its tree. */
@@ -26,7 +27,8 @@ type Options = FetchOptions & {
 };
 
 /** Checks what the log signs against what it signed before, and events against its tree. @throws Alarm, LogUnavailable */
-export async function checkLog(options: Options): Promise<Checked> {
+export async function checkLog(given: Omit<Options, 'rereading'>): Promise<Checked> {
+  const options: Options = { ...given, rereading: new Rereading(given) };
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
   if (checkpoint === state.checkpoint && state.pending.length === 0 && !options.all)
     return { state: { ...state, checkpoint }, added: 0, again: 0, cosignedAt };
@@ -47,7 +49,7 @@ export async function checkLog(options: Options): Promise<Checked> {
 /** @throws Alarm if what is read does not match the tree of the checkpoint */
 async function orMismatch<T>(checkpoint: Received, options: Options, read: () => Promise<T>): Promise<T> {
   try {
-    return await rereading(read, options);
+    return await options.rereading.read(read);
   } catch (error) {
     if (!(error instanceof TileMismatch)) throw error;
     const received = [...error.received].map(([path, content]) => ({
@@ -60,7 +62,7 @@ async function orMismatch<T>(checkpoint: Received, options: Options, read: () =>
 
 /** Compares larger checkpoints, which others have shown, if the log shows their tiles; returns those that stay pending. */
 async function compareAhead({ size }: TreeHead, options: Options): Promise<readonly Received[]> {
-  const { state, client, onNotice } = options;
+  const { state, client, now, onNotice } = options;
   const ahead = state.pending.filter((one) => one.size > size);
   const largest = largestOf(ahead);
   if (!largest) return ahead;
@@ -68,6 +70,8 @@ async function compareAhead({ size }: TreeHead, options: Options): Promise<reado
     await orMismatch(largest, options, async () =>
       compareWithTree(await openTree(largest, state, client), knownOf(state)),
     );
+    if (now().getTime() - Date.parse(largest.receivedAt) > MAX_CLOCK_DIFFERENCE_MS)
+      onNotice(`the log shows the tiles of ${describe(largest)}, and still signs ${size} events`);
     return [largest];
   } catch (error) {
     if (!(error instanceof LogUnavailable)) throw error;

@@ -12,10 +12,11 @@ import { formatConsistencyProof } from '../notes/proof.ts';
 import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
 import { LogUnavailable } from './logClient.ts';
 import { describe, largestOf, type Received, shownBy } from './received.ts';
-import { type RereadOptions, rereading } from './rereading.ts';
+import type { Rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
+type Source = { client: Client; rereading: Rereading };
 /** A checkpoint, and the tiles that have its root. */
 export type Tree = { checkpoint: Received; tiles: VerifiedTiles };
 
@@ -58,11 +59,15 @@ type TryToCompare = (compare: () => Promise<void>) => Promise<boolean>;
  * Compares all checkpoints as far as tiles were kept or are shown; returns whether those prove that `received` is the
  * beginning of the largest one that the log must show. @throws Alarm; LogUnavailable in the end, if it does not respond
  */
-export async function searchFork(received: Received, state: State, client: Client): Promise<boolean> {
+export async function searchFork(
+  received: Received,
+  state: State,
+  { client, rereading }: Source,
+): Promise<boolean> {
   let unavailable: LogUnavailable | undefined;
   /** If the log does not respond, what was kept is compared all the same. */
   const tryToCompare: TryToCompare = (compare) =>
-    areShown(compare).catch((error) => {
+    areShown(compare, rereading).catch((error) => {
       if (!(error instanceof LogUnavailable)) throw error;
       unavailable ??= error;
       return false;
@@ -85,11 +90,9 @@ export async function searchFork(received: Received, state: State, client: Clien
   return isBeginning;
 }
 
-/** Whether the log itself shows the last tiles of a tree. @throws what is not about tiles */
-export const isShown = (head: TreeHead, client: Client, options: RereadOptions): Promise<boolean> =>
-  areShown(async () => {
-    await rereading(() => VerifiedTiles.open(head, (tile) => client.tile(tile)), options);
-  });
+/** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
+export const isShown = (head: TreeHead, { client, rereading }: Source): Promise<boolean> =>
+  areShown(async () => void (await VerifiedTiles.open(head, (tile) => client.tile(tile))), rereading);
 
 /** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
 async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {
@@ -108,9 +111,9 @@ async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryTo
  * Whether the log shows the tiles that are read, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
  * what is not about tiles, such as Alarm
  */
-async function areShown(read: () => Promise<void>): Promise<boolean> {
+async function areShown(read: () => Promise<void>, rereading: Rereading): Promise<boolean> {
   try {
-    await read();
+    await rereading.read(read);
     return true;
   } catch (error) {
     const isMissing = error instanceof LogUnavailable && error.isMissing;

@@ -7,7 +7,7 @@ import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
 import { describe, largestOf, openReceived, type Received, shownBy } from './received.ts';
-import { MAX_RETRIES, RETRY_INTERVAL_MS } from './rereading.ts';
+import { MAX_RETRIES, RETRY_INTERVAL_MS, type Rereading } from './rereading.ts';
 import { knownOf, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
@@ -18,6 +18,7 @@ export type FetchOptions = WitnessOptions &
     /** Checkpoints of others, with which this log must be consistent. */
     known?: readonly Received[];
     sleep: (ms: number) => Promise<void>;
+    rereading: Rereading;
     /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
     onReceived: (state: State) => Promise<void>;
   };
@@ -75,14 +76,14 @@ async function judge(
   checked: Alarm | number | undefined,
   options: FetchOptions,
 ): Promise<never> {
-  const { client, state, policy } = options;
+  const { state, policy } = options;
   const [problem, cosignedAt = 0] = checked instanceof Alarm ? [checked] : [undefined, checked];
   try {
-    const isBeginning = await searchFork(checkpoint, state, client);
+    const isBeginning = await searchFork(checkpoint, state, options);
     if (larger) {
       // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
       const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
-      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, client, options))))
+      if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, options))))
         throw rollback(checkpoint, larger, isBeginning);
       throw new LogUnavailable(
         `the log shows ${describe(checkpoint)} with its cosignatures, and the tiles of ${describe(larger)}, which it has signed before`,

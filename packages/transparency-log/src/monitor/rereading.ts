@@ -1,33 +1,42 @@
 import { TileMismatch } from '../merkle/tiles.ts';
 
-/** What is wrong is fetched again: another instance may lag behind, or a proxy, a cache or a network respond. */
+/** The monitor fetches again what is wrong: another instance may lag behind, or a proxy, a cache or a network respond. */
 export const MAX_RETRIES = 5;
 export const RETRY_INTERVAL_MS = 1_000;
 
-export type RereadOptions = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
+type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/**
- * Reads and compares tiles. What does not match is read again, and all that was received is kept. What matched in the end,
- * or could not be read any more, is a notice. @throws TileMismatch
- */
-export async function rereading<T>(read: () => Promise<T>, { sleep, onNotice }: RereadOptions): Promise<T> {
-  const received = new Map<string, Buffer>();
-  const failures = new Map<string, number>();
-  const notices: string[] = [];
-  for (;;) {
-    const reading = read();
-    const error: unknown = await reading.catch((thrown) => thrown);
-    if (!(error instanceof TileMismatch)) {
-      for (const line of notices) onNotice(line);
-      return reading;
+/** Reads tiles again that do not match their tree; one for each check, which so ends whatever the log responds. */
+export class Rereading {
+  readonly #options: Options;
+  /** How many times the first path of a mismatch did not match. */
+  readonly #mismatches = new Map<string, number>();
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches */
+  async read<T>(work: () => Promise<T>): Promise<T> {
+    const { sleep, onNotice } = this.#options;
+    let first: string | undefined;
+    let received = new Map<string, Buffer>();
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof TileMismatch)) throw error;
+        const [path = ''] = error.received.keys();
+        if (path !== first) received = new Map();
+        first = path;
+        for (const [name, content] of error.received) addCopy(received, name, content);
+        const count = (this.#mismatches.get(path) ?? 0) + 1;
+        this.#mismatches.set(path, count);
+        if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
+        if (count === 1) onNotice(`a response did not match, and is read again: ${error.message}`);
+        await sleep(RETRY_INTERVAL_MS);
+      }
     }
-    for (const [path, content] of error.received) addCopy(received, path, content);
-    const [first = ''] = error.received.keys();
-    const count = (failures.get(first) ?? 0) + 1;
-    failures.set(first, count);
-    if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
-    if (count === 1) notices.push(`a response did not match, and was read again: ${error.message}`);
-    await sleep(RETRY_INTERVAL_MS);
   }
 }
 

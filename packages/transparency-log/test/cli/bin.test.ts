@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
@@ -13,17 +14,15 @@ import { entries, FakeLog, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 const BIN = new URL('../../src/cli/bin.js', import.meta.url);
 const KEY = ['--key', formatVerifierKey(VERIFIER_KEY)];
 
-function start(args: string[], options: string[] = []) {
-  const bin = spawn(process.execPath, [...options, fileURLToPath(BIN), ...args], {
-    env: { TOKEN: 'secret' },
-  });
+function start(args: string[], env = {}) {
+  const bin = spawn(process.execPath, [fileURLToPath(BIN), ...args], { env: { TOKEN: 'secret', ...env } });
   const output = Promise.all([text(bin.stdout), text(bin.stderr), once(bin, 'close')]);
   const ended = output.then(([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }));
   return { bin, ended };
 }
 
-function run(args: string[], input = '') {
-  const { bin, ended } = start(args);
+function run(args: string[], input = '', env = {}) {
+  const { bin, ended } = start(args, env);
   bin.stdin.end(input);
   return ended;
 }
@@ -46,6 +45,26 @@ test('transparency-log monitor checks any log, and check-proof any proof', async
 test('the exit code of a check is 2 if the log is unavailable', async () => {
   const args = ['--url', 'http://127.0.0.1:1', ...KEY, '--state', `${tempDir()}/state`, '--once'];
   expect(await run(['monitor', ...args])).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a monitor reaches a log through the proxy of HTTP_PROXY, except the hosts of NO_PROXY', async () => {
+  const { url } = await serve(new FakeLog(entries(1)), { isPublic: true });
+  const proxy = await listen(async (request, response) => {
+    const { pathname } = new URL(request.url as string); // a proxy gets the whole URL
+    response.setHeader('content-type', 'application/octet-stream');
+    response.end(Buffer.from(await (await fetch(url + pathname)).arrayBuffer()));
+  });
+  const env = { HTTP_PROXY: `http://alice:secret@127.0.0.1:${proxy.port}`, NO_PROXY: 'direct.invalid' };
+  const check = (log: string, more = {}) =>
+    run(['monitor', '--url', log, ...KEY, '--state', `${tempDir()}/state`, '--once'], '', {
+      ...env,
+      ...more,
+    });
+  expect(await check('http://log.invalid')).toMatchObject({ code: 0, stderr: '' });
+  expect(await check('http://direct.invalid')).toMatchObject({ code: 2, stdout: '' });
+  const refused = await check('http://log.invalid', { HTTP_PROXY: 'http://alice:secret@:x' });
+  const stderr = 'HTTPS_PROXY and HTTP_PROXY must be URLs, such as http://proxy.example:3128\n';
+  expect(refused).toMatchObject({ code: 1, stderr });
 });
 
 test('a signal stops a command, which then ends by it', async () => {

@@ -30,7 +30,7 @@ const verify = (log: EventLog, options: Options = {}): Promise<Verification> =>
     log,
     gapless: true,
     isKnown: (type) => type === 'PlantCreated',
-    problemOf: ({ type, data }) =>
+    findProblem: ({ type, data }) =>
       type === 'PlantCreated' && !Object.hasOwn(Object(data), 'name') ? 'it has no name' : undefined,
     skip: NONE,
     signal: new AbortController().signal,
@@ -352,8 +352,8 @@ describe('a view', () => {
     using db = new DatabaseSync(file);
     db.exec(sql);
     const views = [{ name: 'lists', file, table: 'rows', open }];
-    const problemOf = ({ data }: RecordedEvent) => (data === null ? 'it has no data' : undefined);
-    const options = { views, draftDir: tempDir(), isKnown: () => true, problemOf };
+    const findProblem = ({ data }: RecordedEvent) => (data === null ? 'it has no data' : undefined);
+    const options = { views, draftDir: tempDir(), isKnown: () => true, findProblem };
     return { file, ...(await verify(logOf(events), options)) };
   }
 

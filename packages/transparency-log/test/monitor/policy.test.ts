@@ -121,6 +121,16 @@ test('an instance of the log whose checkpoint has its cosignatures later is no r
   const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
   expect(error).toBeInstanceOf(LogUnavailable);
   expect((error as Error).message).toMatch(/^the log shows 7:\w+ with its cosignatures, and the tiles of 9:/);
+  const altered = logOf(9);
+  const { tile } = altered;
+  let requests = 0;
+  altered.tile = async (wanted) =>
+    Buffer.from(await tile.call(altered, wanted)).fill(0, 0, requests++ === 0 ? 1 : 0);
+  const once = await check(behind(altered), stateOf(logOf(9).head()), options);
+  expect({ ...once, error: `${once.error}` }).toMatchObject({
+    error: `${error}`,
+    notices: [expect.stringMatching(/is read again/)],
+  });
   // A quorum that has signed it since does not wait for others.
   const since = showing([cosignedBy(logOf(7), NAMES, 86_000)], logOf(9));
   expect((await alarmOf(since, stateOf(logOf(9).head()), options)).message).toMatch(/^rollback: /);
@@ -229,6 +239,12 @@ describe('the checkpoint that a witness shows', () => {
     const first = await check(log, NEW_STATE, options);
     expect(first.error).toBeUndefined();
     expect(first.found?.state).toMatchObject({ checkpoint: { size: 7 }, pending: [{ size: 9 }] });
+    const stillSigns = expect.stringMatching(
+      /^the log shows the tiles of 9:\S+ \(shown by w1.example\), and still signs 7 events$/,
+    );
+    expect(first.notices).not.toContainEqual(stillSigns);
+    const later = await check(log, first.found?.state, { ...options, now: () => new Date(+NOW + 301_000) });
+    expect(later.notices).toContainEqual(stillSigns);
     const rewritten = cosignedBy(forkOf(12, 8), NAMES);
     await expectFork(await alarmOf(rewritten, first.found?.state, { policy: policyOf() }));
     const grown = await check(cosignedBy(logOf(12), NAMES), first.found?.state, { policy: policyOf() });
