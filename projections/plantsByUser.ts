@@ -77,7 +77,7 @@ export class PlantsByUser extends TableView<PlantRow> {
       const end = Math.max(0, left - KEYS_PER_TURN);
       let hasMore = false;
       this.#assertReached({ upTo });
-      this.scan({ after: [user, last], of: 'keys' }, ([, position]) => {
+      this.scan({ after: [user, last], columns: 'key' }, ([, position]) => {
         hasMore = left === end && position <= upTo;
         if (left === end || position > upTo) return false;
         last = position;

@@ -3,7 +3,7 @@ import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
 import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
 import type { ReadYourWrites } from '@event-sourced/event-log/views';
-import { InFlight, traceparentOf } from '@event-sourced/http';
+import { InFlight, readTraceparent } from '@event-sourced/http';
 import type { Metrics } from '@event-sourced/http/metrics';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
@@ -119,7 +119,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     },
     async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
-      const context = { now, newEventId, correlationId, traceparent: traceparentOf(headers) };
+      const context = { now, newEventId, correlationId, traceparent: readTraceparent(headers) };
       const position = await createPlant(store, { user, id: BigInt(id), ...plant }, context);
       const logId = await store.logId();
       readYourWrites.acknowledge(user, logId, position);

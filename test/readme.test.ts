@@ -13,7 +13,7 @@ const shellBlocks = [...textOf('README.md').matchAll(/```sh\n(.*?)```/gs)].map((
 
 test('README.md starts with the two commands that CI runs', () => {
   expect(shellBlocks[0]).toBe('npm ci && npm start\n');
-  expect(shellBlocks[2]).toBe('npm ci && npm test\n');
+  expect(shellBlocks.at(-1)).toBe('npm ci && npm test\n');
   const ci = textOf('.ci/run');
   expect(ci).toContain('npm ci');
   expect(ci).toContain('npm test');
@@ -54,7 +54,7 @@ test('docs/operations.md lists exactly the existing settings', () => {
   expect(new Set(named)).toEqual(new Set(SETTINGS));
 });
 
-test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
+test.each(globSync('{*,docs/*,packages/*/*}.md', { cwd: ROOT }))(
   '%s links to existing files and headings, and mentions only existing commands',
   (file) => {
     const text = textOf(file);
@@ -69,7 +69,7 @@ test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
   },
 );
 
-test('no command that is taught asks the public registry for a name that is not ours', () => {
+test('no command that is taught runs a package of the public registry, or npm instead', () => {
   const taught = [
     '*.md',
     'docs/**/*.{md,py}',
@@ -79,7 +79,8 @@ test('no command that is taught asks the public registry for a name that is not 
   const files = globSync(taught, { cwd: ROOT, exclude: ['**/node_modules/**'] });
   expect(files.length).toBeGreaterThan(200);
   const asking = files.filter((file) =>
-    /npx (?!--no )[\w- ]*(plant-store|transparency-log)/.test(textOf(file)),
+    // npx takes an option that follows the name for its own.
+    /npx (?!--no )[\w- ]*(plant-store|transparency-log)|npx --no [a-z-]+ -/.test(textOf(file)),
   );
   expect(asking).toEqual([]);
 });

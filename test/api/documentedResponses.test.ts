@@ -81,7 +81,7 @@ test.each([
   ['/plants?access_token=x', 'access_token is not a parameter.'],
   ['/plants?__proto__=1', '__proto__ is not a parameter.'],
   ['/plants?a%2Fb~=1', 'a/b~ is not a parameter.'],
-  ['/plants?=1', 'A name that is empty is not a parameter.'],
+  ['/plants?=1', 'An empty name is not a parameter.'],
   [`/plants?${'x'.repeat(1_000)}=1`, `${'x'.repeat(64)} is not a parameter.`],
   ['/checkpoint?lates', 'lates is not a parameter (did you mean latest?).'],
   [

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { pathOf } from '../../packages/http/src/requestLog.ts';
+import { parsePath } from '../../packages/http/src/requestLog.ts';
 import { startService } from '../support/service.ts';
 
 test.each([
@@ -12,7 +12,7 @@ test.each([
   ['//host/plants', '//host/plants'],
   ['*', '*'],
 ])('of the URL %s, only the path %s is logged', (url, path) => {
-  expect(pathOf(url)).toBe(path);
+  expect(parsePath(url)).toBe(path);
 });
 
 test('a request is logged in one line, with its ID, user, status and time', async () => {

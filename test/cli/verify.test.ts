@@ -153,11 +153,11 @@ problems  none
       /[^\]0;mallory[2J31]/gu,
       (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`,
     );
-    expect(words.stdout).toContain(`, plant {"name":"${escaped}"}; by the log `);
+    expect(words.stdout).toContain(`, plant {"name":"${escaped}"}; according to the log, `);
     const { problems } = JSON.parse(json.stdout);
     expect(problems[0]).toEqual({
       position: '1',
-      problem: `the view plantsByUser has another row than the log: user alice, position 1, plant {"name":"${evil}"}; by the log it has plant {"name":"Fern","tag":"indoor"}`,
+      problem: `the view plantsByUser has a wrong row: user alice, position 1, plant {"name":"${evil}"}; according to the log, it has plant {"name":"Fern","tag":"indoor"}`,
     });
   });
 });

@@ -265,18 +265,18 @@ describe('the last position', () => {
     const own = server.write('plant-alice/1');
     for (let i = 0; i < 100; i++) server.write('other');
     expect(await store.lastPosition()).toBe(own.position);
-    const readsOf = async (position: Position) => {
+    const prepareReads = async (position: Position) => {
       const { read, sent } = { ...server.calls };
       expect(await store.lastPosition()).toBe(position);
       return [server.calls.read - read, server.calls.sent - sent];
     };
-    expect(await readsOf(own.position)).toEqual([1, 1]);
+    expect(await prepareReads(own.position)).toEqual([1, 1]);
     for (let i = 0; i < 100; i++) server.write('other');
-    const [reads = 0, sent] = await readsOf(own.position);
+    const [reads = 0, sent] = await prepareReads(own.position);
     expect(reads).toBeGreaterThan(1);
     expect(sent).toBeLessThanOrEqual(3);
     const next = server.write('plant-bob/1');
-    expect(await readsOf(next.position)).toEqual([1, 1]);
+    expect(await prepareReads(next.position)).toEqual([1, 1]);
   });
 
   test('is known after an append without a search, also among events of others', async () => {

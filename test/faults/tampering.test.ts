@@ -136,13 +136,13 @@ const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not that of a PlantCreated`;
 
 const differs = (position: number, user: string, byLog: string, inView: string): string =>
-  `position ${position}: the view plantsByUser has another row than the log: user ${user}, position ${position}, plant ${inView}; by the log it has plant ${byLog}`;
+  `position ${position}: the view plantsByUser has a wrong row: user ${user}, position ${position}, plant ${inView}; according to the log, it has plant ${byLog}`;
 
 const lacksRow = (position: number, user: string, plant: string): string =>
-  `position ${position}: the view plantsByUser lacks a row that the log has: user ${user}, position ${position}, plant ${plant}`;
+  `position ${position}: the view plantsByUser lacks a row that follows from the log: user ${user}, position ${position}, plant ${plant}`;
 
 const hasRow = (position: number, user: string): string =>
-  `position ${position}: the view plantsByUser has a row that the log does not have: user ${user}, position ${position}, plant ${printable(JSON.stringify(PLANTS[position - 1]?.[2]))}`;
+  `position ${position}: the view plantsByUser has a row that does not follow from the log: user ${user}, position ${position}, plant ${printable(JSON.stringify(PLANTS[position - 1]?.[2]))}`;
 
 const unknownCheckpoint = (position: number): string =>
   `position ${position}: the checkpoint of the view plantsByUser names an event that the log does not have`;
@@ -237,7 +237,7 @@ test('the root changes with each byte of an event that is changed in the file', 
 
 const anotherTile = (what: string): RegExp =>
   RegExp(
-    `^the view merkleTree has another row than the log: level 0, number 0, .*; by the log it has ${what} [^,]+$`,
+    `^the view merkleTree has a wrong row: level 0, number 0, .*; according to the log, it has ${what} [^,]+$`,
   );
 
 test.for<[what: string, tampering: Tampering, problem: string | RegExp]>([

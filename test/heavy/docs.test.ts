@@ -45,13 +45,20 @@ const hasPython = canRun('the scripts of docs/tools', ['python3', '--version']);
 const service = await serviceOfFile({ MERKLE_TREE: 'on' });
 const inDir = { DATA_DIR: service.dir };
 
-test('README.md starts with commands that create and list a plant, and work when pasted', async () => {
-  const [, [, block = ''] = []] = [...README.matchAll(/```sh\n(.*?)```/gs)];
+test('README.md starts with commands that create and list a plant, and show the log, when pasted', async () => {
+  const [, request = '', auditor = '', ...others] = blocks('sh', README);
+  expect(others).toEqual(['npm ci && npm test\n']);
   const other = await startService();
-  const script = block.replaceAll('http://127.0.0.1:3000', other.url);
-  const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
+  const paste = async (block: string) => {
+    const script = block.replaceAll('http://127.0.0.1:3000', other.url);
+    return succeeded(await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] }));
+  };
   const [, created, listed] = /The first `curl` returns `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
-  expect(stdout).toBe(`${created}${listed}`);
+  expect(await paste(request)).toBe(`${created}${listed}`);
+  const headers = { authorization: `Bearer ${(await paste(auditor)).trim()}` };
+  expect(await (await fetch(`${other.url}/events`, { headers })).json()).toMatchObject({
+    data: { name: 'Fern' },
+  });
   expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
 });
 

@@ -9,7 +9,7 @@ export const NO_STREAM = -1n;
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** An event to append. `id` is a UUID that is created once per command and kept when the append is retried. */
+/** An event to append. `id` is a UUID, created once per command; a retry must send the same one. */
 export type NewEvent = {
   id: string;
   type: string;
@@ -30,14 +30,14 @@ export type RecordedEvent = Readonly<{
 
 export type Appended = { position: Position; revision: bigint };
 
-/** Consecutive events of a subscription. `caughtUp`: none followed them when they were read. */
+/** Consecutive events of a subscription. `caughtUp`: no event followed them when they were read. */
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
 
-/** A page ends when data and metadata of its events have this number of characters, however few events that is. */
+/** A page ends when the data and metadata of its events have this number of characters, even with few events. */
 export const PAGE_LENGTH = 256 * 1024;
 
 /**
- * A page of the log, read up to `position`, the next page's `after`. `isEnd`: nothing followed when it was read.
+ * A page of the log, read up to `position`, which is the next page's `after`. `isEnd`: no event followed at that time.
  */
 export type Page = {
   events: readonly RecordedEvent[];
@@ -45,59 +45,59 @@ export type Page = {
   isEnd: boolean;
 };
 
-/** At most `limit` events after an event's position; `prefix` is that of the streams that are of interest. */
+/** At most `limit` events after an event's position. Only streams that start with `prefix` are of interest. */
 export type ForwardRange = { after: Position; limit: number; prefix?: string | undefined };
 
-/** At most `limit` events before an event's position, or from the end of the log; `prefix` is that of their streams. */
+/** At most `limit` events of streams with `prefix`, before an event's position or from the end of the log. */
 export type BackwardRange = { before?: Position | undefined; limit: number; prefix?: string | undefined };
 
-/** The log ID of a log that has no identity yet: one in EventStoreDB that is still empty. */
+/** The log ID of a log without an identity: an empty log in EventStoreDB. */
 export const NO_LOG_ID = '';
 
 /** Read access to the log. Every method rejects with StoreUnavailable if the log cannot be read, or is closed. */
 export type EventLog = {
-  /** Identifies the log for its whole lifetime; NO_LOG_ID as long as it has no identity. Never writes. */
+  /** Identifies the log for its whole lifetime; NO_LOG_ID while it has no identity. Never writes. */
   logId(): Promise<string>;
 
   /**
-   * The position of the last event of the log's own streams, which a subscription delivers; START if there is none.
-   * EventStoreDB may also have streams of other programs.
+   * The position of the last event that a subscription delivers; START if there is none. EventStoreDB may also have
+   * streams of other programs.
    */
   lastPosition(): Promise<Position>;
 
-  /** The log has had this position: a node without it may be stale. */
+  /** Reports that the log has reached this position; a node without it may be stale. */
   hadPosition?(position: Position): void;
 
-  /** The number of events after a position, if the store knows it without reading them. */
+  /** The number of events after a position. Missing if the store would have to read the events. */
   countAfter?(position: Position): number;
 
-  /** The event at exactly this position, if there is one. */
+  /** The event at exactly this position; undefined if there is none. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
   /**
    * The first `limit` events of a stream, oldest first; none if the stream does not exist.
-   * @throws StreamDeleted if the first one that can be read is not at revision 0, or none can
+   * @throws StreamDeleted if its first event was deleted
    */
   readStream(stream: string, limit: number): Promise<RecordedEvent[]>;
 
   /**
-   * A page of the log: at most `limit` events after the position of an event, or after START. It may have fewer, or
-   * none, also before the end of the log: it ends after PAGE_LENGTH. Events whose streams do not start with `prefix` may
-   * be left out. @throws LogReplaced if no event is at `after`, in EventStoreDB; the embedded log reads what follows
+   * A page of the log: at most `limit` events after the position of an event, or after START. A page may have fewer
+   * events, or none, before the end of the log: it ends after PAGE_LENGTH, and may skip streams that do not start with
+   * `prefix`. @throws LogReplaced if EventStoreDB has no event at `after`; the embedded log reads from there
    */
   readAll(range: ForwardRange): Promise<Page>;
 
   /**
-   * A page of the log, newest event first; it may have fewer events than `limit`, or none, as that of `readAll`.
-   * `position` is the earliest one read, and the next page's `before`. `isEnd`: nothing precedes it; a page that is
-   * full may be the last one, too. @throws LogReplaced as `readAll`
+   * A page of the log, newest event first. Like a page of `readAll` it may have fewer events than `limit`, or none.
+   * `position` is the earliest position that was read: the next page's `before`. `isEnd`: no event precedes the page; a
+   * full page may be the last one without it. @throws LogReplaced like `readAll`
    */
   readBackwards(range: BackwardRange): Promise<Page>;
 
   /**
-   * A catch-up subscription: every event after a position, or after START, in log order, then each new one. The first
-   * batch comes at once, empty if there are no events. Reconnects by itself when the log is unavailable, and ends when
-   * `signal` aborts or the log is closed. @throws LogReplaced
+   * A catch-up subscription: every event after a position, or after START, in log order, then each new event. The first
+   * batch arrives at once, empty if there are no events. The subscription reconnects when the log is unavailable, and
+   * ends when `signal` aborts or the log is closed. @throws LogReplaced
    */
   subscribe(options: { after: Position; signal: AbortSignal }): AsyncIterable<Batch>;
 
@@ -107,35 +107,34 @@ export type EventLog = {
 
 /** The append-only log, the single source of truth. */
 export type EventStore = EventLog & {
-  /** Why appends are refused: by the server, until it accepts one, or since the log is damaged; human-readable. */
+  /** Why appends are refused, human-readable: the server refused the last append, or the log is damaged. */
   readonly appendsRefused?: string | undefined;
 
   /**
-   * The same log, read such that no byte of an event can change without another result, as it is hashed.
-   * Undefined if every read is like that. It is closed with the store.
+   * The same log for hashing: if any byte of an event changes, the result of a read differs. Undefined if all reads
+   * have this property. It is closed with the store.
    */
   readonly raw?: EventLog;
 
   /**
-   * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event
-   * (by `id`) again returns the first result, so an append whose outcome is unknown can be retried.
-   * @throws WrongExpectedRevision: if no stream was expected, its first event can be read now; StreamDeleted: the event
-   * may have been stored, at a revision other than 0;
-   * StoreUnavailable: the outcome is unknown, retry with the same event; TypeError: the stream name is not
-   * well-formed Unicode, or the event is not JSON
+   * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event (by `id`)
+   * again returns the first result, so an append with an unknown outcome can be retried.
+   * @throws WrongExpectedRevision: after NO_STREAM, the stream's first event can be read now; StreamDeleted: the event
+   * may have been stored, at a revision other than 0; StoreUnavailable: the outcome is unknown, retry with the same
+   * event; TypeError: the stream name is not well-formed Unicode, or the event is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };
 
-/** Gets what happens in an event store, for metrics. It must not throw. */
+/** Observes an event store, for metrics. Its methods must not throw. */
 export type StoreObserver = {
-  /** Appends that have ended: stored, not at the expected revision, or failed. */
+  /** Appends have ended with this outcome. */
   onAppends(outcome: AppendOutcome, count: number): void;
-  /** One transaction has committed this number of appends; `seconds` from its begin to its fsync. */
+  /** A transaction has committed this number of appends; `seconds` from its start to its fsync. */
   onCommit(appends: number, seconds: number): void;
-  /** The log had not been closed before it was opened: it is checked. */
+  /** The log was not closed after its last use: it is being checked. */
   onUncleanStop(): void;
-  /** A connection to the server has ended, and another one is opened. */
+  /** A connection to the server has ended; a new one is being opened. */
   onReconnect(): void;
   /** Another node of the cluster has become its leader. */
   onLeaderChange(): void;
@@ -143,7 +142,7 @@ export type StoreObserver = {
 };
 export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
 
-/** EventStoreDB would replace lone surrogates, so that two stream names become one. @throws TypeError */
+/** EventStoreDB replaces unpaired surrogates, so two stream names would become one. @throws TypeError */
 export function assertWellFormed(stream: string): void {
   if (!stream.isWellFormed()) throw new TypeError('the stream name is not well-formed Unicode');
 }
@@ -156,7 +155,7 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** The stream exists, and its first event cannot be read: an administrator has deleted or truncated it. */
+/** The stream exists, but its first event cannot be read: an administrator has deleted or truncated the stream. */
 export class StreamDeleted extends Error {
   override readonly name = 'StreamDeleted';
   constructor(stream: string, options?: ErrorOptions) {
@@ -169,7 +168,7 @@ export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
 }
 
-/** The log's file is damaged: it can be read in part at most, and nothing is appended any more. */
+/** The log's file is damaged: it may be partly unreadable, and accepts no more appends. */
 export class LogDamaged extends StoreUnavailable {
   override readonly name = 'LogDamaged';
   constructor(reason: string, options?: ErrorOptions) {
@@ -177,7 +176,7 @@ export class LogDamaged extends StoreUnavailable {
   }
 }
 
-/** A subscription finds another log than it began with: another server, or an older backup. */
+/** The log is not the one that a subscription started with: the server has a different log, or an older backup. */
 export class LogReplaced extends Error {
   override readonly name = 'LogReplaced';
 }

@@ -3,7 +3,7 @@ interface Log {
   (message: string): void;
 }
 
-/** What logs for operators, such as pino. */
+/** A logger for operators, such as pino. */
 export type Logger = { info: Log; warn: Log; error: Log; fatal: Log };
 
 const ignore = (): void => {};

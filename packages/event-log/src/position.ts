@@ -3,12 +3,12 @@ import { type Position, START } from './eventStore.ts';
 /** Positions are signed 64-bit integers. */
 export const MAX_POSITION = 2n ** 63n - 1n;
 
-/** Whether there can be an event at this position, or the log can be read after it. */
+/** Whether an event can have this position, or reading can start after it. */
 export function isPosition(position: bigint): position is Position {
   return position >= START && position <= MAX_POSITION;
 }
 
-/** The text is not a position of this log: malformed, of another log, or beyond its end. */
+/** A position is malformed, belongs to another log, or is beyond the end of the log. */
 export class BadPosition extends Error {
   override readonly name = 'BadPosition';
 }

@@ -4,31 +4,31 @@ import type { Turn } from './time/fairQueue.ts';
 import { unlessAborted } from './time/sleep.ts';
 
 const PAGE_SIZE = 500;
-/** Of all live readers, if they share turns. */
+/** For all live readers that share turns of the event loop. */
 const NEW_EVENTS_PER_TURN = 500;
-/** What a batch of new events costs besides them, in events. */
+/** The fixed cost of a batch, in events. */
 const BATCH_COST = 16;
-/** A live reader that has not asked for more for this time does not keep its subscription. */
+/** A live reader that does not request events for this time loses its subscription. */
 export const IDLE_TIMEOUT_MS = 2_000;
 
 const anyTurn: Turn = () => nextTurn();
 
 type ReadToEnd = {
   after?: Position | undefined;
-  /** The end that the log has; it is read if it is not known. */
+  /** The end of the log; by default it is read. */
   end?: Position | undefined;
   signal?: AbortSignal | undefined;
   turn?: Turn | undefined;
-  /** Of the streams that are of interest; others may be left out. */
+  /** Events of streams without this prefix may be skipped. */
   prefix?: string | undefined;
 };
 
 const NEVER = new AbortController().signal;
 
 /**
- * All events after a position, in pages, to the end that the log has at the beginning or later; the last page has
- * caught up, and may be empty. Each is read after a `turn` of the event loop. `position` is that of the last event
- * read, of any stream. @throws StoreUnavailable, also if reading ends before that
+ * All events after a position, in pages, at least to the end that the log has at the beginning; the last page has
+ * caught up, and may be empty. Each page is read after a `turn` of the event loop. `position` is the last one read, in
+ * any stream. @throws StoreUnavailable, also if reading ends before the end of the log
  */
 export async function* readToEnd(
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,
@@ -46,16 +46,16 @@ export async function* readToEnd(
   }
 }
 
-/** @throws StoreUnavailable if reading ended at a position before the end that is known */
+/** @throws StoreUnavailable if reading ended before the known end of the log */
 export function assertReached(end: Position, position: Position): void {
   if (position >= end) return;
   throw new StoreUnavailable(`reading ended at position ${position}, before the end of the log at ${end}`);
 }
 
 /**
- * All events after a position, and each new one. A slow reader gets backpressure: its subscription is closed while
- * it is idle, and continues where it was. Existing events are read after a `turn` of the event loop, and each batch is
- * yielded after another one, of which new events take a share. @throws StoreUnavailable when the log is closed
+ * All events after a position, then each new event. A slow reader gets backpressure: its subscription is closed while
+ * it is idle, and later resumed. Existing events are read after a `turn` of the event loop. Each batch is yielded after
+ * another turn, which small batches of new events share. @throws StoreUnavailable when the log is closed
  */
 export async function* readLive(
   log: EventLog,

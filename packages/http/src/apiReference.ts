@@ -12,18 +12,18 @@ const SWAGGER_UI = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist'))
 /** Swagger UI for /openapi.json, at /docs; `/` redirects browsers there. */
 export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
-    // The first of equals is taken: a client that accepts everything is no browser.
+    // The first of equal media types wins: a client that accepts everything is not a browser.
     if (new Negotiator(request).mediaType(['application/json', HTML]) !== HTML) return reply.callNotFound();
     return reply.redirect('docs');
   });
   await servePage(app, {
     path: '/docs',
     sources: { 'img-src': ["'self'", 'data:'] }, // for the icons in the style sheet
-    readFiles: () => filesOf(title),
+    readFiles: () => referenceFiles(title),
   });
 }
 
-function filesOf(title: string): PageFile[] {
+function referenceFiles(title: string): PageFile[] {
   const html = readFileSync(join(HERE, 'index.html'), 'utf8').replace('{title}', title);
   const inStatic = (dir: string, name: string, type: string): PageFile => ({
     path: `static/${name}`,

@@ -28,7 +28,7 @@ export const NO_TOKEN_CODES = [
 
 type Options = { verifyToken: VerifyToken; isUser: (subject: string) => boolean };
 
-/** Requires a bearer token of every route in this context; its subject becomes the request's user. */
+/** Requires a bearer token for every route in this context; its subject becomes the request's user. */
 export async function authenticate(app: FastifyInstance, { verifyToken, isUser }: Options): Promise<void> {
   app.decorateRequest('verifyToken');
   await app.register(bearerAuth, {
@@ -49,7 +49,7 @@ export async function authenticate(app: FastifyInstance, { verifyToken, isUser }
   app.addHook('onRequest', app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>);
 }
 
-/** A hook before validation, so that callers without the scope learn nothing. It throws InsufficientScope. */
+/** A hook that throws InsufficientScope. It runs before validation, so that callers without the scope learn nothing. */
 export const requireScope =
   (scope: string) =>
   async ({ verifyToken }: FastifyRequest): Promise<Claims> => {

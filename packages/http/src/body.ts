@@ -4,10 +4,10 @@ import { type ErrorEntry, HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
 import { fieldCount } from './fieldCount.ts';
 
-/** Less than an entry of a tiled log may have (tlog-tiles), whatever the event adds to the body. */
+/** Below the maximum size of an entry (tlog-tiles), so that the event can add its own fields to the body. */
 export const MAX_BODY_BYTES = 60 * 1024;
 const EMPTY: Buffer = Buffer.alloc(0);
-/** An event, not a callback: V8 would keep each request until a full garbage collection. */
+/** An event and not a callback, with which V8 would keep each request until a full garbage collection. */
 const COMPLETE = Symbol('the body is complete');
 
 export function hasBody({ headers }: IncomingMessage): boolean {
@@ -16,9 +16,9 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 
 type Done<Result> = (error: Error | null, result?: Result) => void;
 
-/** The body of a request, gathered in one buffer as it arrives: Node would keep it in pieces, of which one of a byte takes hundreds. */
+/** Gathers the body of a request in one buffer as it arrives: in Node's pieces, one byte can take hundreds. */
 class Body {
-  /** Bytes that have arrived. */
+  /** The number of bytes that have arrived. */
   length = 0;
   #bytes: Buffer = EMPTY;
   #error: HttpError | null = null;
@@ -33,7 +33,7 @@ class Body {
     request.once('error', () => this.#end(HTTP_ERRORS.malformedHttp, 'The body is incomplete.'));
   }
 
-  /** Passes on the whole body, or an HttpError. */
+  /** Calls `done` with the whole body or an HttpError. */
   read(done: Done<Buffer>): void {
     if (this.#isComplete) done(this.#error, this.#bytes.subarray(0, this.length));
     else this.#request.once(COMPLETE, () => this.read(done));
@@ -67,16 +67,16 @@ class Body {
   }
 }
 
-/** A request whose body can be gathered before it is read. */
+/** A request whose body can be gathered before a route reads it. */
 export class RequestWithBody extends IncomingMessage {
   #body: Body | undefined;
 
-  /** Bytes that have arrived of a body that is gathered. */
+  /** The number of gathered bytes. */
   get gathered(): number {
     return this.#body?.length ?? 0;
   }
 
-  /** The body, from now on in one buffer. */
+  /** Starts to gather the body in one buffer. */
   gather(): Body {
     this.#body ??= new Body(this);
     return this.#body;
@@ -84,7 +84,7 @@ export class RequestWithBody extends IncomingMessage {
 }
 
 export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage, done: Done<unknown>): void {
-  const body = payload instanceof RequestWithBody ? payload.gather() : new Body(payload); // of `inject`
+  const body = payload instanceof RequestWithBody ? payload.gather() : new Body(payload); // a payload of `inject`
   body.read((error, bytes = EMPTY) => {
     if (error) return done(error);
     let value: unknown;
@@ -103,7 +103,7 @@ function assertUtf8({ headers, raw }: FastifyRequest): void {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
   if (
     fieldCount(raw, 'content-type') > 1 ||
-    !isUtf8Label(charsetOf(type)) ||
+    !isUtf8Label(parseCharset(type)) ||
     encoding.toLowerCase() !== 'identity'
   )
     throw new HttpError(
@@ -112,11 +112,11 @@ function assertUtf8({ headers, raw }: FastifyRequest): void {
     );
 }
 
-/** A parameter, or none, behind its semicolon (RFC 9110 section 5.6.6). */
+/** A semicolon with an optional parameter (RFC 9110 section 5.6.6). */
 const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:([\w!#$%&'*+.^`|~-]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/gy;
 
-/** The charset of a media type, by default UTF-8; undefined if it has several, or malformed parameters. */
-function charsetOf(type: string): string | undefined {
+/** The charset of a media type, by default UTF-8; undefined if it has several charsets, or malformed parameters. */
+function parseCharset(type: string): string | undefined {
   const parameters = type.slice(`${type};`.indexOf(';'));
   const found = [...parameters.matchAll(PARAMETER)];
   const charsets = found.filter(([, name]) => name?.toLowerCase() === 'charset');
@@ -125,7 +125,7 @@ function charsetOf(type: string): string | undefined {
   return token ?? quoted.replaceAll(/\\(.)/g, '$1');
 }
 
-/** Whether a label is one of UTF-8 (https://encoding.spec.whatwg.org/#names-and-labels). */
+/** Whether a label means UTF-8 (https://encoding.spec.whatwg.org/#names-and-labels). */
 function isUtf8Label(label: string | undefined): boolean {
   try {
     return label !== undefined && new TextDecoder(label).encoding === 'utf-8';

@@ -8,37 +8,37 @@ import {
 import type { Socket } from 'node:net';
 import { hasBody, MAX_BODY_BYTES, RequestWithBody } from './body.ts';
 
-/** Of the requests of a connection that have no complete response, as estimated; a first request may have more. */
+/** The estimated size of a connection's requests without a complete response. A single request may be larger. */
 const MAX_PIPELINED_BYTES = 64 * 2 ** 10;
 const REQUEST_BYTES = 4 * 2 ** 10;
 const FIELD_BYTES = 128;
-/** Of responses, or pieces of them, that the kernel does not take yet, since their clients do not read. */
+/** The size of all responses that the kernel does not accept yet, because clients do not read. */
 const MAX_UNREAD_BYTES = 64 * 2 ** 20;
 const CHECK_INTERVAL_MS = 1_000;
 
 type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 /**
- * Gets how many connections were closed in the last second, because they had too much waiting or unread, or since there
- * were too many of them.
+ * Gets the numbers of connections that were closed in the last second: with too many waiting requests, with too much
+ * unread output, or above the maximum number of connections.
  */
 type OnClosed = (closed: { waiting: number; unread: number; refused: number }) => void;
 type Options = ServerOptions & { maxConnections?: number | undefined };
 
-/** The responses of a connection, in order; the last request was answered before all of it had arrived. */
+/** The responses of a connection, in order. `isInputLeft`: the last one was sent before its request was complete. */
 type Pipeline = { responses: ServerResponse<RequestWithBody>[]; isInputLeft: boolean };
 const pipelines = new WeakMap<Socket, Pipeline>();
 
-/** The response that a connection waits for first. */
+/** The first response for which a connection waits. */
 export const currentResponse = (socket: Socket): ServerResponse | undefined =>
   pipelines.get(socket)?.responses.find(({ closed }) => !closed);
 
-/** Whether what arrives on a connection belongs to a request that was answered. */
+/** Whether further input on a connection belongs to a request that already has a response. */
 export const isInputLeft = (socket: Socket): boolean => pipelines.get(socket)?.isInputLeft === true;
 
 /**
- * An HTTP server whose memory for what its clients pipeline, and do not read, is bounded. It handles the requests of a
- * connection one at a time, each after the kernel has the response before it. A connection with too much waiting is
- * reset, and of those with too much unread, the ones that have most.
+ * An HTTP server with bounded memory for pipelined requests and unread responses. It handles the requests of a
+ * connection one at a time, each after the kernel has accepted the previous response. It resets a connection with too
+ * many waiting requests; if too much output is unread, it resets the connections with the most.
  */
 export function boundedServer(
   { maxConnections, ...options }: Options,
@@ -46,7 +46,7 @@ export function boundedServer(
   onClosed: OnClosed,
 ): Server {
   const sockets = new Set<Socket>();
-  /** A pipeline has one request per turn of the event loop, so that it does not occupy it. */
+  /** A pipeline handles one request per turn of the event loop, to leave turns to other connections. */
   let closedInTurn: ServerResponse[] = [];
   let closed = { waiting: 0, unread: 0, refused: 0 };
 
@@ -54,8 +54,8 @@ export function boundedServer(
     const { socket } = request;
     if (socket.destroyed) return false;
     let bytes = 0;
-    for (const response of responses) if (!response.closed) bytes += bytesOf(response.req);
-    if (bytes === 0 || bytes + bytesOf(request) <= MAX_PIPELINED_BYTES) return true;
+    for (const response of responses) if (!response.closed) bytes += estimateBytes(response.req);
+    if (bytes === 0 || bytes + estimateBytes(request) <= MAX_PIPELINED_BYTES) return true;
     closed.waiting++;
     socket.destroy();
     return false;
@@ -114,19 +114,19 @@ export function boundedServer(
   return server;
 }
 
-/** What a request that waits takes of the memory, as estimated. A body of unknown length counts as far as it has arrived. */
-function bytesOf(request: RequestWithBody): number {
+/** Estimates the memory of a waiting request. A body of unknown length counts with the bytes that have arrived. */
+function estimateBytes(request: RequestWithBody): number {
   const { url = '', rawHeaders, headers } = request;
   let bytes = REQUEST_BYTES + url.length + (FIELD_BYTES * rawHeaders.length) / 2;
   for (const text of rawHeaders) bytes += text.length;
   return bytes + Math.min(Number(headers['content-length'] ?? request.gathered), MAX_BODY_BYTES);
 }
 
-/** Those that have most unread, the newest first, until the others are within the bound. */
+/** The connections with the most unread output, newest first, until the rest is within the bound. */
 export function* tooMuchUnread(sockets: Set<Socket>, maxBytes = MAX_UNREAD_BYTES): Generator<Socket> {
   let total = 0;
   for (const socket of sockets) {
-    // A listener to 'close' of each connection would keep most requests until a full garbage collection.
+    // With a 'close' listener on each connection, V8 would keep most requests until a full garbage collection.
     if (socket.destroyed) sockets.delete(socket);
     else total += socket.writableLength;
   }
@@ -138,15 +138,15 @@ export function* tooMuchUnread(sockets: Set<Socket>, maxBytes = MAX_UNREAD_BYTES
   }
 }
 
-/** What Node's parser calls when it has the head of a request. */
+/** The callback of Node's parser for the head of a request. */
 type OnIncoming = (request: RequestWithBody, keepAlive: boolean) => number;
-/** It skips a body, and stops behind the request, as for an upgrade. What was read with it is dropped. */
+/** Makes the parser skip the body and stop after the request, as for an upgrade. The rest of the input is dropped. */
 const STOP = 2;
 
 /**
- * Stops the parser of a connection at such a request. Node itself parses all requests that one read has, 64 KiB of each
- * connection, also of a closed one: of a thousand connections, gigabytes. This is the only use of what is not public; a
- * test notices if another version of Node does without it.
+ * Stops the parser of a connection at a request for which `at` is true. Node itself parses all requests of a read of 64
+ * KiB, even of a closed connection: gigabytes for a thousand connections. This is the only use of a private interface
+ * of Node; a test fails if a version of Node does not have it.
  */
 function stopParser(socket: Socket, at: (request: RequestWithBody) => boolean): void {
   const { parser } = socket as { parser?: { onIncoming?: OnIncoming; incoming?: RequestWithBody | null } };
@@ -154,7 +154,7 @@ function stopParser(socket: Socket, at: (request: RequestWithBody) => boolean): 
   if (!onIncoming) return;
   parser.onIncoming = (request, keepAlive) => {
     if (!at(request)) return onIncoming(request, keepAlive);
-    parser.incoming = null; // neither kept, nor an upgrade for Node
+    parser.incoming = null; // so that Node neither keeps the request nor treats it as an upgrade
     return STOP;
   };
 }

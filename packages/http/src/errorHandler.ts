@@ -11,7 +11,7 @@ import { rejectionLogger } from './rejectionLogger.ts';
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** The error handler of the server. Server errors are logged; those that a full disk would repeat, together. */
+/** The error handler of the server. It logs server errors; errors that an outage repeats share a line. */
 export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): ErrorHandler {
   const logRejection = rejectionLogger();
   return (error, request, reply) => {
@@ -19,34 +19,34 @@ export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): E
     if (rejection) observer?.onTokenRejected(rejection);
     const { status, body, headers } = errorResponse(errors, error);
     if (status === 503)
-      logRejection({ logger: request.server.log, error: body.error, reason: reasonOf(error as Error) });
+      logRejection({ logger: request.server.log, error: body.error, reason: causeChain(error as Error) });
     else if (status >= 500) request.log.error({ err: error }, 'request failed');
-    // Of a response that has failed before it was sent.
+    // The failed response may have set this header.
     reply.removeHeader('content-encoding').header('cache-control', 'no-store');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
   };
 }
 
-/** The messages of an error and of its causes, each once. */
-function reasonOf(error: Error): string {
+/** The messages of an error and its causes, each once. */
+function causeChain(error: Error): string {
   let reason = error.message;
   for (let at = error.cause; at instanceof Error; at = at.cause)
     if (!reason.includes(at.message)) reason += `: ${at.message}`;
   return reason;
 }
 
-/** Responds to what is not a request: malformed HTTP, or a request that did not arrive in time. */
+/** Responds to malformed HTTP, and to a request that did not arrive in time. */
 export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   const current = currentResponse(socket);
   if (current?.req.complete && error.code !== 'ECONNRESET') {
-    // It may have been sent in time, and waits, unread. If not, a connection without traffic is closed later.
+    // The request may have arrived in time but still be unread. If not, the idle connection is closed later.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return;
-    socket.pause(); // nothing that follows can be understood
-    // Before the response to the previous request, this one would be taken for it.
+    socket.pause(); // the rest of the input cannot be parsed
+    // Earlier, the client would take this response for the one to its previous request.
     current.once('close', () => handleClientError.call(this, error, socket));
     return;
   }
-  // A second response would be taken for that to the next request.
+  // The client would take a second response for the one to its next request.
   if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent || isInputLeft(socket)) {
     socket.destroy();
     return;

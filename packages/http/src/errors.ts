@@ -9,9 +9,9 @@ export const ErrorBody = Type.Object(
   {
     error: Type.Integer({
       format: 'int32',
-      description: 'The status × 100 + a number that identifies the cause and never changes.',
+      description: 'The status × 100 + a number that identifies the cause. Codes never change.',
     }),
-    message: Type.String({ description: 'What is wrong, human-readable.' }),
+    message: Type.String({ description: 'A human-readable explanation.' }),
   },
   { $id: 'Error' },
 );
@@ -22,14 +22,14 @@ type HeaderValue = string | { format(error: Error): string }['format'];
 
 /** An error response of the API. */
 export type ErrorEntry = Readonly<{
-  /** The status × 100 + a number that identifies the cause; it never changes. */
+  /** The status × 100 + a number that identifies the cause. Codes never change. */
   code: number;
-  /** When clients get it, for the OpenAPI document, which adds the code and a full stop. */
+  /** When clients get the error. The OpenAPI document adds the code and a full stop. */
   description: string;
   message: string;
-  /** Whether clients get the message of the error instead, of which `message` is an example. */
+  /** Whether clients get the message of the thrown error; then `message` is an example. */
   isExample: boolean;
-  /** What is thrown for it: classes, or the `code` of errors of Node, Fastify and its plugins. */
+  /** The thrown errors: classes, or the `code` of errors of Node, Fastify and its plugins. */
   causes: readonly (ErrorClass | string)[];
   headers: Readonly<Record<string, HeaderValue>>;
 }>;
@@ -37,7 +37,7 @@ export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
 
 type More = Partial<Pick<ErrorEntry, 'causes' | 'headers' | 'message'>> & { example?: string };
 
-/** An entry; without a message, and an example of one, its message is its description. */
+/** Creates an entry. Without a message or an example, its message is its description. */
 export function entry(code: number, description: string, more: More = {}): ErrorEntry {
   const { causes = [], headers = {}, example, message = example ?? sentence(description) } = more;
   return { code, description, message, isExample: example !== undefined, causes, headers };
@@ -52,7 +52,7 @@ export const RETRY = { 'Retry-After': '1' };
 /** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
 export const HTTP_ERRORS = {
   notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
-  invalidBody: entry(40002, 'the body is invalid, the message names the fields and their rules', {
+  invalidBody: entry(40002, 'the body is invalid; the message names the fields and their rules', {
     example: 'name must be a string.',
   }),
   invalidQuery: entry(40004, 'the query is invalid, or has an unknown parameter', {
@@ -98,7 +98,7 @@ export const HTTP_ERRORS = {
   }),
 };
 
-/** The error of a route whose responses in flight are limited. */
+/** The error of a route that limits its responses in flight. */
 export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorEntry {
   const [{ kind, max }] = limits;
   return {
@@ -109,7 +109,7 @@ export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorEntry {
 }
 type Limit = Pick<InFlight, 'kind' | 'max'>;
 
-/** The errors of bearer tokens (RFC 6750 section 3.1): without credentials, the challenge has no error code. */
+/** The errors of bearer tokens (RFC 6750 section 3.1). Without credentials, the challenge has no error code. */
 export function tokenErrors(realm: string) {
   const challenge = `Bearer realm="${realm}"`;
   return {
@@ -150,7 +150,7 @@ export class HttpError extends Error {
 
 type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
 
-/** The response to an error by its entry, or else by `fallback`, or by the status that Fastify gave it. */
+/** The response to an error, from its entry, the 4xx status that Fastify set, or `fallback`. */
 export function errorResponse(
   entries: ErrorEntries,
   error: unknown,

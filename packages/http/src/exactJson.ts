@@ -5,15 +5,14 @@ import { HTTP_ERRORS, HttpError } from './errors.ts';
 const MAX_NESTING = 64;
 
 /**
- * Parses JSON (RFC 8259) without loss. Strings must be well-formed Unicode (I-JSON, RFC 7493 section 2.1). A
- * number that is a 64-bit integer keeps every digit: it is a `number`, or a `bigint` if the text has numbers
- * that `number` might not hold exactly. Then every other number is NaN, since no schema here has one.
- * @throws HttpError
+ * Parses JSON (RFC 8259) without loss. Strings must be well-formed Unicode (I-JSON, RFC 7493 section 2.1). 64-bit
+ * integers keep every digit: they are of type `number`, or all of type `bigint` if the text may have an integer that
+ * `number` cannot hold. Then other numbers become NaN: no schema accepts them. @throws HttpError
  */
 export function parseExactJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson('The body is not UTF-8.');
   const text = bytes.toString();
-  if (nestingOf(text) > MAX_NESTING)
+  if (nestingDepth(text) > MAX_NESTING)
     throw notJson(`The body is nested more than ${MAX_NESTING} levels deep.`);
   const value = parseText(text, mayLoseDigits(text) ? reviveNumber : undefined);
   // Valid UTF-8 has no surrogates, so only an escape sequence can have one.
@@ -38,7 +37,7 @@ function parseText(text: string, reviver: Reviver | undefined): unknown {
   }
 }
 
-/** Whether a number in the text may not be exact as `number`; digits in strings only cost time. */
+/** Whether a number in the text may not be exact as `number`. Digits in strings give false positives. */
 function mayLoseDigits(text: string): boolean {
   return /\d[.eE]|\d{16}/.test(text);
 }
@@ -53,7 +52,7 @@ function parseInt64(source: string): bigint | undefined {
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? [];
   const digits = (whole + fraction).replace(/^0+/, '');
   let end = digits.length;
-  while (digits[end - 1] === '0') end--; // /0+$/ would be quadratic in zeros that are not at the end
+  while (digits[end - 1] === '0') end--; // /0+$/ takes quadratic time for zeros in the middle
   const significant = digits.slice(0, end);
   if (significant === '') return 0n;
   // The value is significant × 10^scale, and no 64-bit integer has more than 19 digits.
@@ -63,8 +62,8 @@ function parseInt64(source: string): bigint | undefined {
   return BigInt.asIntN(64, value) === value ? value : undefined;
 }
 
-/** How deep arrays and objects are nested. Read from the text, since the parser is recursive. */
-function nestingOf(text: string): number {
+/** The nesting depth of arrays and objects, read from the text, since the parser is recursive. */
+function nestingDepth(text: string): number {
   let depth = 0;
   let deepest = 0;
   let inString = false;

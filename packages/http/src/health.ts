@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import type { ErrorEntry } from './errors.ts';
 
-/** Why the service cannot be used, if there are reasons, and the error that its clients get. */
+/** The reasons why the service is not ready, if any, and the error that clients get. */
 type Readiness = { reasons: readonly string[]; entry: ErrorEntry };
 
-/** `/health/live`: the process responds. `/health/ready`: the service can be used, or else why not. */
+/** `/health/live`: the process responds. `/health/ready`: the service is ready, or the reasons why not. */
 export function healthRoutes(app: FastifyInstance, readiness: () => Readiness): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {

@@ -25,7 +25,7 @@ export class InFlight {
     this.max = max;
   }
 
-  /** The responses of all users. */
+  /** The number of responses of all users. */
   get total(): number {
     return this.#total;
   }

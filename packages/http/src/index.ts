@@ -17,5 +17,5 @@ export { type ApiDescription, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';
-export { traceparentOf } from './traceparent.ts';
+export { readTraceparent } from './traceparent.ts';
 export { NO_PARAMETERS } from './validation.ts';

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 const LINGER_MS = 1_000;
 
-/** Ends a connection with unread input: closed at once, it would be reset, and its last response lost. */
+/** Ends a connection with unread input. Closing it at once would reset it, and lose the last response. */
 export function linger(socket: Socket): void {
   socket.pause().end();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);

@@ -16,8 +16,9 @@ const SERVER_OPTIONS = { requestTimeout: 10_000, connectionsCheckingInterval: 1_
 const MAX_CONNECTIONS = 40;
 
 /**
- * Serves `GET /metrics` on a port of its own, one request per connection. Requests that come while the metrics are read
- * share them. A connection too many closes the oldest one, so that none keeps Prometheus out. @throws Error if it cannot listen
+ * Serves `GET /metrics` on its own port, one request per connection. Concurrent requests share one reading. A
+ * connection above the limit closes the oldest one, so that idle connections cannot block Prometheus. @throws Error if
+ * it cannot listen
  */
 export async function serveMetrics({ host, port, read, onError }: Options) {
   let metrics: Promise<Metrics | undefined> | undefined;

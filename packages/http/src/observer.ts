@@ -1,8 +1,6 @@
 import type { TokenRejection } from './auth.ts';
 
-/**
- * A request that has ended. `route`: the pattern of its path, if any; `status`: undefined if none was sent.
- */
+/** A request that has ended. `route`: the pattern of its path, if any; `status`: undefined without a response. */
 export type ClosedRequest = {
   method: string;
   route: string | undefined;
@@ -10,7 +8,7 @@ export type ClosedRequest = {
   seconds: number;
 };
 
-/** Gets what happens in a server, for metrics. It must not throw. */
+/** Observes a server, for metrics. Its methods must not throw. */
 export type ServerObserver = {
   onRequest(request: ClosedRequest): void;
   onTokenRejected(reason: TokenRejection): void;

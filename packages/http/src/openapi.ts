@@ -3,11 +3,11 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
-// How routes describe their responses in the OpenAPI document.
+// The descriptions of routes in the OpenAPI document.
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** The errors of the route, besides those of every route. */
+    /** The errors of the route, besides the common ones. */
     errors?: readonly ErrorEntry[];
     /** The headers of error responses to authenticated callers. */
     errorHeaders?: Headers;
@@ -19,25 +19,32 @@ type Headers = Record<string, TSchema>;
 const UUID = '0bf9000a-e593-43dc-9474-7457baaea011';
 
 const COMMON_HEADERS: Headers = {
-  'Request-Id': Type.String({ format: 'uuid', description: 'Is in the logs, too.', examples: [UUID] }),
+  'Request-Id': Type.String({
+    format: 'uuid',
+    description: 'Also in the log of the service.',
+    examples: [UUID],
+  }),
   'Cache-Control': Type.String({ description: 'Always no-store.', examples: ['no-store'] }),
 };
 const ERROR_HEADERS: Headers = {
-  'Retry-After': Type.String({ description: 'Seconds to wait.', examples: ['1'] }),
+  'Retry-After': Type.String({ description: 'Seconds to wait before a retry.', examples: ['1'] }),
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).', examples: ['Bearer'] }),
 };
 
-/** Of responses to authenticated callers, with a rate limit. */
+/** The headers of responses to authenticated callers, if there is a rate limit. */
 export const RATE_LIMIT_HEADERS: Headers = {
-  'RateLimit-Limit': Type.String({ description: 'Requests in a window.', examples: ['100'] }),
-  'RateLimit-Remaining': Type.String({ description: 'Requests left in this window.', examples: ['99'] }),
+  'RateLimit-Limit': Type.String({ description: 'The number of requests per window.', examples: ['100'] }),
+  'RateLimit-Remaining': Type.String({
+    description: 'The number of requests left in this window.',
+    examples: ['99'],
+  }),
   'RateLimit-Reset': Type.String({ description: 'Seconds until the next window.', examples: ['1'] }),
 };
 
 type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
-/** The responses to errors, by status; `headers` for authenticated callers. */
+/** The error responses by status, with `headers` for authenticated callers. */
 function errorResponses(errors: readonly ErrorEntry[], headers: Headers): Record<number, Response> {
   const byStatus = Map.groupBy(errors, ({ code }) => Math.floor(code / 100));
   return Object.fromEntries(
@@ -63,19 +70,19 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
 
 type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
-/** What the document has besides the routes. */
+/** The parts of the document that no route defines. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
-  /** The errors of every route; the first of a status is its example. */
+  /** The errors that every route can return; the first one of each status is its example. */
   errors: readonly ErrorEntry[];
   /** How to get a token. */
   token: string;
 };
 
-/** Serves /openapi.json, generated from the schemas that validate. */
+/** Serves /openapi.json, generated from the schemas that validate requests. */
 export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): Promise<void> {
   await app.register(swagger, {
-    stripBasePath: false, // it cannot read a relative server
+    stripBasePath: false, // the plugin cannot read a relative server URL
     openapi: {
       openapi: '3.1.0',
       info: api.info,
@@ -98,23 +105,23 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
   });
 }
 
-/** The schema of a route as the document shows it: with all errors, the headers of every response, and a token by default. */
+/** Completes the schema of a route for the document: all errors, common headers, and a token by default. */
 function describeRoute(
   { response = {}, errors = [], errorHeaders = {}, ...schema }: FastifySchema,
   common: readonly ErrorEntry[],
 ): FastifySchema {
   const all = { ...(response as object), ...errorResponses([...errors, ...common], errorHeaders) };
-  const responses = Object.entries<Response>(all).map(([status, one]) => [
+  const responses = Object.entries<Response>(all).map(([status, response]) => [
     status,
     {
-      ...one,
-      headers: { ...COMMON_HEADERS, ...(status !== '401' && RATE_LIMIT_HEADERS), ...one.headers },
+      ...response,
+      headers: { ...COMMON_HEADERS, ...(status !== '401' && RATE_LIMIT_HEADERS), ...response.headers },
     },
   ]);
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }
 
-/** A schema as the document shows it: named ones by reference, integers with a rule as integers. */
+/** Converts a schema for the document: named schemas become references, integers with a rule become integers. */
 function publish<T>(schema: T): T {
   return JSON.parse(
     JSON.stringify(schema, (_key, value) => {

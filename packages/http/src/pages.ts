@@ -3,24 +3,24 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
-/** A file of a page; `path` is below that of the page, and empty for its HTML. */
+/** A file of a page; `path` is relative to the page, and empty for its HTML. */
 export type PageFile = { path: string; type: string; body: string | Buffer };
 
 type Page = {
   path: string;
   /** Called at the first request. */
   readFiles: () => readonly PageFile[] | Promise<readonly PageFile[]>;
-  /** More of what the page may load, by directive of its Content-Security-Policy. */
+  /** Further sources that the page may load, by directive of its Content-Security-Policy. */
   sources?: Record<string, readonly string[]>;
 };
 
-/** In memory: all responses share it, and none of them has a file open. */
+/** A file in memory, which all responses share: none of them has a file open. */
 type LoadedFile = { type: string; content: Buffer; etag: string };
 
-/** Sent at a time, so that a slow client is seen to read, and has little queued for it. */
+/** The number of bytes sent at a time: small pieces show that a slow client reads, and keep its queue short. */
 const PIECE_BYTES = 64 * 1024;
 
-function* piecesOf(content: Buffer): Generator<Buffer> {
+function* toPieces(content: Buffer): Generator<Buffer> {
   for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
 }
 
@@ -39,7 +39,7 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
     page.addHook('onRequest', async (_request, reply) => void reply.headers(headers));
     for (const route of [path, `${path}/*`])
       page.get<{ Params: { '*'?: string } }>(route, { schema: { hide: true } }, async (request, reply) => {
-        if (request.params['*'] === '') return reply.redirect(`..${path}`); // its links are relative
+        if (request.params['*'] === '') return reply.redirect(`..${path}`); // the page has relative links
         files ??= load().catch((error) => {
           files = undefined; // the next request tries again
           throw error;
@@ -49,12 +49,12 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
         if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
         reply.header('content-length', file.content.length);
-        return reply.send(Readable.from(piecesOf(file.content), { highWaterMark: 1 }));
+        return reply.send(Readable.from(toPieces(file.content), { highWaterMark: 1 }));
       });
   });
 }
 
-/** Security headers: pages load from their own origin only, without inline script and eval, and unframed. */
+/** Security headers: a page only loads from its own origin, has no inline script or eval, and cannot be framed. */
 function pageHeaders(sources: Page['sources']): Record<string, string> {
   const none = ["'none'"];
   const self = ["'self'"];

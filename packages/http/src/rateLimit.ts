@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
-/** How many requests of a user are answered in a window, which starts with the first of them. */
+/** The number of requests per user and window; a window starts with its first request. */
 type RateLimit = { maxRequests: number; windowMs: number };
 
 export class RateLimitExceeded extends Error {
@@ -13,13 +13,13 @@ export class RateLimitExceeded extends Error {
   }
 }
 
-/** Bounds the memory: users whose requests are longest ago are forgotten. */
+/** Bounds the memory: the least recently active users are evicted. */
 const MAX_USERS = 10_000;
 
 /**
- * Limits the requests of each user to the routes of this context, of which earlier hooks authenticate. The clock is
- * monotonic: a system clock that is set back would lock users out. Requests over the limit throw RateLimitExceeded.
- * The header fields are those of draft-ietf-httpapi-ratelimit-headers-06.
+ * Limits the requests of each user to the routes of this context, whose earlier hooks authenticate. Requests over the
+ * limit throw RateLimitExceeded. The clock is monotonic: setting back a system clock would lock users out. The header
+ * fields follow draft-ietf-httpapi-ratelimit-headers-06.
  */
 export function limitRate(app: FastifyInstance, limit: RateLimit, maxUsers = MAX_USERS): void {
   const windows = new LRUCache<string, { endsAt: number; requests: number }>({ max: maxUsers });

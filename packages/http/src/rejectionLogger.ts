@@ -1,16 +1,16 @@
 import type { FastifyBaseLogger } from 'fastify';
 
-/** Requests that are rejected for the same reason share a line. */
+/** Requests that are rejected with the same error code within this time share a line. */
 const LOG_INTERVAL_MS = 1_000;
 
 type Rejection = { logger: Pick<FastifyBaseLogger, 'error'>; error: number; reason: string };
 
 /**
- * Logs requests that are rejected while something is unavailable: the first of each error code at once, the
- * others together, with their count and the latest reason, once a second.
+ * Logs requests that are rejected during an outage: the first one of each error code at once, further ones once a
+ * second, with their number and the latest reason.
  */
 export function rejectionLogger(): (rejection: Rejection) => void {
-  /** The requests since the last line, and the latest of them, by error code. */
+  /** The number of requests since the last line, and the latest rejection, by error code. */
   const waiting = new Map<number, { requests: number; latest: Rejection }>();
 
   function write(rejection: Rejection, requests: number): void {

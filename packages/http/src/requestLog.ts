@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerObserver } from './observer.ts';
-import { traceparentOf } from './traceparent.ts';
+import { readTraceparent } from './traceparent.ts';
 
 /** Logs one line per request, when its response is sent or its client has disconnected. */
 export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
@@ -9,11 +9,11 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, obse
     const line = {
       user: user || undefined,
       method,
-      path: pathOf(url), // without the query: clients put tokens into it
+      path: parsePath(url), // without the query, which may contain tokens
       status: reply.raw.headersSent ? reply.statusCode : undefined,
       ms: Math.round(reply.elapsedTime * 100) / 100,
       disconnected: reply.raw.writableFinished ? undefined : true,
-      traceparent: traceparentOf(headers),
+      traceparent: readTraceparent(headers),
     };
     log.info(line, 'request');
     const route = request.is404 ? undefined : request.routeOptions.url;
@@ -22,6 +22,6 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, obse
 }
 
 /** The path of a request target (RFC 9112 section 3.2), without origin, query and fragment. */
-export function pathOf(url: string): string {
+export function parsePath(url: string): string {
   return url.replace(/^https?:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
 }

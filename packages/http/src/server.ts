@@ -21,7 +21,7 @@ import { NO_PARAMETERS, validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The authenticated user, for the request log; empty if there is none. */
+    /** The authenticated user, for the request log; empty without authentication. */
     user: string;
   }
 }
@@ -33,16 +33,16 @@ const SERVER_OPTIONS = {
   connectionsCheckingInterval: 1_000,
   requireHostHeader: false,
 };
-/** A connection without any traffic, as when a client does not read its response, is closed after one to two of these. */
+/** A connection without traffic, for example of a client that does not read, is closed after one to two of these. */
 const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
-/** Parameters in paths are limited by the size of a request's head only. */
+/** Only the size of a request's head limits the parameters in its path. */
 const ROUTER_OPTIONS = { maxParamLength: 16 * 1024 };
 
 type Options = {
   logger: FastifyBaseLogger;
   corsOrigins: readonly string[];
-  /** The header fields of requests that browsers may send from other origins, and those of responses that they show. */
+  /** For requests of browsers from other origins: the allowed request headers, and the exposed response headers. */
   corsFields?: { allowed: string[]; exposed: string[] };
   errors: ErrorEntries;
   /** Further connections are refused. */
@@ -50,7 +50,7 @@ type Options = {
   observer?: ServerObserver | undefined;
 };
 
-/** Fastify with lossless JSON, one shape of error, and one line in the log per request. */
+/** Fastify with lossless JSON, one shape of errors, and one log line per request. */
 export async function httpServer(options: Options) {
   const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, observer } = options;
   const handleError = errorHandler(options.errors, observer);
@@ -71,7 +71,7 @@ export async function httpServer(options: Options) {
     return503OnClosing: false,
     clientErrorHandler: handleClientError,
     routerOptions: ROUTER_OPTIONS,
-    // Given here, Fastify does not load Ajv, of which its types are, and its own serializer.
+    // With these, Fastify does not load Ajv, from which its types come, and its own serializer.
     schemaController: {
       compilersFactory: {
         buildValidator: () => validatorCompiler as never,
@@ -80,7 +80,7 @@ export async function httpServer(options: Options) {
     },
     frameworkErrors: (error, request, reply) => {
       prepareReply(request, reply, observer);
-      const { origin } = request.headers; // no hook runs, not that of the CORS plugin either
+      const { origin } = request.headers; // no hooks run, not even the one of the CORS plugin
       if (corsOrigins.length > 0)
         reply.header('vary', 'Origin').header('access-control-expose-headers', exposed.join(', '));
       if (origin !== undefined && corsOrigins.includes(origin))
@@ -89,19 +89,19 @@ export async function httpServer(options: Options) {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
-  // The same routes again: Fastify has no function for the methods of a path.
+  // A second router with the same routes: Fastify cannot list the methods of a path.
   const router = findMyWay(ROUTER_OPTIONS);
   app.addHook('onRoute', ({ url, method }) => {
-    if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // not that of CORS preflight requests
+    if (url !== '*') router.on([method].flat() as HTTPMethod[], url, () => {}); // '*' is for CORS preflight requests
   });
-  // Pages and probes, which the OpenAPI document hides, take any query.
+  // Pages and probes, which the OpenAPI document hides, accept any query.
   app.addHook('onRoute', (route) => {
     if (!route.schema?.hide) route.schema = { querystring: NO_PARAMETERS, ...route.schema };
   });
-  const methodsOf = ({ url }: FastifyRequest): string[] =>
+  const allowedMethods = ({ url }: FastifyRequest): string[] =>
     url === '*' ? [] : METHODS.filter((method) => router.find(method as HTTPMethod, url));
   const throwNotFound = (request: FastifyRequest): never => {
-    const methods = methodsOf(request);
+    const methods = allowedMethods(request);
     if (methods.length === 0 || methods.includes(request.method)) throw new HttpError(HTTP_ERRORS.notFound);
     const allow = methods.join(', ');
     throw new HttpError(HTTP_ERRORS.methodNotAllowed, `Method not allowed; use ${allow}.`, { allow });
@@ -115,8 +115,8 @@ export async function httpServer(options: Options) {
   app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
     prepareReply(request, reply, observer);
-    // OPTIONS is allowed for CORS preflight requests only.
-    if (request.method === 'OPTIONS' && !(isPreflight(request) && methodsOf(request).length > 0))
+    // OPTIONS is only allowed for CORS preflight requests.
+    if (request.method === 'OPTIONS' && !(isPreflight(request) && allowedMethods(request).length > 0))
       throwNotFound(request);
     done();
   });
@@ -146,7 +146,7 @@ export async function httpServer(options: Options) {
           exposedHeaders: exposed,
           strictPreflight: false,
           maxAge: CORS_MAX_AGE_S,
-          ...(isPreflight(request) && { methods: methodsOf(request) }),
+          ...(isPreflight(request) && { methods: allowedMethods(request) }),
         }),
     });
 
@@ -174,7 +174,7 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers.origin !== undefined && 'access-control-request-method' in headers;
 }
 
-/** Fastify's own log lines: only errors that abort a response, unless the client has disconnected. */
+/** Limits Fastify's own log lines to errors that abort a response while the client is connected. */
 class ErrorsOnly extends LogController {
   override streamError(error: NodeJS.ErrnoException, _request: FastifyRequest, reply: FastifyReply): void {
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') reply.log.error({ err: error }, 'response aborted');

@@ -5,9 +5,9 @@ const TRACEPARENT = /^(?!ff)([\da-f]{2})-((?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{
 const LENGTH = 55;
 const SAMPLED = 1;
 
-/** The valid `traceparent` of a request; that of a later version is read as version 00. */
-export function traceparentOf({ traceparent: text }: IncomingHttpHeaders): string | undefined {
-  // Node joins repeated fields with a comma, so that they are not valid either.
+/** The `traceparent` of a request, if it is valid; a later version is read as version 00. */
+export function readTraceparent({ traceparent: text }: IncomingHttpHeaders): string | undefined {
+  // Node joins repeated fields with a comma, which makes them invalid.
   const match = typeof text === 'string' ? TRACEPARENT.exec(text) : null;
   if (!match) return undefined;
   const [, version, ids, flags = ''] = match;

@@ -4,14 +4,14 @@ import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
-/** The query of a route that has no parameters. */
+/** The query of a route without parameters. */
 export const NO_PARAMETERS = Type.Object({});
-/** Of a name that a client has sent, in a message. */
+/** The maximum length, in a message, of a name that a client has sent. */
 const MAX_NAME_LENGTH = 64;
 
 /**
- * Validates with TypeBox, without coercion; a query has no parameters but those of its schema. The message names the
- * first eight invalid fields and their rules.
+ * Validates with TypeBox, without coercion. A query must not have unknown parameters. The message names the first eight
+ * invalid fields and their rules.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const isQuery = httpPart === 'querystring';
@@ -19,7 +19,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const compiled = Compile(isQuery ? { ...schema, additionalProperties: false } : schema);
   return (value: unknown) => {
     if (compiled.Check(value)) return { value };
-    const problems = compiled.Errors(value).flatMap((error) => problemsOf(error, known));
+    const problems = compiled.Errors(value).flatMap((error) => fieldProblems(error, known));
     const texts = [...Map.groupBy(problems, ([field]) => field)].map(
       ([field, [first]]) => `${field} ${first?.[1]}`,
     );
@@ -28,16 +28,16 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   };
 };
 
-/** The fields that an error is about, each with what is wrong; `known` are the parameters of a query. */
-function problemsOf(
+/** The fields of a validation error, each with its problem; `known` are the parameters of a query. */
+function fieldProblems(
   { keyword, params, instancePath, message }: TLocalizedValidationError,
   known: readonly string[] | undefined,
 ): [field: string, problem: string][] {
   if (keyword === 'required') return params.requiredProperties.map((name) => [name, 'is required']);
-  if (keyword === 'additionalProperties') return []; // they have an error each
+  if (keyword === 'additionalProperties') return []; // each unknown parameter has its own error
   const field = instancePath.slice(1) || 'The body';
   if (known && keyword === 'boolean') return [unknownParameter(instancePath, known)];
-  if (keyword === 'type' && known) return [[field, 'must be given once']]; // a string, or an array of them
+  if (keyword === 'type' && known) return [[field, 'must be given once']]; // a repeated parameter is an array
   if (keyword === 'type')
     return [[field, `must be ${params.type === 'object' ? 'a JSON object' : `a ${params.type}`}`]];
   return [[field, message]];
@@ -48,15 +48,12 @@ function unknownParameter(path: string, known: readonly string[]): [name: string
   const name = path.slice(1).replaceAll('~1', '/').replaceAll('~0', '~');
   const near = [0, 1, 2]
     .filter((edits) => edits * 2 <= name.length)
-    .flatMap((edits) => known.filter((one) => isNear(name.toLowerCase(), one, edits)));
+    .flatMap((edits) => known.filter((candidate) => isNear(name.toLowerCase(), candidate, edits)));
   const hint = near[0] === undefined ? '' : ` (did you mean ${near[0]}?)`;
-  return [
-    name.slice(0, MAX_NAME_LENGTH).toWellFormed() || 'A name that is empty',
-    `is not a parameter${hint}`,
-  ];
+  return [name.slice(0, MAX_NAME_LENGTH).toWellFormed() || 'An empty name', `is not a parameter${hint}`];
 }
 
-/** Whether one text becomes the other by this number of insertions, deletions and replacements of characters. */
+/** Whether this number of insertions, deletions and replacements of characters turns one text into the other. */
 function isNear(one: string, other: string, edits: number): boolean {
   let at = 0;
   while (at < one.length && one[at] === other[at]) at++;

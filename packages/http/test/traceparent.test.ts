@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { traceparentOf } from '../src/traceparent.ts';
+import { readTraceparent } from '../src/traceparent.ts';
 
 const [TRACE, PARENT] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
-const parsed = (traceparent: string | undefined) => traceparentOf({ traceparent });
+const parsed = (traceparent: string | undefined) => readTraceparent({ traceparent });
 
 test.each(['00', '01', '02', 'ff'])('a valid traceparent with the flags %s is taken as it is', (flags) => {
   const traceparent = `00-${TRACE}-${PARENT}-${flags}`;

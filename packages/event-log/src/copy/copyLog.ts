@@ -10,7 +10,7 @@ import {
 import { readToEnd } from '../readEvents.ts';
 import { copyProblem } from './copyable.ts';
 
-/** Events of the source that are done, the position of the last of them, and that of the source's last event. */
+/** The number of processed events of the source, the position of the last one, and the end of the source. */
 export type CopyProgress = {
   step: 'comparing' | 'copying';
   events: number;
@@ -18,26 +18,26 @@ export type CopyProgress = {
   end: Position;
 };
 
-/** Events that both logs have, and those of them that were copied now. */
+/** The number of events in both logs, and how many of them this call has copied. */
 export type Copied = { events: number; copied: number };
 
 type Options = {
   from: EventLog;
   to: EventStore;
-  /** Of the streams: subscriptions to EventStoreDB have no others. */
+  /** The required prefix of stream names: subscriptions to EventStoreDB deliver only these streams. */
   prefix?: string;
   onProgress?: (progress: CopyProgress) => void;
 };
 
 const COMPARED = ['stream', 'revision', 'id', 'type', 'data', 'metadata'] as const;
 
-/** The events of a log from its start; an error says which log has failed. */
+/** The events of a log from its start; errors name the log. */
 type Cursor = AsyncGenerator<RecordedEvent, undefined>;
 
 /**
- * Copies the events of the source to the target, in order, then compares both logs from the start. A target
- * that already has the first of them gets the others; a target that has anything else is refused and not
- * changed. A copy that was interrupted can be continued with the same call. Both are read raw.
+ * Copies the events of the source to the target, in order, then compares both logs from the start. A target that
+ * already has the first events gets the missing ones; a target with different events is refused and unchanged. The same
+ * call continues an interrupted copy. Reads both logs raw.
  * @throws Error with a message for the operator
  */
 export async function copyLog({ from, to, prefix = '', onProgress }: Options): Promise<Copied> {
@@ -47,13 +47,16 @@ export async function copyLog({ from, to, prefix = '', onProgress }: Options): P
   const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
     onProgress?.({ step, events, position, end: position > end ? position : end });
 
-  /** Compares both logs from the start; `missing` is the first event that the target does not have. */
+  /** Compares both logs from the start; `missing` is the first event that the target lacks. */
   async function compare(cursor: Cursor, message: string) {
-    await using other = openCursor('the target', target);
+    await using counterparts = openCursor('the target', target);
     for (let same = 0; ; same++) {
-      const [{ value: event }, { value: counterpart }] = await Promise.all([cursor.next(), other.next()]);
+      const [{ value: event }, { value: counterpart }] = await Promise.all([
+        cursor.next(),
+        counterparts.next(),
+      ]);
       if (!counterpart) return { same, missing: event };
-      const difference = differenceOf(event, counterpart);
+      const difference = findDifference(event, counterpart);
       if (difference !== undefined) throw new Error(`${message}: ${difference}`);
       if (event) report('comparing', same + 1, event);
     }
@@ -61,9 +64,9 @@ export async function copyLog({ from, to, prefix = '', onProgress }: Options): P
 
   async function copyMissing(): Promise<{ same: number; copied: number }> {
     await using cursor = openCursor('the source', from);
-    const { same, missing } = await compare(cursor, 'the target has other events, and was not changed');
+    const { same, missing } = await compare(cursor, 'the target has different events; it was not changed');
     let copied = 0;
-    // One append at a time: concurrent ones have no defined order, and a failed one would leave a gap.
+    // One append at a time: concurrent appends have no defined order, and a failed append would leave a gap.
     for (let event = missing; event; event = (await cursor.next()).value) {
       await append(to, event, prefix);
       report('copying', same + ++copied, event);
@@ -78,7 +81,7 @@ export async function copyLog({ from, to, prefix = '', onProgress }: Options): P
   const { same: events, missing } = await compare(cursor, 'the copy does not match the source');
   if (missing)
     throw new Error(
-      `the source has grown meanwhile, at position ${missing.position}: stop what writes to it, and copy again`,
+      `the source has grown during the copy, at position ${missing.position}: stop its writers, and copy again`,
     );
   return { events, copied };
 }
@@ -97,14 +100,14 @@ const unavailable =
     throw new Error(`${side} is unavailable: ${cause.message}`, { cause });
   };
 
-function differenceOf(event: RecordedEvent | undefined, counterpart: RecordedEvent): string | undefined {
+function findDifference(event: RecordedEvent | undefined, counterpart: RecordedEvent): string | undefined {
   if (!event) return `the target has one more event, at position ${counterpart.position}`;
   const parts = COMPARED.filter((part) => !isDeepStrictEqual(event[part], counterpart[part]));
   if (parts.length === 0) return undefined;
   return `position ${event.position} of the source and ${counterpart.position} of the target differ in ${parts.join(', ')}`;
 }
 
-/** Can be retried after any failure: the event keeps its ID and its revision. */
+/** Safe to retry after any failure: the event keeps its ID and its revision. */
 async function append(to: EventStore, event: RecordedEvent, prefix: string): Promise<void> {
   const { position, stream, revision, id, type, data, metadata } = event;
   try {
@@ -114,7 +117,7 @@ async function append(to: EventStore, event: RecordedEvent, prefix: string): Pro
   } catch (error) {
     const reason =
       error instanceof WrongExpectedRevision
-        ? 'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream'
+        ? 'its stream is not at the preceding revision: another program writes to the target, or the source has lost earlier events of the stream'
         : (error as Error).message;
     throw new Error(`the event at position ${position} of the source cannot be copied: ${reason}`, {
       cause: error,

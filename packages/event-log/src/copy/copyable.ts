@@ -1,13 +1,13 @@
 import { UUID } from '../eventId.ts';
 import type { RecordedEvent } from '../eventStore.ts';
 
-/** Why an event would not be the same in every store, to follow its position in a message; undefined if it would be. */
+/** Why some store would change an event, to follow its position in a message; undefined if every store preserves it. */
 export function copyProblem(
   { stream, id, type, data, metadata }: RecordedEvent,
   prefix = '',
 ): string | undefined {
   if (!stream.startsWith(prefix))
-    return `its stream ${JSON.stringify(stream)} does not start with ${prefix}, and subscriptions to EventStoreDB would not have it`;
+    return `its stream ${JSON.stringify(stream)} does not start with ${prefix}; subscriptions to EventStoreDB would not deliver it`;
   if (!UUID.test(id)) return 'its ID is not a UUID in lower case';
   if (type === '') return 'it has no type';
   for (const [name, value] of Object.entries({ data, metadata })) {
@@ -18,12 +18,12 @@ export function copyProblem(
 }
 
 /**
- * Stores return text that is not JSON as text, bytes as bytes, and undefined for nothing. An embedded log
- * that is read raw also returns JSON as text that it would have written differently.
+ * Stores return text that is not JSON as text, bytes as bytes, and missing data as undefined. A raw read of the
+ * embedded log also returns JSON as text if this store would have written it differently.
  */
 function jsonProblem(value: unknown): string | undefined {
   if (typeof value === 'string' && isJson(value))
-    return 'is JSON in a form that the embedded log does not write, and may have been altered: run verify';
+    return 'is JSON in a form that the embedded log never writes; it may have been altered: run verify';
   if (Object.prototype.toString.call(value) !== '[object Object]') return 'is not a JSON object';
   let problem: string | undefined;
   try {
@@ -46,7 +46,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Whether a number is certainly the one that was written. */
+/** Whether a number is certainly the one that was written, without lost digits. */
 function isExact(number: number): boolean {
   if (Number.isInteger(number)) return Number.isSafeInteger(number) && !Object.is(number, -0);
   return Number.isFinite(number);

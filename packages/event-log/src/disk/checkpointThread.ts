@@ -1,20 +1,20 @@
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { isThreadOf, serve, Thread } from '../threads/thread.ts';
+import { isThreadFor, serve, Thread } from '../threads/thread.ts';
 import { fileIdentity } from './fileIdentity.ts';
 
-// Checkpoints take tens of milliseconds and an fsync. One thread runs those of all SQLite files of a process, beside
-// their writers: this file is both sides.
+// A checkpoint takes tens of milliseconds and an fsync. One thread runs the checkpoints of all SQLite files of a
+// process, beside their writers. This file has the code of both threads.
 
 /** A SQLite file, and its identity when its writer opened it. */
 export type OpenFile = Readonly<{ file: string; identity: string | undefined }>;
 
-/** An error of SQLite, as it crosses threads: a structured clone of an error would lose its code. */
+/** A SQLite error in a form that crosses threads: a structured clone of an error loses its code. */
 export type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
 
 type Operations = { checkpoint: (file: OpenFile) => SqliteFailure | undefined };
 
-/** In each round there is only what was written during the one before. */
+/** Each round moves what was written during the previous round. */
 const ROUNDS = 3;
 
 /** Moves write-ahead logs into their databases. The thread starts with the first checkpoint. */
@@ -22,9 +22,9 @@ export class CheckpointThread {
   #thread: Thread<Operations> | undefined;
 
   /**
-   * Moves what a writer has committed, except what readers of earlier snapshots still need. Only the writer can let its
-   * write-ahead log restart then: by a small passive checkpoint of its own, between two transactions.
-   * Resolves with the error, if any; without a thread, as with too few file descriptors, nothing is moved.
+   * Moves what a writer has committed, except what readers of earlier snapshots still need. Then only the writer can
+   * restart its write-ahead log, by a small passive checkpoint between two transactions. Resolves with the error, if
+   * any; if no thread can start, for example without file descriptors, nothing is moved.
    */
   async checkpoint(file: OpenFile): Promise<SqliteFailure | undefined> {
     this.#thread ??= new Thread(new URL(import.meta.url));
@@ -42,17 +42,17 @@ export class CheckpointThread {
   }
 }
 
-/** Opens the writer's file: another one at its path would take over the write-ahead log, or remove it. */
+/** Opens the writer's file. A different file at its path would take over the write-ahead log, or remove it. */
 function open({ file, identity }: OpenFile): DatabaseSync {
   if (fileIdentity(file) !== identity) throw new Error(`${file} was deleted or replaced`);
   const url = pathToFileURL(file);
-  url.searchParams.set('mode', 'rw'); // https://sqlite.org/uri.html: it is not created
+  url.searchParams.set('mode', 'rw'); // https://sqlite.org/uri.html: never creates the file
   const db = new DatabaseSync(url, { timeout: 5_000 });
   db.exec('PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0');
   return db;
 }
 
-/** Opens the file for this checkpoint only, so that its writer is the last to close it. */
+/** Opens the file for this checkpoint only: its writer must be the last to close it. */
 function checkpoint(file: OpenFile): SqliteFailure | undefined {
   try {
     using db = open(file);
@@ -64,4 +64,4 @@ function checkpoint(file: OpenFile): SqliteFailure | undefined {
   }
 }
 
-if (isThreadOf(import.meta.url)) serve<Operations>({ checkpoint }, undefined);
+if (isThreadFor(import.meta.url)) serve<Operations>({ checkpoint }, undefined);

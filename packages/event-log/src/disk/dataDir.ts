@@ -6,12 +6,12 @@ import { assertWritable, hasSqliteCode, SQLITE } from './sqlite.ts';
 
 export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
 
-/** Creates the data directory durably, accessible to its owner only, if it does not exist. */
+/** Creates the data directory if it does not exist, durably, accessible to its owner only. */
 export function createDataDir(dir: string): void {
   makeDir(resolve(dir), 0o700);
 }
 
-/** Node's recursive mkdir never returns where the system refuses it with ENOENT, as in /proc, and does not sync. */
+/** Node's recursive mkdir does not sync, and never returns if the system refuses with ENOENT, for example in /proc. */
 function makeDir(dir: string, mode = 0o777): void {
   const parent = dirname(dir);
   if (!existsSync(parent)) makeDir(parent);
@@ -20,10 +20,10 @@ function makeDir(dir: string, mode = 0o777): void {
   } catch (error) {
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
-  syncEntry(dir); // also if it exists: the process that created it may have ended before
+  syncEntry(dir); // even if it exists: the process that created it may have crashed before its fsync
 }
 
-/** Makes a directory itself survive a power cut, if the one above can be read. */
+/** Makes a directory itself survive a power cut, if its parent can be read. */
 function syncEntry(dir: string): void {
   try {
     fsyncPath(dirname(dir));
@@ -32,12 +32,12 @@ function syncEntry(dir: string): void {
   }
 }
 
-/** The data directory belongs to another process. */
+/** Another process uses the data directory. */
 export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse';
 }
 
-/** Locks a data directory, by an open transaction, which ends with the process. @throws DataDirInUse, Error */
+/** Locks a data directory with an open transaction, which ends with the process. @throws DataDirInUse, Error */
 export function lockDataDir(dir: string): Disposable {
   const file = join(dir, 'lock.db');
   let lock: DatabaseSync | undefined;

@@ -2,7 +2,7 @@ import { closeSync, linkSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fsyncPath } from './fsyncPath.ts';
 
-/** Moves a file to a path that does not exist, durably. @throws Error; then nothing was created there */
+/** Moves a file durably to a path that does not exist. @throws Error; then the path still does not exist */
 export function moveToNew(draft: string, file: string): void {
   const isLinked = tryLink(draft, file);
   if (!isLinked) closeSync(openSync(file, 'wx')); // renaming alone could replace another file
@@ -15,7 +15,7 @@ export function moveToNew(draft: string, file: string): void {
   }
 }
 
-/** Whether a file could be linked: not every file system has hard links. @throws Error if the path exists */
+/** Links a file; returns false if the file system has no hard links. @throws Error if the path exists */
 function tryLink(draft: string, file: string): boolean {
   try {
     linkSync(draft, file);

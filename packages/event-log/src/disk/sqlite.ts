@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** SQLite's result codes (https://sqlite.org/rescode.html), as far as they are handled. */
+/** The SQLite result codes that are handled (https://sqlite.org/rescode.html). */
 export const SQLITE = {
   ERROR: 1,
   BUSY: 5,
@@ -16,7 +16,7 @@ export const SQLITE = {
   IOERR_DIR_FSYNC: 1290,
 } as const;
 
-/** Whether an error, or its cause, is one of SQLite: the file is damaged, or cannot be read for now. */
+/** Whether SQLite reported an error or its cause: the file is damaged, or temporarily unreadable. */
 export const isSqliteError = (error: unknown): boolean =>
   error instanceof Error && ('errcode' in error || isSqliteError(error.cause));
 
@@ -27,7 +27,7 @@ export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
   return codes.includes(code) || codes.includes(code & 0xff);
 }
 
-/** A file does not have what was written to it, as far as SQLite does not notice. */
+/** A file differs from what was written to it, and SQLite cannot detect it. */
 export class DamagedFile extends Error {
   override readonly name = 'DamagedFile';
 }
@@ -35,8 +35,8 @@ export class DamagedFile extends Error {
 export const isDamage = (error: unknown): boolean => hasSqliteCode(error, SQLITE.CORRUPT, SQLITE.NOTADB);
 
 /**
- * Opens a database for reading only. In a directory that cannot be written, SQLite cannot create the files
- * that it shares with a writer; without a write-ahead log there is no writer, and it reads without them.
+ * Opens a database for reading only. In a read-only directory, SQLite cannot create the files that it shares with a
+ * writer. Without a write-ahead log there is no writer, and SQLite reads without these files.
  */
 export function openReadOnly(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });

@@ -2,17 +2,18 @@ import { UUID } from '../eventId.ts';
 import { assertWellFormed, type NewEvent, NO_STREAM, WrongExpectedRevision } from '../eventStore.ts';
 import { isPosition } from '../position.ts';
 
-/** An event to append, as its thread takes it. */
+/** An event to append, in the form that the client's thread accepts. */
 export type AppendRequest = Record<'stream' | 'id' | 'type' | 'data' | 'metadata', string> & {
   expectedRevision: bigint;
 };
 
-/** Below the server's limit for a message, 16 MiB. Its limit for an append, 1 MiB by default, is reported. */
+/** Below the server's limit for a message, 16 MiB. The server itself reports its lower limit for an append. */
 const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
 
 /**
- * All appends share one gRPC call: what the client cannot serialise, or the server cannot parse, would fail the others,
- * too, so it is not sent. @throws TypeError; WrongExpectedRevision if no stream can be at this revision
+ * Checks an append before it is sent. All appends share one gRPC call: one that the client cannot serialise, or the
+ * server cannot parse, would fail them all. @throws TypeError; WrongExpectedRevision if no stream can have this
+ * revision
  */
 export function appendRequest(
   stream: string,

@@ -15,29 +15,30 @@ import type { LogEnd } from './logEnd.ts';
 import { CallFailed } from './protocol.ts';
 import type { SubscriptionBatch } from './subscription.ts';
 
-/** Where a subscription continues: after an event, whose ID is known once it was read, in the log that has it. */
+/** Where a subscription continues: after the event at a position of a log. `eventId` is known once it was read. */
 export type Cursor = { position: Position; eventId?: string | undefined; logId: string };
 
 type Source = {
   client: Client;
   log: Pick<EventLog, 'logId' | 'readEvent' | 'lastPosition'>;
   end: LogEnd;
-  /** Of the streams. */
+  /** The prefix of the streams to read. */
   prefix: string;
   logger: Logger;
   observer?: Pick<StoreObserver, 'onSubscriptionDropped'> | undefined;
 };
 
-/** A subscription that has lasted this long is renewed without delay. */
+/** A dropped subscription that has lasted at least this time is renewed without delay. */
 const STABLE_AFTER_MS = 1_000;
-/** A subscription without events for this time is compared with the end of the log. */
+/** After this time without events, the subscription is compared with the end of the log. */
 export const SILENCE_TIMEOUT_MS = 2_000;
 
-const MISSES_EVENTS = 'silent, although the log has more events';
-const NEVER_CAUGHT_UP = 'silent before it has caught up; servers before 23.10 never report that they have';
+const MISSES_EVENTS = 'no events arrive, although the log has more';
+const NEVER_CAUGHT_UP =
+  'no events arrive before it has caught up; servers before 23.10 never report catching up';
 
 /**
- * A subscription that is renewed after its last event whenever it is dropped; it moves the cursor.
+ * A subscription that resumes after its last event whenever it is dropped; it moves the cursor.
  * @throws LogReplaced
  */
 export async function* catchUpSubscription(
@@ -61,16 +62,16 @@ export async function* catchUpSubscription(
     const logId = await orAbort(log.logId());
     if (cursor.logId === NO_LOG_ID) cursor.logId = logId;
     if (cursor.logId !== logId)
-      throw new LogReplaced('the log is not the one that the subscription began with');
+      throw new LogReplaced('the log is not the one that the subscription started with');
     if (cursor.position === START) return;
-    // The server accepts a position beyond its end, and rejects one within an event as an unknown error.
+    // The server accepts a position beyond its end, and reports a position within an event as an unknown error.
     const found = (await orAbort(log.readEvent(cursor.position)))?.id;
     if (found === undefined || found !== (cursor.eventId ?? found))
       throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
     cursor.eventId = found;
   }
 
-  /** Servers send no heartbeat: the second comparison in a row that finds a missing event ends the subscription. */
+  /** Servers send no heartbeat: two consecutive comparisons that find a missing event end the subscription. */
   async function heard(next: Promise<SubscriptionBatch>): Promise<SubscriptionBatch> {
     const arrived = new AbortController();
     const wake = (): void => arrived.abort();
@@ -87,7 +88,7 @@ export async function* catchUpSubscription(
     }
   }
 
-  /** Each drop is logged once; an attempt that did not even subscribe belongs to the drop before it. */
+  /** Logs each drop once; an attempt that fails to subscribe belongs to the previous drop. */
   function handleDrop(error: Error, subscribedAt: number | undefined): void {
     const kind = error instanceof CallFailed ? error.kind : undefined;
     const wasAccessDenied = isAccessDenied;

@@ -4,36 +4,36 @@ import { type Argument, Connection, type Result } from './connection.ts';
 import { CallFailed } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
-/** The server refuses the account, or its certificate is not trusted: only another connection string helps. */
+/** The server refuses the account, or its certificate is not trusted: the connection string must be changed. */
 export class AccessDenied extends StoreUnavailable {}
 
 export class AppendDenied extends StoreUnavailable {}
 
-/** An attempt without a reply is repeated after this. The server gives up a write after 2 s. */
+/** An attempt is repeated after this time without a reply. The server abandons a write after 2 s. */
 export const ATTEMPT_TIMEOUT_MS = 3_000;
-/** The first connection may take this to its first reply: on a busy machine, seconds. */
+/** For the first reply over the first connection, which takes seconds on a busy machine. */
 export const FIRST_REPLY_TIMEOUT_MS = 10_000;
-/** Later ones: a cluster leads to a leader that is frozen until it has another one; looking for that takes 2 s a node. */
+/** For later connections: a cluster reports a frozen leader until it elects another; a look-up takes 2 s per node. */
 export const REOPENING_TIMEOUT_MS = 5_000;
 export const MAX_RETRY_DELAY_MS = 1_000;
-/** What calls in flight may take when the client is closed. */
+/** For calls in flight when the client is closed. */
 export const CLOSE_TIMEOUT_MS = 1_500;
-/** Between the starts of connections: each is a thread. */
+/** Between the starts of two connections: each one is a thread. */
 export const MIN_CONNECTION_INTERVAL_MS = 1_000;
-/** A server that has just started may not know its accounts before. */
+/** A server that has just started may refuse valid accounts for this time. */
 export const ACCOUNTS_TIMEOUT_MS = 5_000;
-/** What to check as long as the server has never responded. */
+/** Shown while the server has never responded. */
 const UNREACHABLE_HINT = 'check that the server runs, and hosts, tls and tlsCAFile in the connection string';
 
 type Listeners = {
   observer?: StoreObserver | undefined;
-  /** Called when another node of a cluster responds to reads, which only its leader does. */
+  /** Called when another node of a cluster responds to reads: only the leader does. */
   onLeaderChange?: ((from: string, to: string) => void) | undefined;
 };
 
 /**
- * One connection at a time. One loop opens it, with a read, and opens another one when it has ended; calls and
- * subscriptions wait for an open one. Failed calls are retried until a deadline.
+ * Keeps one connection open. One loop opens it with a read, and replaces it when it has ended; calls and subscriptions
+ * wait for an open connection. Failed calls are retried until a deadline.
  */
 export class Client {
   readonly #url: string;
@@ -41,13 +41,13 @@ export class Client {
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
   #open: Connection | undefined;
-  /** No connection is opened any more. */
+  /** No more connections are opened. */
   #isOver = false;
   #connection: Connection;
-  /** The outcome of the next attempt to open a connection: the failure, if any. */
+  /** Resolves after the next attempt to open a connection, with its failure, if any. */
   #attempt = Promise.withResolvers<CallFailed | undefined>();
   #lastFailure = new CallFailed('timeout', `no response yet: ${UNREACHABLE_HINT}`);
-  /** The address of the node that has responded to the last read. */
+  /** The address of the node that responded to the last read. */
   node: string | undefined;
 
   constructor(url: string, listeners: Listeners = {}) {
@@ -61,7 +61,7 @@ export class Client {
     return this.#closing.signal;
   }
 
-  /** Waits for the first attempt to connect; one that is refused is repeated. @throws AccessDenied if that lasts */
+  /** Waits for the first attempt to connect, repeated while access is denied. @throws AccessDenied after a timeout */
   async firstAttempt(): Promise<void> {
     const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
     for (;;) {
@@ -73,7 +73,7 @@ export class Client {
     }
   }
 
-  /** The connection, as soon as one is open. @throws StoreUnavailable at the deadline, or if the client is closed */
+  /** Resolves with an open connection. @throws StoreUnavailable at the deadline, or if the client is closed */
   async connected(deadline = Number.POSITIVE_INFINITY): Promise<Connection> {
     while (!this.#open) {
       if (this.#isOver) throw new StoreUnavailable('the log is closed');
@@ -85,7 +85,7 @@ export class Client {
     return this.#open;
   }
 
-  /** Ends the connection if it has been in use for this time; returns whether it has. */
+  /** Ends the connection if it has been in use for at least this time; returns whether it did. */
   renew(reason: string, afterMs: number): boolean {
     const isDue = performance.now() - this.#connection.startedAt >= afterMs;
     if (isDue) this.#connection.end(reason);
@@ -93,8 +93,8 @@ export class Client {
   }
 
   /**
-   * Calls the server until it succeeds, for at most `timeoutMs`. A page is not interrupted at the deadline: as long as
-   * the connection lives, the server searches the log. @throws CallFailed with a kind that is a result;
+   * Calls the server until a call succeeds, for at most `timeoutMs`. The deadline does not interrupt a read of a page:
+   * while the connection lives, the server is searching the log. @throws CallFailed with a kind that is a result;
    * StoreUnavailable; AppendDenied, or Error, if retrying does not help
    */
   call<O extends keyof Operations>(operation: O, argument: Argument<O>, timeoutMs: number): Result<O> {
@@ -177,7 +177,7 @@ export class Client {
     this.node = node;
   };
 
-  /** Ends the connection when the calls in flight have their replies, soon at the latest. Nothing is retried now. */
+  /** Ends the connection when the calls in flight have replies, or after a timeout. Nothing is retried any more. */
   async close(): Promise<void> {
     if (this.closed.aborted) return;
     this.#closing.abort();

@@ -7,47 +7,47 @@ import type { Operations } from './worker.ts';
 export type Argument<O extends keyof Operations> = Parameters<Operations[O]>[0];
 export type Result<O extends keyof Operations> = Promise<Awaited<ReturnType<Operations[O]>>>;
 
-/** Starts with what is wrong with the connection string, if anything is. Its events are addresses for `onNode`. */
+/** Starts with the problem of the connection string, if it has one. Its events are addresses for `onNode`. */
 type ClientThread = Thread<Operations, string | undefined, string>;
 
-/** A shorter silence is not taken for a broken connection. */
+/** A connection with a shorter silence is not considered broken. */
 const MIN_SILENCE_MS = 1_000;
-/** A node that refuses every append for this time is given up; a leader election takes about 5 s. */
+/** A connection is ended if its node refuses every append for this time; a leader election takes about 5 s. */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
 
 /**
- * A thread with a client of EventStoreDB. The client neither retries nor gives up, and can end up in a broken
- * state for good, so a connection that may be broken is discarded, with all its calls.
+ * A thread with an EventStoreDB client. The client neither retries nor times out, and can stay in a broken state
+ * forever. So a connection that may be broken is discarded with all its calls.
  */
 export class Connection {
   readonly startedAt = performance.now();
-  /** Resolves when the thread has started; rejects if the connection ends before. */
+  /** Resolves when the thread has started; rejects if the connection ends first. */
   readonly started = Promise.withResolvers<void>();
   /** Resolves with the reason when the connection has ended. */
   readonly ended = Promise.withResolvers<CallFailed>();
   /** Why the connection has ended; undefined while it is in use. */
   endReason: string | undefined;
-  /** The ID of the first event of $all, as read over this connection; undefined if there was none. */
+  /** The ID of the first event of $all, read over this connection; undefined if there was none. */
   firstEventId: string | undefined;
   #endKind: FailureKind = 'unavailable';
   readonly #thread: ClientThread;
-  /** When the last reply came, to any call and to an append. */
+  /** The times of the last reply to any call, and of the last reply to an append. */
   #lastReplyAt = 0;
   #lastAppendReplyAt = 0;
   #hasSucceeded = false;
-  /** Since when every append has been refused. */
+  /** The time from which every append has been refused. */
   #appendsRefusedSince: number | undefined;
 
-  /** `onNode` gets the address of the node that has responded to the last read. */
+  /** `onNode` gets the address of the node that responded to the last read. */
   constructor(url: string, onNode?: (node: string) => void) {
     const thread: ClientThread = new Thread(moduleBeside(import.meta.url, 'worker'), {
       data: url,
-      // The client prints the connection string, with its password, for DEBUG=esdb:* or an unknown option.
+      // With DEBUG=esdb:*, or for an unknown option, the client prints the connection string with its password.
       env: compileCache(),
       stdout: true,
       stderr: true,
       ...(onNode && { onEvent: onNode }),
-      // After the reason that the thread may have given: it ends by itself if the connection string is invalid.
+      // The thread may have reported a reason first: it ends by itself if the connection string is invalid.
       onEnd: ({ message }) =>
         void thread.started.catch(() => {}).then(() => this.end(`the client failed: ${message}`)),
     });
@@ -63,7 +63,7 @@ export class Connection {
   }
 
   /**
-   * Without a reply within `timeoutMs` the call fails; the connection ends too if nothing was heard from it meanwhile.
+   * The call fails without a reply within `timeoutMs`; if no other reply has arrived either, the connection ends.
    * @throws CallFailed
    */
   call<O extends keyof Operations>(
@@ -78,11 +78,11 @@ export class Connection {
         const silence = performance.now() - startedAt;
         const failure = new CallFailed('timeout', `no response for ${Math.round(silence)} ms`);
         reject(failure);
-        // Appends share one gRPC call, which may hang while others work; a late read may just be long.
+        // Appends share one gRPC call, which may hang while reads work; a late read may just be long.
         const lastReplyAt = operation === 'append' ? this.#lastAppendReplyAt : this.#lastReplyAt;
         if (silence >= MIN_SILENCE_MS && lastReplyAt < startedAt) this.end(failure.message);
       };
-      // After the events that are due: the reply may have arrived while this thread was busy.
+      // Runs after the events that are due: the reply may have arrived while this thread was busy.
       let due: NodeJS.Immediate | undefined;
       const isLimited = timeoutMs !== Number.POSITIVE_INFINITY;
       const timer = isLimited
@@ -122,7 +122,7 @@ export class Connection {
     this.ended.resolve(failure);
   }
 
-  /** A late reply shows that the connection works, too. */
+  /** Even a late reply shows that the connection works. */
   #handleReply(operation: keyof Operations, failure: CallFailed | undefined): void {
     this.#lastReplyAt = performance.now();
     if (!failure) this.#hasSucceeded = true;
@@ -131,12 +131,12 @@ export class Connection {
     this.#watchAppends(this.#lastReplyAt, failure);
   }
 
-  /** The client replaces its channel, or may be in a broken state. A server that was never reachable is neither. */
+  /** Whether the client now replaces its channel, or may be in a broken state; not if it never reached the server. */
   #isBrokenBy({ kind }: CallFailed): boolean {
     return kind === 'connectionBroken' || (kind === 'unavailable' && this.#hasSucceeded);
   }
 
-  /** A node that responds but refuses all appends, such as a former leader that is isolated, is given up. */
+  /** Ends the connection to a node that responds but refuses all appends, such as an isolated former leader. */
   #watchAppends(now: number, failure: CallFailed | undefined): void {
     if (failure?.kind !== 'transient') {
       this.#appendsRefusedSince = undefined;
@@ -147,7 +147,7 @@ export class Connection {
   }
 }
 
-/** The process's compile cache, if it has one: it halves the time that the thread takes to start. */
+/** Passes on the process's compile cache, if any, which halves the thread's time to start. */
 function compileCache(): Record<string, string> {
   const dir = getCompileCacheDir();
   return dir === undefined ? {} : { NODE_COMPILE_CACHE: dirname(dir) };

@@ -1,12 +1,13 @@
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { CONNECTION_STRING } from './protocol.ts';
 
-/** How long a node may take to report the leader, in seconds: one that is frozen delays each look-up. */
+/** For a node to report the leader: a frozen node delays each look-up. */
 const GOSSIP_TIMEOUT_S = 2;
 
 /**
- * Opens the client for a connection string, on the thread of the client alone: what the client only warns of
- * becomes an error there. @throws Error that does not quote the connection string, which has a password
+ * Opens the client for a connection string. Only for the client's own thread: it turns the client's warnings into
+ * errors.
+ * @throws Error that does not quote the connection string, which may contain a password
  */
 export function openClient(connectionString: string): EventStoreDBClient {
   const url = connectionString.replace(/\/+$/, '').replace(/^(kurrentdb|kurrent|kdb)(?=:|\+)/, 'esdb');

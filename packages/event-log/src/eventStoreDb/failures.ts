@@ -1,9 +1,9 @@
 import { ErrorType, isCommandError, UnknownError } from '@eventstore/db-client';
 import { CallFailed, type FailureKind } from './protocol.ts';
 
-// Classifies the client's errors. Not all of them are CommandErrors, and not all of those have a message.
+// Classifies the client's errors. Some are not CommandErrors, and some CommandErrors have no message.
 
-/** gRPC status codes (https://grpc.io/docs/guides/status-codes/), as far as they are handled. */
+/** The gRPC status codes that are handled (https://grpc.io/docs/guides/status-codes/). */
 export const GRPC_STATUS = { OK: 0, CANCELLED: 1, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
 
 type ClientError = Error & { code?: number };
@@ -13,7 +13,7 @@ export function errorType(error: unknown): string | undefined {
   return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
 }
 
-/** What an account must be allowed to do, for operations that do not read $all. */
+/** The access that an operation requires; all other operations read $all. */
 const ACCESS: Record<string, string> = { append: 'append events', readStream: 'read streams' };
 
 export function toFailure(error: ClientError, operation: string): CallFailed {
@@ -32,7 +32,7 @@ export function toFailure(error: ClientError, operation: string): CallFailed {
   return new CallFailed(isAppend ? 'appendDenied' : kind, message);
 }
 
-/** Before an append, the client looks up the server's features, and caches a failure unless it was UNAVAILABLE. */
+/** Before an append, the client fetches the server's features. It caches every failure except UNAVAILABLE. */
 function leavesClientBroken(error: ClientError): boolean {
   return !isCommandError(error) && error.code !== GRPC_STATUS.UNAVAILABLE;
 }
@@ -55,7 +55,7 @@ function readableMessage(error: ClientError): string {
   return message || `${error.name} (${errorType(error) ?? error.code ?? 'no code'})`;
 }
 
-/** gRPC reports a failed TLS handshake in its message only. */
+/** gRPC reports a failed TLS handshake only in its message. */
 const TLS_ERROR =
   /certificate|self.signed|wrong version number|EPROTO|packet length too long|SSL|servername/i;
 

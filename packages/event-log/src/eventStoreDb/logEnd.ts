@@ -2,22 +2,21 @@ import { type Page, type Position, START, StoreUnavailable } from '../eventStore
 import { sleep, unlessLater } from '../time/sleep.ts';
 import type { Client } from './client.ts';
 
-/** A node that is behind for longer has another log, as after a restore. */
+/** A node that stays behind for longer has a different log, for example after a restore. */
 const BEHIND_TIMEOUT_MS = 5_000;
-/** The wait between reads from a node that does not have the last events, in milliseconds. */
+/** Between reads from a node that lacks the last events. */
 const BEHIND_DELAY_MS = 100;
 const PAGE_SIZE = 500;
-/** How long a search is retried when it fails. */
 const SEARCH_TIMEOUT_MS = 10_000;
 
 /**
- * The last event of the streams with a prefix, as far as this process knows. A node that was the leader and was paused, or
- * cut off from the others, responds as the leader until it learns better, and then does not have the last events.
+ * Tracks the last event of the streams with a prefix. A former leader that was paused, or cut off from the cluster,
+ * still responds as the leader for a while, without the last events: so its results are compared with known positions.
  */
 export class LogEnd {
-  /** The position of the last event that is known. */
+  /** The position of the last known event. */
   position = START;
-  /** No other event of these streams follows it up to here. */
+  /** Between `position` and here, the log has no event of these streams. */
   #searchedTo = START;
   #behindSince: number | undefined;
   #searching: Promise<void> | undefined;
@@ -29,20 +28,20 @@ export class LogEnd {
     this.#prefix = prefix;
   }
 
-  /** The log has an event of these streams here. */
+  /** Records that the log has an event of these streams at this position. */
   advance(position: Position): void {
     if (position > this.position) this.position = position;
     this.searched(position);
   }
 
-  /** All of their events up to here are known. */
+  /** Records that all events of these streams up to this position are known. */
   searched(position: Position): void {
     if (position <= this.#searchedTo) return;
     this.#searchedTo = position;
     this.#behindSince = undefined;
   }
 
-  /** Reads it: the last event of the log, and what precedes it only if that is new and of other streams. */
+  /** Reads the last event of the log. If it belongs to another stream, also searches the new events before it. */
   async read(timeoutMs: number): Promise<Position> {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -55,12 +54,12 @@ export class LogEnd {
         return this.position;
       }
       if (performance.now() + BEHIND_DELAY_MS > deadline)
-        throw new StoreUnavailable('the node does not have the last events: it was the leader before');
+        throw new StoreUnavailable('the node lacks the last events: it is no longer the leader');
       await sleep(BEHIND_DELAY_MS, this.#client.closed);
     }
   }
 
-  /** Whether a log may end here, if it was known to go further when it was asked for: it does if that has lasted. */
+  /** Whether to accept an end; after BEHIND_TIMEOUT_MS also one before the known end: then the log was replaced. */
   #accepts(end: Position, known: Position): boolean {
     const now = performance.now();
     if (end < known) {
@@ -72,20 +71,20 @@ export class LogEnd {
     return true;
   }
 
-  /** Waits for one search, which all callers share, and which goes on if it takes longer than they wait. */
+  /** Waits for the search that all callers share. The search continues after the deadline of a caller. */
   async #search(end: Position, deadline: number): Promise<void> {
     this.#searching ??= this.#searchTo(end).finally(() => {
       this.#searching = undefined;
     });
-    this.#searching.catch(() => {}); // no one may wait any more
+    this.#searching.catch(() => {}); // all callers may have stopped waiting
     const isDone = await unlessLater(
       deadline - performance.now(),
       this.#searching.then(() => true),
     );
-    if (!isDone) throw new StoreUnavailable('searching the log for its last event takes longer');
+    if (!isDone) throw new StoreUnavailable('the search for the last event takes longer');
   }
 
-  /** Forwards from where the last search has ended, or else backwards. */
+  /** Searches forwards from the end of the last search, or else backwards. */
   async #searchTo(end: Position): Promise<void> {
     const prefix = this.#prefix;
     for (let isEnd = false; !isEnd; ) {

@@ -1,16 +1,16 @@
 /**
- * The form of a connection string, for errors before the client is loaded. The client would take a part of a password
- * with : or @ for the name of a host.
+ * The form of a connection string, to detect errors before the client is loaded: in a password with : or @, the client
+ * would read a part as the host name.
  */
 export const CONNECTION_STRING =
   '^(esdb|kurrentdb|kurrent|kdb)(\\+discover)?://([^:@]+:[^:@]+@)?[^:@/?][^@?]*(\\?|$)';
 
-// Between the adapter and the thread that holds @eventstore/db-client.
+// The protocol between the adapter and the thread that runs @eventstore/db-client.
 
 /** Why a call failed, and what to do. */
 export type FailureKind =
   | 'wrongRevision'
-  /** The stream exists, and its first event was deleted. */
+  /** The stream exists, but its first event was deleted. */
   | 'streamDeleted'
   /** The client rejects the connection string. */
   | 'badConnectionString'

@@ -12,13 +12,13 @@ import { GRPC_STATUS } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { eventIn, openRead, type ReadRange } from './readCall.ts';
 
-/** Pages are of the streams with this prefix. */
+/** A page has only events of streams with this prefix. */
 type Filtered<Range> = Range & { prefix: string };
 
-/** Events that were read. `isCut`: reading ended at the limit or the length of a page, so there may be more. */
+/** `isCut`: reading ended at the limit or the length of a page, so more events may follow. */
 type Collected = { events: RecordedEvent[]; isCut: boolean };
 
-/** Reads of streams and of $all. Each is whole, or fails. */
+/** Reads streams and $all. Each read is complete, or fails. */
 export class Reader {
   readonly #client: EventStoreDBClient;
   readonly #onNode: (node: string) => void;
@@ -30,7 +30,7 @@ export class Reader {
     this.#onNode = onNode;
   }
 
-  /** The first events of a stream; none if it does not exist. @throws CallFailed if the first was deleted */
+  /** The first events of a stream; none if it does not exist. @throws CallFailed if its first event was deleted */
   async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
     const { events } = await this.#collect({ stream, limit });
     const isDeleted = events[0] ? events[0].revision !== 0n : await this.#isTruncated(stream);
@@ -38,14 +38,14 @@ export class Reader {
     return events;
   }
 
-  /** A stream that was deleted softly looks as if it did not exist, except for its metadata. */
+  /** A soft-deleted stream differs from one that does not exist only by its metadata. */
   async #isTruncated(stream: string): Promise<boolean> {
     const newest = { stream: `$$${stream}`, from: 'end', backwards: true, limit: 1 } as const;
     const [metadata] = (await this.#collect(newest)).events;
     return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
   }
 
-  /** The first, or the last, event of $all; undefined if there is none. */
+  /** The first or the last event of $all; undefined if there is none. */
   async edge(edge: 'first' | 'last'): Promise<RecordedEvent | undefined> {
     const range: ReadRange = edge === 'first' ? {} : { from: 'end', backwards: true };
     return (await this.#collect({ ...range, limit: 1 })).events[0];
@@ -67,7 +67,7 @@ export class Reader {
     return { events, position: events.at(-1)?.position ?? after, isEnd: !page.isCut };
   }
 
-  /** The same, newest event first. A backward read of $all starts before the position, a forward one at it. */
+  /** The same, newest event first. A backward read of $all starts before the position, a forward read at it. */
   async pageBackwards({ before, limit, prefix }: Filtered<BackwardRange>): Promise<Page | undefined> {
     if (before === START) return { events: [], position: START, isEnd: true };
     const page = await this.#unlessInvalid({ from: before ?? 'end', backwards: true, limit, prefix });
@@ -77,8 +77,8 @@ export class Reader {
   }
 
   /**
-   * A read of $all; undefined if the server rejects its position. That error may have other causes: it counts if
-   * another read succeeds after it, and the same read fails again.
+   * A read of $all; undefined if the server rejects its position. Since the same error may have other causes, it counts
+   * only if then a different read succeeds and the same read fails again.
    */
   async #unlessInvalid(range: ReadRange & { limit: number }): Promise<Collected | undefined> {
     for (let isRepeated = false; ; isRepeated = true) {
@@ -93,13 +93,13 @@ export class Reader {
   }
 
   /**
-   * The events of a read, until they have its limit or the length of a page. What the server sends for fewer events is
-   * whole only once it has completed the call. @throws the client's error, CallFailed
+   * The events of a read, up to its limit or the length of a page. Fewer events are complete only after the server has
+   * completed the call. @throws the client's error, CallFailed
    */
   async #collect({ limit, ...range }: ReadRange & { limit: number }): Promise<Collected> {
     const call = await openRead(this.#client, { ...range, limit });
     let isCompleted = false;
-    call.on('error', () => {}); // the loop throws the first one
+    call.on('error', () => {}); // the loop throws the first error
     call.once('status', ({ code }: { code: number }) => {
       isCompleted = code === GRPC_STATUS.OK;
       if (isCompleted) this.#responds(call.getPeer());
@@ -112,7 +112,8 @@ export class Reader {
         if (!found) continue;
         events.push(found.event);
         length += range.stream === undefined ? found.length : 0;
-        // The first one may be the last of the page before. The server would search on after the limit.
+        // The first event may be the last event of the previous page. After the limit, the server would go on
+        // searching.
         if (events.length < limit && (length < PAGE_LENGTH || events.length < 2)) continue;
         this.#responds(call.getPeer());
         call.cancel();

@@ -5,36 +5,35 @@ import type { ReadReq, ReadResp } from '@eventstore/db-client/generated/streams_
 import messages from '@eventstore/db-client/generated/streams_pb.js';
 import { type Position, type RecordedEvent, START } from '../eventStore.ts';
 
-// Reads and subscriptions are calls of the client's generated stub. The client's own methods offer no filter for reads
-// of $all, and end a read that was cancelled without an error. The client still connects, discovers the leader and has
-// the credentials.
+// Reads and subscriptions use the client's generated stub: the client's own methods have no filter for reads of $all,
+// and end a cancelled read without an error. The client still connects, discovers the leader and sends the credentials.
 
-/** What to read: a stream from its start, or $all from a position on, inclusive; backwards, the events before it. */
+/** What to read: a stream from its start, or $all from a position, inclusive. Backwards, the events before it. */
 export type ReadRange = {
   stream?: string;
   from?: Position | 'end';
   backwards?: boolean;
-  /** The newest events of a stream if it is read backwards. A subscription has no limit. */
+  /** A subscription has no limit. */
   limit?: number;
-  /** The server skips the events of $all whose stream does not start with it. */
+  /** The server skips events of $all whose stream does not start with this prefix. */
   prefix?: string;
 };
 
-/** Events of $all that the server searches at once for one that matches. */
+/** The number of events of $all that the server searches at once for a match. */
 const SEARCH_WINDOW = 2_000;
-/** Windows after which a subscription gets the position that was searched. */
+/** The number of windows after which a subscription gets the position that the server has searched. */
 const CHECKPOINT_INTERVAL = 10;
 
 export type ReadCall = Awaited<ReturnType<typeof Calls.read>>;
 
-/** A read from the leader: a follower may lag behind what has been acknowledged. */
+/** Reads from the leader: a follower may lack acknowledged events. */
 export const openRead = (client: EventStoreDBClient, range: ReadRange): Promise<ReadCall> =>
   Calls.read(client, requestFor(range), true);
 
 export const openSubscription = (client: EventStoreDBClient, range: ReadRange): Promise<ReadCall> =>
   Calls.read(client, requestFor(range), false);
 
-/** The methods that the client has for its own calls are protected. */
+/** A subclass, since the client's methods for calls are protected. */
 abstract class Calls extends EventStoreDBClient {
   static read(client: EventStoreDBClient, request: ReadReq, requiresLeader: boolean) {
     const { GRPCStreamCreator, callArguments } = client as Calls;
@@ -50,19 +49,19 @@ function requestFor({ stream, from = START, backwards = false, limit, prefix }: 
   const options = new Options()
     .setReadDirection(backwards ? 1 : 0)
     .setUuidOption(new Options.UUIDOption().setString(EMPTY));
-  if (stream === undefined) options.setAll(startOf(new Options.AllOptions(), from));
+  if (stream === undefined) options.setAll(setStart(new Options.AllOptions(), from));
   else {
     const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
-    options.setStream(startOf(new Options.StreamOptions(), from).setStreamIdentifier(identifier));
+    options.setStream(setStart(new Options.StreamOptions(), from).setStreamIdentifier(identifier));
   }
   if (limit === undefined) options.setSubscription(new Options.SubscriptionOptions());
   else options.setCount(`${limit}`);
   if (prefix === undefined) options.setNoFilter(EMPTY);
-  else options.setFilter(filterOf(prefix));
+  else options.setFilter(prefixFilter(prefix));
   return new messages.ReadReq().setOptions(options);
 }
 
-function startOf<O extends ReadReq.Options.AllOptions | ReadReq.Options.StreamOptions>(
+function setStart<O extends ReadReq.Options.AllOptions | ReadReq.Options.StreamOptions>(
   options: O,
   from: Position | 'end',
 ): O {
@@ -73,7 +72,7 @@ function startOf<O extends ReadReq.Options.AllOptions | ReadReq.Options.StreamOp
   return options;
 }
 
-function filterOf(prefix: string): ReadReq.Options.FilterOptions {
+function prefixFilter(prefix: string): ReadReq.Options.FilterOptions {
   return new Options.FilterOptions()
     .setStreamIdentifier(new Options.FilterOptions.Expression().setPrefixList([prefix]))
     .setMax(SEARCH_WINDOW)
@@ -99,7 +98,7 @@ export function eventIn(response: ReadResp): { event: RecordedEvent; length: num
   return { event, length: data.length + metadata.length };
 }
 
-/** Deeper nesting overflows the stack of a structured clone between threads. This service writes none. */
+/** Deeper nesting would overflow the stack of a structured clone between threads. */
 const MAX_NESTING = 500;
 
 /** The value of a JSON text; undefined if it is nested too deeply. */

@@ -5,13 +5,13 @@ import type { Cursor } from './catchUpSubscription.ts';
 /** A subscription to the server, which moves the cursor. */
 type Source = (cursor: Cursor, signal: AbortSignal) => AsyncGenerator<Batch>;
 
-/** Events that are kept for subscribers that take them later than others; one that needs more catches up alone. */
+/** The number of events kept for slow subscribers; a subscriber that is further behind catches up alone. */
 export const WINDOW_SIZE = 1_024;
 const BATCH_SIZE = 512;
 
 /**
- * One subscription to the server for all subscribers. The subscriber that is ahead takes its next batch; the others find it in
- * the window. A subscriber that is not within the window has a subscription of its own until it is.
+ * One subscription to the server for all subscribers. The first subscriber takes its next batch; the others find the
+ * batch in the window. A subscriber outside the window uses its own subscription until it is inside.
  */
 export class SharedSubscription {
   readonly #source: Source;
@@ -21,7 +21,7 @@ export class SharedSubscription {
     this.#source = source;
   }
 
-  /** Every event after the cursor, once, in order. @throws LogReplaced */
+  /** Yields every event after the cursor once, in order. @throws LogReplaced */
   async *subscribe({ ...cursor }: Cursor, signal: AbortSignal): AsyncGenerator<Batch> {
     let hasCaughtUp = false;
     while (!signal.aborted) {
@@ -57,15 +57,15 @@ export class SharedSubscription {
   }
 }
 
-/** The last events of a subscription to the server. It ends when its last subscriber leaves. */
+/** The last events of a subscription to the server, which ends when its last subscriber leaves. */
 class Window {
-  /** The subscription has ended: with an error, since the log was closed, or without subscribers. */
+  /** The subscription has ended: it failed, the log was closed, or the last subscriber left. */
   isOver = false;
   isClosed = false;
   readonly #source: AsyncGenerator<Batch>;
   readonly #leaving = new AbortController();
   readonly #head: Cursor;
-  /** Before the first event that is kept. */
+  /** The cursor before the first event in the window. */
   #start: Pick<Cursor, 'position' | 'eventId'>;
   #events: RecordedEvent[] = [];
   #caughtUp = false;
@@ -93,8 +93,8 @@ class Window {
   }
 
   /**
-   * Whether a subscriber at this cursor gets each event after it here: it is at an event that is kept or, if it has had
-   * events, ahead of a subscription that has caught up.
+   * Whether a subscriber at this cursor finds every later event here: its event is in the window, or it has had events
+   * and is ahead of a subscription that has caught up.
    */
   has({ position, eventId, logId }: Cursor): boolean {
     if (this.isOver) return false;
@@ -105,7 +105,7 @@ class Window {
     return position === at && (eventId === undefined || id === undefined || eventId === id);
   }
 
-  /** The next events for a subscriber, whose cursor is moved. */
+  /** Returns the next events for a subscriber, and moves its cursor. */
   after(cursor: Cursor): Batch {
     const from = this.#indexAfter(cursor.position);
     const events = this.#events.slice(from, from + BATCH_SIZE);
@@ -115,7 +115,7 @@ class Window {
     return { events, caughtUp: this.#caughtUp && from + events.length === this.#events.length };
   }
 
-  /** Waits for the next batch, which is taken once for all who are ahead. @throws LogReplaced */
+  /** Waits for the next batch, which is taken once for all waiting subscribers. @throws LogReplaced */
   async next(signal: AbortSignal): Promise<void> {
     if (!this.#isTaking) void this.#take();
     await untilAborted(AbortSignal.any([signal, this.#arrival.signal]));
@@ -140,7 +140,7 @@ class Window {
   #keep({ events, caughtUp }: Batch): void {
     for (const event of events) this.#events.push(event);
     this.#caughtUp = caughtUp;
-    // Not at each batch: it copies what is kept.
+    // Not after each batch, since it copies the window.
     if (this.#events.length < 2 * WINDOW_SIZE) return;
     const removed = this.#events.splice(0, this.#events.length - WINDOW_SIZE).at(-1);
     if (removed) this.#start = { position: removed.position, eventId: removed.id };

@@ -32,27 +32,27 @@ import { WriteAccess } from './writeAccess.ts';
 type Options = {
   /** An EventStoreDB connection string, `esdb://…`. */
   url: string;
-  /** Of the log's own streams: subscriptions, pages and the last position are of their events. */
+  /** The prefix of the log's own streams: subscriptions, pages and the last position only include their events. */
   prefix: string;
-  /** Whose first event gives an empty log its identity. */
+  /** The stream whose first event gives an empty log its identity. */
   identityStream: string;
-  /** Called before a log that has no events gets its first one; if it throws, nothing is appended. */
+  /** Called before an empty log gets its first event; if it throws, nothing is appended. */
   onEmpty?: (() => void) | undefined;
   logger: Logger;
-  /** How long a request may wait for the server in all: four fifths to append, the rest to read. */
+  /** The total time that a request may wait for the server: four fifths to append, the rest to read. */
   timeoutMs: number;
-  /** Whether this store logs changes of the leader, for all connections of a service. */
+  /** Whether this is the store of a service that appends: it logs changes of the leader. */
   appends?: boolean;
   observer?: StoreObserver | undefined;
 };
 
-/** The first wait between reads of a stream whose first event cannot be read yet, in milliseconds; it doubles. */
+/** The first delay between reads of a stream whose first event cannot be read yet; it doubles each time. */
 const FIRST_READABLE_DELAY_MS = 10;
 export const ACCESS_RETRY_INTERVAL_MS = 500;
 
 /**
- * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. Calls to a server that is
- * unavailable are retried until `timeoutMs`, subscriptions for ever. @throws AccessDenied
+ * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. While the server is unavailable,
+ * calls are retried until `timeoutMs`, and subscriptions forever. @throws AccessDenied
  */
 export async function openEventStoreDb(options: Options): Promise<EventStore> {
   const { url, logger, appends, observer } = options;
@@ -76,9 +76,9 @@ class EventStoreDbStore implements EventStore {
   readonly #writeAccess: WriteAccess;
   readonly #end: LogEnd;
   readonly #subscription: SharedSubscription;
-  /** As last read; the server of the next connection may have another log, also an empty one. */
+  /** The log ID that was last read. The server of the next connection may have a different log, or an empty one. */
   #logId = NO_LOG_ID;
-  /** The last append's wait for the identity of the log. */
+  /** Resolves when the last append has found or created the identity of the log. */
   #identifying = Promise.resolve();
 
   constructor(client: Client, options: Options) {
@@ -99,7 +99,7 @@ class EventStoreDbStore implements EventStore {
     return this.#readLogId(this.#readTimeoutMs);
   }
 
-  /** The first event of $all identifies the log; it is read again as long as there is none. */
+  /** The first event of $all identifies the log. It is read again while the log is empty. */
   async #readLogId(timeoutMs: number): Promise<string> {
     const connection = await this.#client.connected(performance.now() + timeoutMs);
     connection.firstEventId ??= (await this.#client.call('readEdge', 'first', timeoutMs))?.id;
@@ -130,7 +130,7 @@ class EventStoreDbStore implements EventStore {
     );
   }
 
-  /** A result that a node may only have since it is behind is read again, if the node was. */
+  /** Reads again if the result is doubtful and the node turns out to be stale. */
   async #confirmed<T>(read: () => Promise<T>, isDoubtful: (result: T) => boolean): Promise<T> {
     const result = await read();
     if (!isDoubtful(result)) return result;
@@ -152,7 +152,7 @@ class EventStoreDbStore implements EventStore {
     const filtered = { ...range, prefix: this.#filter(prefix) };
     const read = () => this.#client.call('readPage', filtered, this.#options.timeoutMs);
     const page = await this.#readPage(read, range.after, ({ isEnd, position }) => isEnd && position < known);
-    // The server has searched to its end, which is not before the last event that was known.
+    // The server has searched to its end, which is at or after the last known event.
     const end = this.#end.position < known ? this.#end.position : known;
     return page.isEnd && page.position < end ? { ...page, position: end } : page;
   }
@@ -189,7 +189,7 @@ class EventStoreDbStore implements EventStore {
       const appended = await this.#append(request, deadline);
       outcome = 'stored';
       this.#end.advance(appended.position);
-      // The server continues a stream that was deleted and not tombstoned, although no stream is expected.
+      // The server continues a soft-deleted stream, although no stream is expected.
       if (expectedRevision === NO_STREAM && appended.revision !== 0n) throw new StreamDeleted(stream);
       return appended;
     } catch (error) {
@@ -233,7 +233,7 @@ class EventStoreDbStore implements EventStore {
           continue;
         }
         if (!(error instanceof CallFailed)) throw error;
-        this.#writeAccess.granted(); // the server has compared the revisions
+        this.#writeAccess.granted(); // a server that compares revisions has granted access
         if (isDeleted(error)) throw new StreamDeleted(stream, { cause: error });
         if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
         throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
@@ -241,7 +241,7 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
-  /** The server refuses another first event of a stream before the first one can be read. */
+  /** Waits until a stream's first event can be read: the server refuses a second first event even earlier. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
     for (let delay = FIRST_READABLE_DELAY_MS; ; delay *= 2) {
       const isReadable = (await this.#readStream(stream, 1)).length > 0;
@@ -251,8 +251,8 @@ class EventStoreDbStore implements EventStore {
   }
 
   /**
-   * An empty log gets its first event before anything else is appended. Several appends, also of other
-   * instances, may do so at once; one succeeds.
+   * Appends the first event of an empty log, before anything else is appended. Concurrent appends, also of other
+   * instances, may attempt this; one succeeds.
    */
   async #identify(deadline: number): Promise<void> {
     if ((await this.#readLogId(deadline - performance.now())) !== NO_LOG_ID) return;

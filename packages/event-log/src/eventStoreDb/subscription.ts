@@ -5,22 +5,22 @@ import { toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { eventIn, openSubscription, type ReadCall } from './readCall.ts';
 
-/** `checkpoint`: the server has searched up to this position, and the batches before have every match. */
+/** `checkpoint`: the server has searched up to this position, and earlier batches had every match. */
 export type SubscriptionBatch = Batch & { checkpoint?: Position | undefined };
 
-/** Events that are buffered at most, and the most in a batch. Servers before 24.2 drop a subscriber that reads late. */
+/** The maximum number of buffered events, and of events in a batch. Servers before 24.2 drop slow subscribers. */
 const BUFFER_SIZE = 512;
-/** A batch of a catch-up collects events for this time, unless the buffer is full: each one wakes the other thread. */
+/** While catching up, a batch collects events for this time or until the buffer is full: it wakes the other thread. */
 const BATCH_INTERVAL_MS = 5;
 
-/** A subscription to $all, filtered by stream prefix, whose events are taken in batches of what has arrived. */
+/** A subscription to $all, filtered by stream prefix. It delivers the events that have arrived in batches. */
 export class Subscription {
   readonly #confirmed = Promise.withResolvers<void>();
   #call: ReadCall | undefined;
   #events: RecordedEvent[] = [];
   #checkpoint: Position | undefined;
   #caughtUp = false;
-  /** Something has arrived that no batch has had. */
+  /** Something has arrived after the last batch. */
   #hasNews = false;
   #failure: CallFailed | undefined;
   #waiting: { resolve: (batch: SubscriptionBatch) => void; reject: (error: CallFailed) => void } | undefined;
@@ -34,12 +34,12 @@ export class Subscription {
     );
   }
 
-  /** Resolves when the server has accepted the subscription; rejects if it has ended before. */
+  /** Resolves when the server has accepted the subscription; rejects if it ends first. */
   get confirmed(): Promise<void> {
     return this.#confirmed.promise;
   }
 
-  /** The next batch. Rejects when the subscription has ended and all its events are taken. */
+  /** The next batch. Rejects when the subscription has ended and all its events were delivered. */
   next(): Promise<SubscriptionBatch> {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
@@ -80,7 +80,7 @@ export class Subscription {
     return this.#events.length >= BUFFER_SIZE;
   }
 
-  /** Not at once: more events may arrive in the same turn. */
+  /** Delayed, since more events may arrive in the same turn of the event loop. */
   #scheduleDelivery(): void {
     const deliver = () => {
       this.#delivery = undefined;

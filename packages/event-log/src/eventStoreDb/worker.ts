@@ -8,11 +8,10 @@ import { CallFailed } from './protocol.ts';
 import { Reader } from './read.ts';
 import { Subscription, type SubscriptionBatch } from './subscription.ts';
 
-// The thread that holds @eventstore/db-client. An error that the client does not catch, such as a reply to a
-// call that was given up, ends this thread and not the service; and whatever hangs in the client ends with
-// the thread.
+// The thread that runs @eventstore/db-client. An error that the client does not catch, such as a reply to an abandoned
+// call, ends this thread and not the service. Calls that hang in the client end with the thread.
 
-function operationsOf(client: EventStoreDBClient) {
+function clientOperations(client: EventStoreDBClient) {
   const reader = new Reader(client, (node) => send(node));
   const subscriptions = new Map<string, Subscription>();
   return {
@@ -35,7 +34,7 @@ function operationsOf(client: EventStoreDBClient) {
       subscriptions.set(to.subscription, subscribed);
       await subscribed.confirmed;
     },
-    /** The next batch of a subscription, as soon as there is one. */
+    /** Waits for the next batch of a subscription. */
     async next(subscription: string): Promise<SubscriptionBatch> {
       const subscribed = subscriptions.get(subscription);
       if (!subscribed) throw new CallFailed('transient', 'unsubscribed');
@@ -47,7 +46,7 @@ function operationsOf(client: EventStoreDBClient) {
     },
   };
 }
-export type Operations = ReturnType<typeof operationsOf>;
+export type Operations = ReturnType<typeof clientOperations>;
 
 const send = start(threadData<string>());
 
@@ -58,16 +57,16 @@ function start(url: string): (node: string) => void {
   } catch (error) {
     return serve(undefined, (error as Error).message);
   }
-  const calls = Object.entries(operationsOf(client)).map(([name, operation]) => {
+  const calls = Object.entries(clientOperations(client)).map(([name, operation]) => {
     const run = operation as (argument: unknown) => Promise<unknown>;
     return [
       name,
       (argument: unknown) =>
         run(argument).catch((error) => {
           const { kind, message } = toFailure(error, name);
-          // Calls that are still open on the channel to the follower would never end.
+          // Open calls on the channel to the follower would never end.
           if (kind === 'notLeader') void client.dispose();
-          throw { kind, message }; // a clone of an Error would not have the kind
+          throw { kind, message }; // a structured clone of an Error would lose the kind
         }),
     ];
   });

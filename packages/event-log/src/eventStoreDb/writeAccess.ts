@@ -1,14 +1,14 @@
 import type { Logger } from '../logger.ts';
 import { ACCOUNTS_TIMEOUT_MS, type Client } from './client.ts';
 
-/** While appends are refused, a connection is replaced after this, since a call keeps the groups that its user had. */
+/** While appends are refused, the connection is replaced this often: a call keeps the groups that its user had. */
 export const RENEWAL_INTERVAL_MS = 5_000;
 
-/** Whether the account may append, as appends show it. */
+/** Tracks whether the account may append, by the outcome of appends. */
 export class WriteAccess {
-  /** Why appends are refused; undefined once one was accepted. */
+  /** Why appends are refused; undefined after an append was accepted. */
   error: string | undefined;
-  /** Since when every append was refused. */
+  /** The time from which every append was refused. */
   #deniedSince: number | undefined;
   readonly #client: Client;
   readonly #logger: Logger;
@@ -25,7 +25,7 @@ export class WriteAccess {
     this.#logger.info('the account may append');
   }
 
-  /** Whether to try an append again: a server that has just started may not know its accounts. */
+  /** Whether to retry an append: a server that has just started may not know its accounts. */
   denied(reason: string): boolean {
     const now = performance.now();
     this.#deniedSince ??= now;
@@ -33,6 +33,6 @@ export class WriteAccess {
     if (this.error === undefined)
       this.#logger.error({ reason }, 'the account may not append; writes are refused');
     this.error = reason;
-    return this.#client.renew('the account may have other groups now', RENEWAL_INTERVAL_MS);
+    return this.#client.renew('the groups of the account may have changed', RENEWAL_INTERVAL_MS);
   }
 }

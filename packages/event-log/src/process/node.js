@@ -2,17 +2,17 @@
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 
-/** As engines in package.json. */
+/** The same as `engines` in package.json. */
 const REQUIRED = '24.14';
 
-/** Runs `node ARGS…` on the Node that npm has installed, or else on this one, and ends as it ends. */
+/** Runs `node ARGS…` on the Node that npm has installed, or else on this Node, and exits like it. */
 export function runNode(args) {
   const node = installedNode() ?? (isNewEnough() ? process.execPath : undefined);
   if (!node) return end(`Node ${process.versions.node} is too old; install Node ${REQUIRED} or later.`);
-  // Before the child can run: a signal that arrives meanwhile is passed on then.
+  // Before the child runs, so that every signal is passed on.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.on(signal, () => {
-      if (process.platform !== 'win32') child.kill(signal); // there it would kill, and the console signals the child, too
+      if (process.platform !== 'win32') child.kill(signal); // on Windows, the console signals the child
     });
   const child = spawn(node, args, { stdio: 'inherit' });
   child.on('error', ({ message }) => end(message));
@@ -23,7 +23,7 @@ export function runNode(args) {
   });
 }
 
-/** Runs `start`, or, if this Node is too old, the same command on the one that npm has installed. */
+/** Runs `start`; if this Node is too old, runs the same command on the Node that npm has installed. */
 export function onRequiredNode(start) {
   return isNewEnough() ? start() : runNode(process.argv.slice(1));
 }
@@ -35,7 +35,7 @@ function isNewEnough() {
   return major > least || (major === least && minor >= leastMinor);
 }
 
-/** The file of the optional dependency of package.json. */
+/** The Node of the optional dependency in package.json. */
 function installedNode() {
   const { resolve } = createRequire(import.meta.url);
   const [system, suffix] = process.platform === 'win32' ? ['win', '.exe'] : [process.platform, ''];

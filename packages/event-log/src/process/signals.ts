@@ -1,10 +1,10 @@
-/** Ctrl-C in a terminal reaches a process twice, from the terminal and from npm: then it is one signal. */
+/** Ctrl-C reaches a process twice, from the terminal and from npm: within this window both count as one signal. */
 export const SAME_SIGNAL_WINDOW_MS = 1_000;
 const CLEANUP_TIMEOUT_MS = 5_000;
 
 type Handlers = Record<'stop' | 'force', (signal: NodeJS.Signals) => void> & { timeoutMs: number };
 
-/** Handles SIGTERM, SIGINT and SIGHUP: the first one stops the process, the next one, or the timeout, forces it. */
+/** Handles SIGTERM, SIGINT and SIGHUP: the first signal stops the process; the second, or a timeout, forces an exit. */
 export function handleSignals(
   process: Pick<NodeJS.EventEmitter, 'on'>,
   { stop, force, timeoutMs }: Handlers,
@@ -24,8 +24,8 @@ export function handleSignals(
 }
 
 /**
- * Runs a command until its end, or until a signal, which aborts its own. Then the process ends as one without a handler ends,
- * so that a shell reports the signal. @throws what the command throws, unless the reader of its output has gone
+ * Runs a command; a signal of the process aborts it. Then the process ends like one without a signal handler, so that
+ * the shell reports the signal. @throws the command's error, unless the reader of its output has closed the pipe
  */
 export async function runUntilSignal(
   process: NodeJS.Process,
@@ -45,11 +45,11 @@ export async function runUntilSignal(
     force: endBySignal,
     timeoutMs: CLEANUP_TIMEOUT_MS,
   });
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {}); // the write that failed rejects
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {}); // a failed write also rejects
   try {
     await command(stopping.signal);
   } catch (error) {
-    // The reader has closed the pipe, as in `… | head`.
+    // The reader has closed the pipe, for example in `… | head`.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return;
     if (!stoppedBy) throw error;
   } finally {

@@ -17,21 +17,21 @@ export const CloudEvent = Type.Object(
     type: Type.String(),
     subject: Type.String({ description: 'The stream.' }),
     time: Type.Optional(
-      Type.String({ format: 'date-time', description: 'When it occurred: occurredAt of its metadata.' }),
+      Type.String({ format: 'date-time', description: 'The time of the event: occurredAt in its metadata.' }),
     ),
     datacontenttype: Type.Optional(Type.String()),
     data: Type.Optional(Type.Unknown()),
     data_base64: optionalText('Data that is not JSON.'),
     position: Type.String({ description: 'The position in the log; positions increase, with gaps.' }),
     revision: Type.String({ description: 'The revision in the stream, from 0.' }),
-    correlationid: optionalText('The Request-Id of the request that caused it.'),
+    correlationid: optionalText('The Request-Id of the request that caused the event.'),
     schemaversion: Type.Optional(Type.Integer()),
     traceparent: optionalText(
-      'The trace of the request that caused it (W3C Trace Context; extension Distributed Tracing).',
+      'The trace of the request that caused the event (W3C Trace Context; extension Distributed Tracing).',
     ),
-    metadata: optionalText('All of its metadata: the canonical JSON (RFC 8785) that is hashed.'),
+    metadata: optionalText('The complete metadata, as the canonical JSON (RFC 8785) that is hashed.'),
     dataandmetadata: optionalText(
-      'Instead of metadata, if the event has no canonical JSON: the text that is hashed.',
+      'Replaces metadata if the event has no canonical JSON: the text that is hashed.',
     ),
   },
   { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
@@ -40,14 +40,14 @@ export type CloudEvent = Static<typeof CloudEvent>;
 
 export type CloudEventFormat = {
   source: string;
-  /** The attributes of an event that show what of it is hashed. */
+  /** The attributes that show which text of an event is hashed. */
   hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata'>;
 };
 
-/** An event as a CloudEvent; members that are undefined are not there in JSON. */
+/** Converts an event to a CloudEvent; JSON omits undefined members. */
 export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEventFormat): CloudEvent {
   const { id, type, stream, position, revision, data } = event;
-  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataOf(event);
+  const { occurredAt, $correlationId, schemaVersion, traceparent } = metadataObject(event);
   const bytes = data instanceof Uint8Array ? data : undefined;
   const shown = hashed?.(event);
   const cloudEvent: { [Name in keyof CloudEvent]: CloudEvent[Name] | undefined } = {
@@ -62,28 +62,28 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
     data_base64: bytes && Buffer.from(bytes).toString('base64'),
     position: String(position),
     revision: String(revision),
-    correlationid: textOf($correlationId),
+    correlationid: nonEmptyText($correlationId),
     schemaversion: isInt32(schemaVersion) ? schemaVersion : undefined,
-    traceparent: textOf(traceparent),
+    traceparent: nonEmptyText(traceparent),
     metadata: shown?.metadata,
     dataandmetadata: shown?.dataandmetadata,
   };
   return cloudEvent as CloudEvent;
 }
 
-/** A text that is not empty, which the attributes of CloudEvents must not be. */
-function textOf(value: unknown): string | undefined {
+/** CloudEvents attributes must not be empty. */
+function nonEmptyText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** When an event occurred, by its metadata, in milliseconds since 1970; undefined if they do not say. */
+/** When an event occurred, in milliseconds since 1970; undefined if its metadata has no time. */
 export function occurredAt(event: RecordedEvent): number | undefined {
-  return parseRfc3339(metadataOf(event).occurredAt);
+  return parseRfc3339(metadataObject(event).occurredAt);
 }
 
 type Metadata = Record<string, unknown>;
 
-function metadataOf({ metadata }: RecordedEvent): Metadata {
+function metadataObject({ metadata }: RecordedEvent): Metadata {
   return typeof metadata === 'object' && metadata !== null ? (metadata as Metadata) : {};
 }
 

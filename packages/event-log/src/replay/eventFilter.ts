@@ -7,13 +7,13 @@ import { unlessAborted } from '../time/sleep.ts';
 import { occurredAt } from './cloudEvent.ts';
 import { limitSchema, type TextRule, textSchema } from './querySchemas.ts';
 
-/** What the stream names of an app say. */
+/** The naming scheme of an app's streams. */
 export type StreamNames = {
-  /** What a stream is about; with an s, several of them. */
+  /** What a stream is about, in the singular; the plural adds an s. */
   noun: string;
-  /** Whose stream it is, and the ID of what it is about; undefined for a stream of another program. */
+  /** The user and the ID in a stream name; undefined for other streams. */
   parse(stream: string): { user: string; id: string } | undefined;
-  /** What the names of a user's streams start with, or the name of the stream with this ID. */
+  /** The prefix of a user's streams, or the name of the stream with this ID. */
   prefix(user: string, id?: string): string;
   user: TextRule;
   id: TextRule;
@@ -24,7 +24,7 @@ const TYPE = { isValid: (type: string) => type !== '', rule: 'an event type' };
 
 const IN_URLS = { filterName: (filter: string): string => filter, time: 'RFC 3339; in a URL a + is %2B' };
 
-/** The filters of a replay, as text. All of them can be combined. Descriptions are for URLs, or for a command line. */
+/** The schema of a replay's filters, which can be combined. Descriptions are for URLs, or for a command line. */
 export const eventQuery = (
   { noun, user, id }: Pick<StreamNames, 'noun' | 'user' | 'id'>,
   { filterName, time } = IN_URLS,
@@ -57,7 +57,7 @@ export class BadFilter extends Error {
   override readonly name = 'BadFilter';
 }
 
-/** A valid query, parsed. */
+/** A parsed, valid query. */
 export class EventFilter {
   readonly after: Position;
   /** The name of `after` in messages. */
@@ -66,7 +66,7 @@ export class EventFilter {
   readonly user: string | undefined;
   readonly #query: EventQuery;
   readonly #streams: StreamNames;
-  /** In milliseconds since 1970, inclusive. */
+  /** Milliseconds since 1970, inclusive. */
   readonly #since: number | undefined;
   readonly #until: number | undefined;
 
@@ -85,26 +85,26 @@ export class EventFilter {
     this.#streams = streams;
   }
 
-  /** What the names of the streams of matching events start with, if only a user's events match. */
+  /** The prefix of all streams with matching events, if only one user's events match. */
   get prefix(): string | undefined {
     return this.user === undefined ? undefined : this.#streams.prefix(this.user, this.#query.id);
   }
 
-  /** What the names of all streams of the user start with. */
+  /** The prefix of all streams of the user. */
   get userPrefix(): string | undefined {
     return this.user === undefined ? undefined : this.#streams.prefix(this.user);
   }
 
-  /** Whether an event is of the user, if only a user's events match. */
-  isOfUser({ stream }: RecordedEvent): boolean {
+  /** Whether an event belongs to the filter's user, if the filter names one. */
+  isUserEvent({ stream }: RecordedEvent): boolean {
     return this.user === undefined || this.#streams.parse(stream)?.user === this.user;
   }
 
-  /** Whether an event matches, apart from its position and the limit. */
+  /** Whether an event matches, ignoring its position and the limit. */
   matches(event: RecordedEvent): boolean {
     const { id, type } = this.#query;
     if (type !== undefined && event.type !== type) return false;
-    if (!this.isOfUser(event)) return false;
+    if (!this.isUserEvent(event)) return false;
     if (id !== undefined && this.#streams.parse(event.stream)?.id !== id) return false;
     if (this.#since === undefined && this.#until === undefined) return true;
     const at = occurredAt(event);
@@ -112,7 +112,7 @@ export class EventFilter {
   }
 }
 
-/** @throws BadPosition unless the log, which ends at `last`, can be read from a position; `name` is for messages */
+/** `last` is the end of the log, `name` is for messages. @throws BadPosition if reading cannot start there */
 export async function assertReadable(
   log: EventLog,
   position: Position,
@@ -120,7 +120,7 @@ export async function assertReadable(
   name: string,
 ): Promise<void> {
   assertInLog(position, last, name);
-  // EventStoreDB reads from the position of an event only.
+  // EventStoreDB can only read from the position of an event.
   if (position > START && !(await log.readEvent(position)))
     throw new BadPosition(`${name} is not the position of an event.`);
 }
@@ -133,10 +133,10 @@ export class UnknownUser extends Error {
   }
 }
 
-/** Streams of the user `a/b` start as those of `a`, so the newest event may be of another user. */
+/** The streams of the user `a/b` also match the prefix of `a`, so the newest event may belong to another user. */
 const EVENTS_PER_READ = 500;
 
-/** @throws UnknownUser if a filter names a user of whom the log has no event, at any position */
+/** @throws UnknownUser if a filter names a user without any event in the log */
 export async function assertKnownUser(
   log: Pick<EventLog, 'readBackwards'>,
   filter: EventFilter,
@@ -147,7 +147,7 @@ export async function assertKnownUser(
   for (let limit = 1; user !== undefined; limit = EVENTS_PER_READ) {
     await turn();
     const page = await unlessAborted(log.readBackwards({ before, limit, prefix }), signal);
-    if (!page || page.events.some((event) => filter.isOfUser(event))) return;
+    if (!page || page.events.some((event) => filter.isUserEvent(event))) return;
     if (page.isEnd) throw new UnknownUser(user);
     before = page.position;
   }

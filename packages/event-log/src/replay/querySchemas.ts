@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 
 const MAX_LIMIT = 2_147_483_647;
 
-/** What a text must be; the rule completes the sentence "NAME must be …". */
+/** A rule for a text; it completes the sentence "NAME must be …". */
 export type TextRule = { isValid: (text: string) => boolean; rule: string };
 
 /** The schema of a text that must follow a rule. */

@@ -7,7 +7,7 @@ type Options = {
   signal: AbortSignal;
   /** Whether to continue with each new event instead of ending at the current end of the log. */
   live?: boolean;
-  /** Where to end if it is not live: at the position of an event, or START; by default, the current end. */
+  /** Where a replay that is not live ends: the position of an event, or START; by default, the current end. */
   end?: Position | undefined;
   /** Awaited before each read, and before new events. */
   turn?: Turn;

@@ -18,7 +18,7 @@ import {
   type WriterOperations,
 } from './protocol.ts';
 
-/** Of appends that are handed to the writer thread; fewer at the end of an event loop turn. */
+/** The number of appends in a message to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
 
 type Append = {
@@ -35,7 +35,7 @@ type Options = {
   now: () => Date;
   /** Called with the events of each transaction once it is durable, before its appends are resolved. */
   onCommit: (events: RecordedEvent[]) => void;
-  /** Called once if durability cannot be guaranteed any more; the process must end. */
+  /** Called once when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
   /** Called if the log turns out to be damaged. */
   onDamage: (error: LogDamaged) => void;
@@ -43,18 +43,18 @@ type Options = {
 };
 
 /**
- * Group commit: what reaches the writer thread while it commits shares the next transaction, and its one
- * fsync. Each append is resolved after that fsync.
+ * Group commit: appends that reach the writer thread during a commit share the next transaction and its single fsync.
+ * Each append is resolved after that fsync.
  */
 export class AppendQueue {
   readonly #options: Options;
   readonly #thread: Thread<WriterOperations, void, CommitReply>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
-  /** Handed over, and not resolved or rejected yet, in order. */
+  /** Handed to the writer thread, not yet resolved or rejected, in order. */
   #committing: Append[] = [];
   #checkpoint = Promise.resolve();
-  /** Why no append is accepted any more; undefined while the queue is open. */
+  /** Why appends are rejected; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
   #isStarted = false;
   #failed = false;
@@ -75,7 +75,7 @@ export class AppendQueue {
     return queue;
   }
 
-  /** @throws WrongExpectedRevision, StoreUnavailable, TypeError for what is not JSON */
+  /** @throws WrongExpectedRevision; StoreUnavailable; TypeError if the event is not JSON */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     if (this.#closed) {
       this.#options.observer?.onAppends('failed', 1);
@@ -91,11 +91,11 @@ export class AppendQueue {
     });
   }
 
-  /** Waits for the appends in flight and a last checkpoint: the thread replies to all before it exits. */
+  /** Waits for the appends in flight and a last checkpoint: the thread replies to all appends before it exits. */
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
-    await this.#checkpoint; // it would keep the writer from its own
+    await this.#checkpoint; // a running checkpoint would block that of the writer
     await this.#thread.close();
   }
 
@@ -109,7 +109,7 @@ export class AppendQueue {
     this.#committing.push(...this.#waiting.splice(0));
   }
 
-  /** Accepts no append any more, and rejects those that wait. */
+  /** Rejects waiting appends and all later ones. */
   refuse(reason: StoreUnavailable): void {
     this.#closed ??= reason;
     this.#reject(this.#waiting.splice(0), reason);
@@ -129,7 +129,7 @@ export class AppendQueue {
     else this.#handleCommit(reply.results, reply.seconds);
   }
 
-  /** The shared thread does most of it; then the writer lets its write-ahead log restart. */
+  /** The shared thread moves most of the write-ahead log; then the writer restarts it. */
   async #runCheckpoint(file: OpenFile): Promise<void> {
     const failure = await this.#options.checkpointer.checkpoint(file);
     const replies = failure ? endingReplies(Object.assign(new Error(failure.message), failure)) : [];

@@ -12,9 +12,9 @@ import {
   type WriterOperations,
 } from './protocol.ts';
 
-// The only writer of the embedded log runs on its own thread, so that no request waits for an fsync.
+// The only writer of the embedded log. It runs on its own thread, so an fsync does not block the event loop.
 
-/** Of the write-ahead log between two checkpoints: a page that many commits write is copied back once. */
+/** A checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
 const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
 const FILE_CHECK_INTERVAL_MS = 1_000;
@@ -25,11 +25,11 @@ class LogWriter {
   readonly #insert;
   readonly #lastRevision;
   readonly #eventAt;
-  /** The files that are open, by path: what is written to them is lost once they are deleted or replaced. */
+  /** The open files by path: after a file is deleted or replaced, writes to it are lost. */
   readonly #files: Map<string, string | undefined>;
   #bytesSinceCheckpoint = 0;
   #isCheckpointRunning = false;
-  /** Why nothing is written any more. */
+  /** Why nothing may be written; undefined while the log is writable. */
   #ended: string | undefined;
 
   constructor(db: DatabaseSync, file: string) {
@@ -63,13 +63,13 @@ class LogWriter {
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;
-      // When the disk is full, SQLite has rolled back itself.
+      // On a full disk, SQLite has already rolled back.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       return [rolledBack((error as Error).message), ...ending];
     }
   }
 
-  /** Whether the open files are still those at their paths, as a reply if they are not. */
+  /** Checks that the open files are still at their paths; if not, returns a reply. */
   checkFiles(): CommitReply[] {
     for (const [path, identity] of this.#files)
       if (isOther(path, identity))
@@ -79,7 +79,7 @@ class LogWriter {
 
   #append([id, stream, expected, type, data, metadata]: AppendRequest, recordedAt: string): AppendResult {
     const revision = expected + 1n;
-    // A stream's first event needs no look-up: the unique index on stream and revision is the whole check.
+    // A stream's first event needs no look-up: the unique index on stream and revision enforces the check.
     if (revision > 0n) {
       const last = this.#lastRevision.get(stream) as { revision: bigint | null };
       if ((last.revision ?? -1n) < expected) return { wrongRevision: true };
@@ -96,7 +96,7 @@ class LogWriter {
     }
   }
 
-  /** Asks for a checkpoint by another thread, if one is due: then appends do not wait for it. */
+  /** Requests a checkpoint if one is due. Another thread runs it, so appends do not wait. */
   checkpointIfDue(): CommitReply[] {
     const isDue = this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
     if (!isDue || this.#isCheckpointRunning) return [];
@@ -105,12 +105,12 @@ class LogWriter {
     return [{ checkpointDue: { file, identity } }];
   }
 
-  /** To be called with a reply after which nothing may be written. */
+  /** Call it with the reason after which nothing may be written. */
   end(reason: string): void {
     this.#ended ??= reason;
   }
 
-  /** TRUNCATE moves all of the write-ahead log, which begins again. A failure without a reply is retried later. */
+  /** TRUNCATE moves the whole write-ahead log and restarts it. A failure without a reply is retried later. */
   checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
     this.#bytesSinceCheckpoint = 0;
     this.#isCheckpointRunning = false;
@@ -125,7 +125,7 @@ class LogWriter {
   }
 
   close(): CommitReply[] {
-    this.#db.exec('PRAGMA busy_timeout = 0'); // what a reader keeps back is checkpointed at the next start
+    this.#db.exec('PRAGMA busy_timeout = 0'); // if a reader blocks the checkpoint, the next start runs it
     const failed = this.checkpoint('TRUNCATE');
     this.#db.close();
     return failed;
@@ -136,7 +136,7 @@ function isOther(path: string, identity: string | undefined): boolean {
   try {
     return fileIdentity(path) !== identity;
   } catch {
-    return false; // unknown, as in a directory without access
+    return false; // unknown, for example in a directory without access
   }
 }
 
@@ -149,7 +149,7 @@ let waiting: AppendBatch[] = [];
 const sendEvent = serve<WriterOperations, void, CommitReply>(
   {
     commit(batch) {
-      // In one transaction with those that have arrived meanwhile.
+      // Batches that arrive in the same turn share a transaction.
       if (waiting.push(batch) === 1) setImmediate(commitWaiting);
     },
     checkpoint: () => send(writer.checkpoint('PASSIVE')),

@@ -1,18 +1,18 @@
 import { DatabaseSync } from 'node:sqlite';
 import { fsyncPath } from '../disk/fsyncPath.ts';
 import { openReadOnly } from '../disk/sqlite.ts';
-import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
+import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { findings } from './file.ts';
 
-// Copying a database blocks its thread, so it runs on a thread of its own: this file is both sides.
+// Copying a database blocks its thread, so it runs on its own thread. This file has the code of both threads.
 
 type Copy = { from: string; to: string; isChecked: boolean };
 
 /**
- * Copies a database to a new file while a server may be writing it: a consistent snapshot, synced, and checked by SQLite
- * unless the caller reads it. Uses VACUUM INTO, since node:sqlite's `backup` restarts with each commit of the server.
- * @throws Error; the file is then incomplete
+ * Copies a database to a new file; a server may be writing to it. The copy is a consistent snapshot, synced, and
+ * checked by SQLite unless the caller reads it anyway. Uses VACUUM INTO: node:sqlite's `backup` restarts at each commit
+ * of the server. @throws Error; then the file is incomplete
  */
 export async function copyDatabase(
   from: string,
@@ -36,4 +36,4 @@ function copy({ from, to, isChecked }: Copy): void {
   fsyncPath(to);
 }
 
-if (isThreadOf(import.meta.url)) serve(undefined, copy(threadData()));
+if (isThreadFor(import.meta.url)) serve(undefined, copy(threadData()));

@@ -37,16 +37,16 @@ export class UnusableLog extends Error {
 
 /**
  * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it returns: WAL with
- * synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs checkpoints, since SQLite
- * ignores a failed fsync in an automatic one. @throws Error; a file that is not a log is not changed
+ * synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs checkpoints: in an automatic
+ * checkpoint, SQLite ignores a failed fsync. @throws Error; a file that is not a log is unchanged
  */
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
     assertWritable(file);
     db = new DatabaseSync(file, { timeout: 5_000 });
-    // The first read also rolls back a creation that was interrupted. A log gets its tables before it is in
-    // WAL mode, so a file that is not empty has them.
+    // The first read also rolls back an interrupted creation. A log gets its tables before WAL mode, so a file that is
+    // not empty has its tables.
     const isEmpty = db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
     if (isEmpty && fileSize(file) === 0) create(db);
     assertIsLog(db);
@@ -67,8 +67,8 @@ export function openLogFile(file: string): DatabaseSync {
 }
 
 /**
- * Makes a log that was not closed usable, before it is opened: its write-ahead log is made durable, and must be the
- * continuation of this file, not of a later one. @throws Error
+ * Call it before opening a log. If the log was not closed, makes its write-ahead log durable, and checks that it
+ * belongs to this file and not to a later version of it. @throws Error
  */
 export function recover(file: string): void {
   recoverWal(file);
@@ -78,12 +78,12 @@ export function recover(file: string): void {
   const pagesByWal = pagesInWalIndex(file);
   if (pages === pagesByWal || pagesByWal === 0) return;
   const cure = `restore a backup; if ${basename(file)} is one already, ${REMOVE_WAL(file)}`;
-  throw new Error(`it has ${pages} pages, by its write-ahead log ${pagesByWal}; ${cure}`);
+  throw new Error(`it has ${pages} pages, but ${pagesByWal} according to its write-ahead log; ${cure}`);
 }
 
 /**
- * Makes the write-ahead log that a crash has left durable, before SQLite treats it as committed. It may not be on the
- * disk, and after a failed fsync the system would not try again, so the same bytes are written once more and synced.
+ * Makes the write-ahead log of a crashed process durable, before SQLite treats it as committed. It may not be on disk,
+ * and the system does not retry a failed fsync: so the same bytes are written again and synced.
  */
 export function recoverWal(file: string): void {
   const fd = openSync(`${file}-wal`, 'r+');
@@ -99,10 +99,10 @@ export function recoverWal(file: string): void {
   }
 }
 
-/** Whether the log has a write-ahead log that no clean stop has moved into it. */
+/** Whether the log has a write-ahead log: a clean stop moves it into the log and removes it. */
 export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
 
-/** What SQLite's quick_check finds first in a database and its write-ahead log; undefined if nothing. */
+/** The first problem that SQLite's quick_check finds in a database and its write-ahead log; undefined if none. */
 export function findDamage(file: string): string | undefined {
   try {
     using db = openReadOnly(file);
@@ -113,7 +113,7 @@ export function findDamage(file: string): string | undefined {
   }
 }
 
-/** What a check of SQLite finds in a database, at most `max` lines (https://sqlite.org/pragma.html). */
+/** The problems that a SQLite check finds in a database, at most `max` lines (https://sqlite.org/pragma.html). */
 export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_check', max: number): string[] {
   const rows = db.prepare(`PRAGMA ${check}(${max})`).all() as Record<string, string>[];
   const texts = rows.map((row) => row[check] as string);
@@ -122,12 +122,12 @@ export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_che
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;
 
-/** Whether a database is in WAL mode, by its header (https://sqlite.org/fileformat.html), before it is opened. */
+/** Whether a database is in WAL mode, read from its header without opening it (https://sqlite.org/fileformat.html). */
 export const isInWalMode = (file: string): boolean => readBytes(file, 18, 1)[0] === 2;
 
 /**
- * A backup is not in WAL mode, so SQLite would apply the write-ahead log of another file to it. To be called before
- * this process has opened the file: closing it once more would end SQLite's locks on it
+ * A backup is not in WAL mode: a write-ahead log beside it belongs to another file, but SQLite would apply it. Call
+ * this before the process opens the file: closing a second descriptor would release SQLite's locks
  * (https://sqlite.org/howtocorrupt.html, section 2.2). @throws Error
  */
 export function assertWalFits(file: string): void {
@@ -156,7 +156,7 @@ function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBu
   }
 }
 
-/** @throws Error if the header is not that of a log, or of a newer version */
+/** @throws Error if the file is not a log, or has a newer version */
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');

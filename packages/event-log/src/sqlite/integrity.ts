@@ -1,23 +1,23 @@
 import { DatabaseSync } from 'node:sqlite';
 import { openReadOnly } from '../disk/sqlite.ts';
-import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
+import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { findings, SCHEMA } from './file.ts';
 import { BACKUP_TABLE } from './logBackup.ts';
 
-// SQLite's integrity_check blocks its thread, so it runs on a thread of its own: this file is both sides.
+// SQLite's integrity_check blocks its thread, so it runs on its own thread. This file has the code of both threads.
 
 const MAX_FINDINGS = 100;
 
 /**
- * `problems` contradict the format of the log file: damage, by SQLite's integrity_check, and tables or triggers that are
- * missing or altered, or may act on the log. `notices`: tables, indexes and views that other programs have added beside it.
+ * `problems`: damage found by SQLite's integrity_check, missing or altered tables and triggers, and objects that may act
+ * on the log. `notices`: tables, indexes and views that other programs have added.
  */
 type Findings = { problems: string[]; notices: string[] };
 
 /**
- * Checks the log file, also while a server writes to it. Its thread has ended when `resources` are disposed of, unless
- * the signal has aborted. @throws Error if the file cannot be read
+ * Checks the log file; a server may be writing to it. Disposing of `resources` waits for the thread, unless the signal
+ * has aborted. @throws Error if the file cannot be read
  */
 export async function checkLogFile(
   file: string,
@@ -25,7 +25,7 @@ export async function checkLogFile(
 ): Promise<Findings> {
   const thread = new Thread<never, Findings>(new URL(import.meta.url), { data: file });
   resources.defer(async () => {
-    await unlessAborted(thread.terminate(), signal); // SQLite completes its check first, which may take seconds
+    await unlessAborted(thread.terminate(), signal); // SQLite first completes its check, which may take seconds
   });
   const found = await unlessAborted(thread.started, signal);
   signal.throwIfAborted();
@@ -39,7 +39,7 @@ function check(file: string): Findings {
   return { problems: [...problems, ...damage.map((finding) => `the log is damaged: ${finding}`)], notices };
 }
 
-/** Compares the schema with that of a new log or of a backup, with the triggers that make the log append-only. */
+/** Compares the schema, with the triggers that make the log append-only, with that of a new log or a backup. */
 function checkSchema(db: DatabaseSync): Findings {
   using expected = new DatabaseSync(':memory:');
   expected.exec(SCHEMA);
@@ -62,7 +62,7 @@ function checkSchema(db: DatabaseSync): Findings {
 
 type SchemaObject = { table: string; sql: string };
 
-/** The tables, indexes, triggers and views of a database, as in "table events", with their tables and SQL. */
+/** The tables, indexes, triggers and views of a database with their SQL, by names such as "table events". */
 function objectsIn(db: DatabaseSync): Map<string, SchemaObject> {
   const rows = db.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema').all();
   return new Map(
@@ -73,4 +73,4 @@ function objectsIn(db: DatabaseSync): Map<string, SchemaObject> {
   );
 }
 
-if (isThreadOf(import.meta.url)) serve(undefined, check(threadData()));
+if (isThreadFor(import.meta.url)) serve(undefined, check(threadData()));

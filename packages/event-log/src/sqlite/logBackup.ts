@@ -7,9 +7,9 @@ import { fileIdentity } from '../disk/fileIdentity.ts';
 import { assertWritable } from '../disk/sqlite.ts';
 import { type EventLog, type Position, START } from '../eventStore.ts';
 import { assertIsLog, assertWalFits, isInWalMode } from './file.ts';
-import { readsOf } from './read.ts';
+import { prepareReads } from './read.ts';
 
-/** What was proven of a backup when it was made: a log of `size` events, up to a position, has this Merkle root. */
+/** What was verified when the backup was made: its number of events, their Merkle root, and the last position. */
 export type BackupHead = { size: number; root: string; position: Position };
 
 /** A backup is a log file that is not in WAL mode, with one more table. */
@@ -19,9 +19,9 @@ const BACKUP_SCHEMA = `
   DELETE FROM ${BACKUP_TABLE};`;
 
 const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_at';
-/** Copied per turn of the event loop. */
+/** The number of events copied per turn of the event loop. */
 const BATCH_SIZE = 10_000;
-/** Of the indexes, in KiB. */
+/** For the pages of the indexes. */
 const CACHE_SIZE_KIB = 65_536;
 
 function canWrite(dir: string): boolean {
@@ -34,17 +34,17 @@ function canWrite(dir: string): boolean {
 }
 
 /**
- * An open backup, and one transaction: `commit` ends it durably. Whatever happens before, the file is as it was, at the
- * latest when SQLite opens it next, which finds `…-journal` beside it.
+ * An open backup with one open transaction, which `commit` commits durably. If the process ends before the commit, the
+ * file is restored, at the latest when SQLite next opens it and finds its `…-journal`.
  */
 export class LogBackup implements Disposable {
-  /** Undefined if the file is not, or no longer, what an earlier backup has left. */
+  /** Undefined if the file is new, or was changed after the last backup. */
   readonly head: BackupHead | undefined;
-  /** What it has, and what was appended to it, read raw. */
+  /** The events of the backup, including appended ones, read raw. */
   readonly events: Pick<EventLog, 'lastPosition' | 'readAll' | 'readEvent'>;
   readonly #db: DatabaseSync;
 
-  /** @throws Error if the file is not a backup of the log, or has other events; it is not changed */
+  /** @throws Error if the file is not a backup of the log, or has different events; then it is unchanged */
   constructor(file: string, logFile: string) {
     if (!statSync(file).isFile()) throw new Error('it is not a file');
     if (fileIdentity(file) === fileIdentity(logFile)) throw new Error('it is the log itself');
@@ -54,22 +54,22 @@ export class LogBackup implements Disposable {
     using opening = new DisposableStack();
     const log = pathToFileURL(logFile);
     log.searchParams.set('mode', 'ro'); // https://sqlite.org/uri.html
-    // In a directory that cannot be written, SQLite reads a closed log without the files that it shares with a writer.
+    // In a read-only directory, SQLite can read a closed log only without the files that it shares with a writer.
     if (!existsSync(`${logFile}-wal`) && !canWrite(dirname(logFile))) log.searchParams.set('immutable', '1');
     this.#db = opening.use(new DatabaseSync(pathToFileURL(file)));
     assertIsLog(this.#db);
     this.#db.exec(`PRAGMA synchronous = EXTRA; PRAGMA cache_size = -${CACHE_SIZE_KIB}`);
     this.#db.prepare('ATTACH ? AS source').run(log.href);
     this.#db.exec('BEGIN IMMEDIATE');
-    this.events = readsOf(this.#db, { raw: true });
+    this.events = prepareReads(this.#db, { raw: true });
     this.#assertOfSource();
     this.head = this.#readHead();
     opening.move();
   }
 
   #assertOfSource(): void {
-    const isOfLog = this.#db.prepare('SELECT 1 FROM main.log JOIN source.log USING (id)').get();
-    if (!isOfLog) throw new Error('it is a backup of another log');
+    const hasSameLogId = this.#db.prepare('SELECT 1 FROM main.log JOIN source.log USING (id)').get();
+    if (!hasSameLogId) throw new Error('it is a backup of another log');
     const [last] = this.#db
       .prepare('SELECT position, id FROM main.events ORDER BY position DESC LIMIT 1')
       .all();
@@ -88,7 +88,7 @@ export class LogBackup implements Disposable {
     return head && { ...head, size: Number(head.size) };
   }
 
-  /** Copies the events that the log has after the last one. @throws Error, also if the signal aborts */
+  /** Copies the events of the log that the backup lacks. @throws Error, also if the signal aborts */
   async append(signal: AbortSignal): Promise<void> {
     const insert = this.#db.prepare(`
       INSERT INTO main.events (${COLUMNS}) SELECT ${COLUMNS} FROM source.events
@@ -111,7 +111,7 @@ export class LogBackup implements Disposable {
     this.#db.exec('COMMIT');
   }
 
-  /** Closes the file; without a commit, nothing was changed. */
+  /** Closes the file; without a commit, it is unchanged. */
   [Symbol.dispose](): void {
     this.#db.close();
   }

@@ -1,12 +1,12 @@
-import { isThreadOf, serve, Thread, threadData } from '../threads/thread.ts';
+import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
 import { findDamage } from './file.ts';
 
-// The process of a quick_check: SQLite checks on a thread, and the main thread ends both as soon as the service has ended.
+// The process of a quick_check. SQLite checks on a thread; the main thread ends the process when the service has ended.
 
-/** What was found first, null if nothing, or why the file could not be checked. */
+/** The first problem, null if there is none, or why the file could not be checked. */
 export type CheckResult = { finding: string | null } | { error: string };
 
-if (isThreadOf(import.meta.url)) serve(undefined, findDamage(threadData()));
+if (isThreadFor(import.meta.url)) serve(undefined, findDamage(threadData()));
 else {
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
   const thread = new Thread<never, string | undefined>(new URL(import.meta.url), { data: process.argv[2] });

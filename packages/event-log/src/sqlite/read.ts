@@ -19,28 +19,28 @@ import { MAX_POSITION } from '../position.ts';
 import { sleep } from '../time/sleep.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
-/** Events of a batch of a subscription. */
+/** The maximum number of events in a batch of a subscription. */
 export const BATCH_SIZE = 500;
-/** A read of streams with more events reads by position, not by their index. */
+/** If the streams of a read have more events, it reads by position, not by their index. */
 export const MAX_INDEXED_EVENTS = 10_000;
 const POLL_INTERVAL_MS = 100;
 
 export type LogReaderOptions = {
   /**
-   * Read such that no byte of an event can change without another result: JSON that this store would have
-   * written differently stays text, and text that is not UTF-8 becomes lone surrogates or bytes.
+   * Return a different result if any byte of an event differs: JSON that this store would have written differently
+   * stays text, and text that is not UTF-8 becomes unpaired surrogates or bytes.
    */
   raw?: boolean;
 };
 
 type ReadOptions = {
   raw?: boolean | undefined;
-  /** Called when the log turns out to be damaged, each time. */
+  /** Called each time a read finds damage. */
   onDamage?: (error: LogDamaged) => void;
 };
 
-/** Each read rejects with StoreUnavailable if the file cannot be read, with LogDamaged if it is damaged. */
-export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions) {
+/** Reads reject with StoreUnavailable if the file cannot be read, with LogDamaged if it is damaged. */
+export function prepareReads(db: DatabaseSync, { raw = false, onDamage }: ReadOptions) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
@@ -87,7 +87,7 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
     }
   };
   const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
-  /** The range of streams with a prefix, if few events are in them. */
+  /** The range of stream names with a prefix, if the streams have few events. */
   const indexedStreams = (prefix: string): [from: string, to: string] | undefined => {
     const range = streamRange(prefix);
     return range && run(() => hasMoreThan.get(...range, MAX_INDEXED_EVENTS)) ? undefined : range;
@@ -104,7 +104,7 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
     },
     async readAll({ after, limit, prefix = '' }: ForwardRange): Promise<Page> {
       const streams = indexedStreams(prefix);
-      const end = readLastPosition(); // first: what is appended meanwhile may not be in the page
+      const end = readLastPosition(); // before the page, which may lack events that are appended meanwhile
       const { rows, isCut } = run(() =>
         takePage(
           streams
@@ -131,7 +131,7 @@ export function readsOf(db: DatabaseSync, { raw = false, onDamage }: ReadOptions
   };
 }
 
-/** Opens the log read-only, also while a server writes to it. It holds no lock between reads. @throws UnusableLog */
+/** Opens the log read-only; a server may be writing to it. Holds no lock between reads. @throws UnusableLog */
 export function openLogReader(file: string, options: LogReaderOptions = {}): EventLog {
   const closing = new AbortController();
   const { db, reads } = openForReading(file, options);
@@ -152,7 +152,7 @@ export function openLogReader(file: string, options: LogReaderOptions = {}): Eve
   };
 }
 
-/** A subscription. At the end of the log `wait` waits for an event after a position. */
+/** A subscription. At the end of the log, `wait` waits for an event after a position. */
 export async function* follow(
   after: Position,
   signal: AbortSignal,
@@ -176,7 +176,7 @@ function openForReading(file: string, { raw }: LogReaderOptions) {
     assertWalFits(file);
     db = openReadOnly(file);
     assertIsLog(db);
-    return { db, reads: readsOf(db, { raw }) };
+    return { db, reads: prepareReads(db, { raw }) };
   } catch (error) {
     db?.close();
     throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
@@ -194,13 +194,13 @@ type Row = [
   metadata: string,
 ];
 
-/** A prefix, and the first text in UTF-8 order after those that start with it; undefined unless it ends in ASCII. */
+/** A prefix, and the first text in UTF-8 order after all texts with the prefix; undefined unless it ends in ASCII. */
 function streamRange(prefix: string): [from: string, to: string] | undefined {
   const last = prefix.charCodeAt(prefix.length - 1);
   return last < 0x7f ? [prefix, prefix.slice(0, -1) + String.fromCharCode(last + 1)] : undefined;
 }
 
-/** The rows of a page: it is cut if they are large, so that a reader holds little of them. */
+/** The rows of a page, which is cut at PAGE_LENGTH to bound the memory of a reader. */
 function takePage(found: Iterable<unknown>): { rows: Row[]; isCut: boolean } {
   const rows: Row[] = [];
   let length = 0;
@@ -232,7 +232,7 @@ function parseEvent(
   return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
 }
 
-/** Reads rows such that rows with different bytes are different events. */
+/** Reads rows so that different bytes give different events. */
 function rawEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
   const bytesAt = db.prepare(`
     SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
@@ -254,12 +254,12 @@ function rawEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
   };
 }
 
-/** Bytes that are not UTF-8 as text that no UTF-8 decodes to: each byte as a lone surrogate. */
+/** Converts bytes that are not UTF-8 to text that no UTF-8 decodes to: each byte becomes an unpaired surrogate. */
 function toLoneSurrogates(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => String.fromCharCode(0xdc00 + byte)).join('');
 }
 
-/** Text that is not JSON stays text, as in EventStoreDB's client. */
+/** Text that is not JSON stays text, like in EventStoreDB's client. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -268,7 +268,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** JSON that this store would write differently stays text; so do JSON strings, to differ from such text. */
+/** JSON that this store would write differently stays text. JSON strings stay text too, to differ from that text. */
 function parseWritten(text: string): unknown {
   const value = parseJson(text);
   return typeof value !== 'string' && JSON.stringify(value) === text ? value : text;

@@ -14,28 +14,28 @@ import {
 import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
-import { BATCH_SIZE, follow, readsOf } from './read.ts';
+import { BATCH_SIZE, follow, prepareReads } from './read.ts';
 import { UncleanLog } from './uncleanLog.ts';
 
 type Options = {
   file: string;
-  /** Runs the checkpoints of this log, too; by default a thread of its own does. The caller closes it after the store. */
+  /** Runs the checkpoints; by default the log has its own thread. The caller closes it after the store. */
   checkpointer?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
-  /** Called before a log is created, and with the ID of one that has no events. What it throws ends the start. */
+  /** Called before a log is created, or with the ID of an existing empty log. If it throws, opening fails. */
   onEmpty?: (logId?: string) => void;
-  /** Called once if durability cannot be guaranteed any more; the process must end: by default the error is uncaught. */
+  /** Called once when durability can no longer be guaranteed; the process must end. The default throws the error. */
   onFatal?: (error: Error) => void;
-  /** Called if the log was not closed: it is checked while it is used. Rejects with LogDamaged, or if it cannot be checked. */
+  /** Called if the log was not closed: it is checked in use. Rejects with LogDamaged, or if the check has failed. */
   onCheck?: (checked: Promise<void>) => void;
-  /** Called once if the log turns out to be damaged; then it accepts no appends. */
+  /** Called once if the log is found damaged; then it accepts no more appends. */
   onDamage?: (error: LogDamaged) => void;
   observer?: StoreObserver | undefined;
 };
 
 /**
- * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends; this thread reads, on a
- * connection of its own that never waits for a commit. @throws UnusableLog
+ * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends. This thread reads on its
+ * own connection, which never waits for a commit. @throws UnusableLog
  */
 export async function openSqliteStore(options: Options): Promise<EventStore> {
   try {
@@ -60,8 +60,8 @@ async function open(options: Options): Promise<EventStore> {
   const closing = new AbortController();
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
-  const parsed = readsOf(db, { onDamage: handleDamage });
-  const raw = readsOf(db, { onDamage: handleDamage, raw: true });
+  const parsed = prepareReads(db, { onDamage: handleDamage });
+  const raw = prepareReads(db, { onDamage: handleDamage, raw: true });
   const newest = new NewestEvents(await parsed.lastPosition());
   if (newest.position === START) options.onEmpty?.(await parsed.logId());
   const own = options.checkpointer ? undefined : new CheckpointThread();
@@ -96,7 +96,7 @@ async function open(options: Options): Promise<EventStore> {
     }
   }
 
-  const openLog = (reads: ReturnType<typeof readsOf>): EventLog => ({
+  const openLog = (reads: ReturnType<typeof prepareReads>): EventLog => ({
     ...reads,
     async lastPosition() {
       if (!db.isOpen) throw new StoreUnavailable('the log is closed');
@@ -130,7 +130,7 @@ function fail(error: Error): never {
   throw error;
 }
 
-/** The events of the last commit, so that subscribers at the end of the log need not read them from the file. */
+/** The events of the last commit: subscribers at the end of the log need not read the file. */
 class NewestEvents {
   /** The last position of the log. */
   position: Position;
@@ -145,7 +145,7 @@ class NewestEvents {
 
   add(events: readonly RecordedEvent[]): void {
     const [first, last] = [events[0] as RecordedEvent, events.at(-1) as RecordedEvent];
-    // Another program may have written in between: then subscribers read the file.
+    // If another program has written in between, subscribers read the file.
     const isConsecutive = first.position === this.position + 1n;
     this.#after = isConsecutive ? this.position : last.position;
     this.#events = isConsecutive ? events : [];
@@ -154,12 +154,12 @@ class NewestEvents {
     this.#added = Promise.withResolvers();
   }
 
-  /** The events after exactly this position; undefined if they have to be read. */
+  /** The events after exactly this position; undefined if they must be read from the file. */
   after(position: Position): { events: readonly RecordedEvent[]; isEnd: true } | undefined {
     return position === this.#after ? { events: this.#events, isEnd: true } : undefined;
   }
 
-  /** Resolves when there is an event after this position, or the signal aborts. */
+  /** Resolves when the log has an event after this position, or the signal aborts. */
   async wait(position: Position, signal: AbortSignal): Promise<void> {
     if (this.position <= position) await unlessAborted(this.#added.promise, signal);
   }

@@ -9,12 +9,12 @@ import type { CheckResult } from './quickCheckProcess.ts';
 const PROCESS = fileURLToPath(moduleBeside(import.meta.url, 'quickCheckProcess'));
 
 /**
- * Checks a log that was not closed by SQLite's quick_check, while it is used. It has a process of its own: SQLite cannot be
- * interrupted, and a process ends after its threads. A read transaction keeps the write-ahead log in place until the check
- * has passed, so that a start after an incomplete one, or with damage, checks again.
+ * Runs SQLite's quick_check on a log that was not closed, while the log is in use. The check has its own process:
+ * SQLite cannot be interrupted, and a process waits for its threads. A read transaction keeps the write-ahead log until
+ * the check has passed, so that after an incomplete or failed check the next start checks again.
  */
 export class UncleanLog {
-  /** Rejects with LogDamaged, or with another Error if nothing could be checked. Pending for ever after `close`. */
+  /** Rejects with LogDamaged, or with another Error if the check failed. Pending forever after `close`. */
   readonly checked: Promise<void>;
   readonly #snapshot: DatabaseSync;
   readonly #process: ChildProcess;
@@ -23,11 +23,11 @@ export class UncleanLog {
   constructor(file: string) {
     this.#snapshot = openReadOnly(file); // closing it does not remove the write-ahead log
     this.#snapshot.exec('BEGIN; SELECT 1 FROM sqlite_schema');
-    // In a process group of its own, so that Ctrl-C in a terminal reaches the service only.
+    // In its own process group, so that Ctrl-C in a terminal reaches only the service.
     const options = { detached: true, execArgv: [], stdio: ['ignore', 'ignore', 'ignore', 'ipc'] };
     this.#process = fork(PROCESS, [file], options as object);
     this.checked = this.#check();
-    this.checked.catch(() => {}); // it may reject before anyone waits
+    this.checked.catch(() => {}); // it may reject before a caller waits
   }
 
   async #check(): Promise<void> {
@@ -44,7 +44,7 @@ export class UncleanLog {
     this.#snapshot.close();
   }
 
-  /** Ends the check. To be called when the log has no other connection. */
+  /** Ends the check. Call it when the log has no other connection. */
   close(): void {
     this.#isClosed = true;
     this.#process.kill('SIGKILL');

@@ -15,21 +15,21 @@ import {
 } from '../eventStore.ts';
 import { readToEnd } from '../readEvents.ts';
 
-/** Streams of the contract start with this: a store that filters streams by a prefix is opened with it. */
+/** The prefix of the contract's streams. Open a store that filters streams with this prefix. */
 export const STREAM_PREFIX = 'list-';
 
-/** Appends at once: a slow machine can do this number within the timeout of one call. */
+/** The number of concurrent appends: a slow machine completes them within the timeout of one call. */
 const PORTION = 100;
 
-/** Opens a store over an empty log, or, given a store, over the log of that store again. */
-export type Open = (again?: EventStore) => Promise<EventStore>;
+/** Opens a store over an empty log, or reopens the log of an earlier store. */
+export type Open = (earlier?: EventStore) => Promise<EventStore>;
 
 type Options = {
-  /** Returns a pooled store over an empty log, which stays open: opening one may be expensive. */
+  /** Returns a pooled store over an empty log, which stays open: opening a store may be expensive. */
   borrow?: () => Promise<EventStore>;
 };
 
-/** The contract of every event store. The test of an adapter names the store and runs this. */
+/** The contract of every event store. The test of an adapter names the store and calls this function. */
 export function eventStoreContract(name: string, open: Open, { borrow }: Options = {}): void {
   describe(name, () => {
     const openNew = async (): Promise<EventStore> => {
@@ -77,7 +77,9 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
         expect(await everything(store)).toHaveLength(1);
       });
 
-      test('that is rejected since the stream exists finds its first event at once', async ({ store }) => {
+      test('that is rejected because the stream exists can read its first event at once', async ({
+        store,
+      }) => {
         const create = async (i: number): Promise<number> => {
           await store.append(`list-alice/${i}`, event('any'), NO_STREAM).catch(() => {});
           return (await store.readStream(`list-alice/${i}`, 2)).length;
@@ -106,7 +108,9 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
           ['list-\ud800/3', event('name')],
           ['list-alice/4', event('sound')],
         ];
-        const outcomes = await Promise.allSettled(appends.map((one) => store.append(...one, NO_STREAM)));
+        const outcomes = await Promise.allSettled(
+          appends.map((append) => store.append(...append, NO_STREAM)),
+        );
         const rejected = { status: 'rejected', reason: expect.any(TypeError) };
         expect(outcomes.slice(0, 3)).toEqual(Array(3).fill(rejected));
         expect(names(await everything(store))).toEqual(['sound']);
@@ -249,7 +253,7 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
         expect(ids(await following)).toEqual(log.slice(2));
       });
 
-      test('ends when it is aborted, while it waits or before it starts', async ({ store }) => {
+      test('ends when aborted while it waits or before it starts', async ({ store }) => {
         const stop = new AbortController();
         const waiting = drain(store, stop.signal);
         await store.append('list-alice/1', event('first'), NO_STREAM);
@@ -292,8 +296,8 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
 }
 
 /**
- * Starts reads of a store that pause after `after` events, interrupts them, and resumes them. Resolves with what the
- * reads resolve to, once it has happened.
+ * Starts reads of a store, pauses them after `after` events, interrupts them, and resumes them. Resolves with the
+ * results of the reads.
  */
 export type Interrupted = <T>(
   store: EventStore,
@@ -301,7 +305,7 @@ export type Interrupted = <T>(
   reads: () => Promise<T>[],
 ) => Promise<Promise<T>[]>;
 
-/** The contract of every event store whose reads can be interrupted, by what interrupts them. */
+/** The contract of every event store whose reads can be interrupted; `interruptions` are named by their causes. */
 export function interruptedReadsContract(
   name: string,
   open: Open,
@@ -354,7 +358,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
   await expect(append).rejects.toThrow(WrongExpectedRevision);
 }
 
-/** An event with own members only: a raw reader parses some when they are read. */
+/** An event with plain members: a raw reader parses some members lazily. */
 const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
   position,
   stream,
@@ -386,7 +390,7 @@ const forwards = (store: EventLog, limit: number, prefix?: string): Promise<Reco
 const backwards = (store: EventLog, limit: number, { before, prefix, between }: Backwards = {}) =>
   pages((position = before) => store.readBackwards({ before: position, limit, prefix }), between);
 
-/** The pages of a read, each from the position of the one before, and a call between them. */
+/** The pages of a read, each from the position of the previous page, with a call in between. */
 async function pages(read: (from?: Position) => Promise<Page>, between?: () => Promise<unknown>) {
   const found: RecordedEvent[][] = [];
   const positions = new Set<Position>();

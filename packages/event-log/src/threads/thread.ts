@@ -1,13 +1,13 @@
 import { parentPort, Worker, type WorkerOptions, workerData } from 'node:worker_threads';
 
-// Calls to threads, and events from them. A message is an array of packets; `node --watch` posts others on the same port,
-// which are objects.
+// Calls to threads, and events from them. A message is an array of packets. `node --watch` posts objects on the same
+// port.
 
-/** What a thread can be asked for: one argument, one result. */
+/** The operations of a thread: one argument, one result. */
 export type Operations = { [operation: string]: (argument: never) => unknown };
 type Argument<O extends Operations, N extends keyof O> = Parameters<O[N]>[0];
 
-/** A call whose ID is NO_REPLY gets none. */
+/** A call with the ID NO_REPLY gets no reply. */
 type Call = [id: number, operation: string, argument: unknown];
 const NO_REPLY = 0;
 /** `close` is the operation that ends the thread. */
@@ -23,15 +23,15 @@ type ThreadOptions<Event> = {
   /** What `threadData` returns on the thread. */
   data?: unknown;
   onEvent?: (event: Event) => void;
-  /** Called if the thread ends with an error, or before it is closed. */
+  /** Called if the thread ends with an error, or ends before it is closed. */
   onEnd?: (error: Error) => void;
 } & Pick<WorkerOptions, 'env' | 'stdout' | 'stderr' | 'resourceLimits'>;
 
 type Pending = { resolve: (value: never) => void; reject: (error: unknown) => void };
 
-/** A thread that runs a module, which calls `serve`. */
+/** A thread that runs a module. The module calls `serve`. */
 export class Thread<O extends Operations, Started = void, Event = never> {
-  /** What the module passed to `serve`. Rejects with the error that ended the thread before. */
+  /** Resolves with the value that the module passed to `serve`; rejects with the error if the thread ended first. */
   readonly started: Promise<Started>;
   readonly worker: Worker;
   readonly #exited: Promise<Error | undefined>;
@@ -69,7 +69,7 @@ export class Thread<O extends Operations, Started = void, Event = never> {
     });
   }
 
-  /** The calls of one event loop turn share a message. Rejects with what the operation threw, as a structured clone. */
+  /** The calls of one event loop turn share a message. Rejects with a structured clone of what the operation threw. */
   call<N extends keyof O & string>(
     operation: N,
     argument: Argument<O, N>,
@@ -83,13 +83,13 @@ export class Thread<O extends Operations, Started = void, Event = never> {
     });
   }
 
-  /** A call without a reply, at once. An error ends the thread. */
+  /** Sends a call without a reply, at once. An error ends the thread. */
   post<N extends keyof O & string>(operation: N, argument: Argument<O, N>): void {
     this.#calls.push([NO_REPLY, operation, argument]);
     this.#send();
   }
 
-  /** Ends the thread after its calls, and waits until it has ended. @throws Error that has ended it */
+  /** Ends the thread after its calls, and waits for its end. @throws Error that ended it */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#calls.push([NO_REPLY, CLOSE, undefined]);
@@ -117,13 +117,13 @@ export class Thread<O extends Operations, Started = void, Event = never> {
   }
 }
 
-/** A module in the directory of another one, and compiled if that is; `name` has no extension. */
+/** The URL of a module beside another module, compiled if the other one is; `name` has no extension. */
 export function moduleBeside(importMetaUrl: string, name: string): URL {
   return new URL(`${name}${/\.\w+$/.exec(new URL(importMetaUrl).pathname)?.[0]}`, importMetaUrl);
 }
 
-/** Whether this thread was started for a module, which may also be imported on others. */
-export function isThreadOf(importMetaUrl: string): boolean {
+/** Whether this thread was started for a module; other threads may import the module, too. */
+export function isThreadFor(importMetaUrl: string): boolean {
   return (workerData as { module?: string } | null)?.module === importMetaUrl;
 }
 
@@ -131,8 +131,8 @@ export function isThreadOf(importMetaUrl: string): boolean {
 export const threadData = <T>(): T => (workerData as { data: T }).data;
 
 /**
- * Serves calls on this thread. Returns how to send events. Without operations the thread ends when it has
- * nothing else to do. An operation `close` completes what is open before the thread ends.
+ * Serves calls on this thread; returns a function that sends events. Without operations, the thread ends when its event
+ * loop is empty. The operation `close` completes open work before the thread ends.
  */
 export function serve<O extends Operations, Started = void, Event = never>(
   operations: (O & { close?: () => unknown }) | undefined,

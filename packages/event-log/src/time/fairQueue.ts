@@ -1,12 +1,12 @@
-/** Resolves in another turn of the event loop; `share` is the part of it that the work takes, all by default. */
+/** Resolves in a later turn of the event loop; `share` is the part of the turn that the work takes, by default all. */
 export type Turn = (share?: number) => Promise<void>;
 
-/** Gives turns of the event loop, so that work does not add up to one long pause. Users take them in rotation. */
+/** Spreads work over turns of the event loop, to avoid long pauses. Users take turns in rotation. */
 export class FairQueue {
-  /** The callers of each user, in the order in which users take their next turn. */
+  /** The waiting callers of each user; users are in the order of their next turns. */
   readonly #waiting = new Map<string, Caller[]>();
 
-  /** Resolves in a turn after the user's earlier calls; those that take a small `share` of one have it together. */
+  /** Resolves in a turn, after the user's earlier calls. Calls with small shares have a turn together. */
   next(user: string, share = 1): Promise<void> {
     return new Promise((resolve) => {
       const caller = { share, resolve };
@@ -29,7 +29,7 @@ export class FairQueue {
     for (const { resolve } of taken) resolve();
   }
 
-  /** The next caller; its user is the last one from now on. */
+  /** Removes the next caller, and moves its user to the end of the rotation. */
   #shift(): Caller | undefined {
     const [first] = this.#waiting;
     if (!first) return undefined;
@@ -43,7 +43,7 @@ export class FairQueue {
 
 type Caller = { share: number; resolve: () => void };
 
-/** Limits what is done in one turn of the event loop by callers that do not wait for a turn of their own. */
+/** Limits the work of one turn of the event loop, for callers that do not wait for a turn of a FairQueue. */
 export class TurnBudget {
   readonly #limit: number;
   #spent = 0;

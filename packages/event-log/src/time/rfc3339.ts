@@ -1,17 +1,17 @@
 import Format from 'typebox/format';
 
-/** The form in which Date.prototype.toISOString writes a time, for days that every month has. */
+/** The form of Date.prototype.toISOString, limited to days that every month has. */
 const COMMON_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
-/** A date-time to its seconds, the digits of its fraction, and its offset. */
+/** A date-time without its fraction, the digits of the fraction, and the offset. */
 const PARTS = /^([^.Z+]+:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/i;
 
-/** Whether a value is a date-time of RFC 3339; most are not parsed for it. */
+/** Whether a value is an RFC 3339 date-time; the common form is not parsed. */
 export function isRfc3339(text: unknown): text is string {
   return typeof text === 'string' && (COMMON_TIME.test(text) || parseRfc3339(text) !== undefined);
 }
 
-/** Milliseconds since 1970 of an RFC 3339 time. Further digits are dropped; a leap second is the one before it. */
+/** Parses an RFC 3339 time to milliseconds since 1970, rounded down; a leap second counts as the second before. */
 export function parseRfc3339(text: unknown): number | undefined {
   if (typeof text !== 'string') return undefined;
   if (COMMON_TIME.test(text)) return Date.parse(text);
@@ -22,7 +22,7 @@ export function parseRfc3339(text: unknown): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** The same, but digits beyond milliseconds are rounded up: the first millisecond that is not earlier. */
+/** The same, but rounds up to the first millisecond that is not earlier. */
 export function parseRfc3339RoundedUp(text: unknown): number | undefined {
   const time = parseRfc3339(text);
   return time !== undefined && /\.\d{3}\d*[1-9]/.test(String(text)) ? time + 1 : time;

@@ -12,14 +12,14 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** What a promise resolves to; undefined if that takes longer than `ms` milliseconds. */
+/** The value of a promise; undefined if it takes longer than `ms` milliseconds. */
 export async function unlessLater<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
   const finished = new AbortController();
   const timeout = sleep(ms, finished.signal).then(() => undefined);
   return Promise.race([promise, timeout]).finally(() => finished.abort());
 }
 
-/** Resolves when a promise has resolved or rejected, after `ms` milliseconds at the latest. */
+/** Resolves when a promise is settled, or after `ms` milliseconds. */
 export async function finishedWithin(ms: number, promise: Promise<unknown>): Promise<void> {
   await unlessLater(
     ms,
@@ -27,12 +27,12 @@ export async function finishedWithin(ms: number, promise: Promise<unknown>): Pro
   );
 }
 
-/** Exponential back-off in whole milliseconds, with jitter so that clients do not retry at once. */
+/** Exponential back-off in whole milliseconds, with jitter, since clients must not retry at the same time. */
 export function backOff(failures: number, maxMs: number): number {
   return Math.round(Math.min(50 * 2 ** failures, maxMs) * (0.5 + Math.random()));
 }
 
-/** What a promise resolves to; undefined if the signal aborts before, whatever becomes of the promise. */
+/** The value of a promise; undefined if the signal aborts first, whatever happens to the promise later. */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) resolve(undefined);

@@ -13,7 +13,7 @@ import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import type { View } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
-/** How far a view has caught up: events applied since it started, its position, and that of the end of the log. */
+/** A view's progress: the number of events applied since the start, its position, and the end of the log. */
 export type Progress = { events: number; position: Position; end: Position };
 
 type Options<V extends View> = {
@@ -21,46 +21,46 @@ type Options<V extends View> = {
   view: V;
   /** IDs of events to skip. */
   skip?: ReadonlySet<string>;
-  /** Where the file of a view that does not match its log is kept; by default it is removed. */
+  /** A path to which the file of a view is moved if it does not match its log; by default it is removed. */
   keepMismatchAs?: string;
-  /** Awaited between pieces, while the view catches up. By default another turn of the event loop. */
+  /** Awaited between pieces while the view catches up; by default the next turn of the event loop. */
   turn?: () => Promise<unknown>;
   logger?: Logger;
   onProgress?: (progress: Progress) => void;
 };
 
-/** Events that are applied between two turns of the event loop: a few milliseconds. */
+/** The number of events applied between two turns of the event loop: a few milliseconds. */
 const PIECE_SIZE = 250;
-/** Applied events are committed after this time, or when their commit would take about COMMIT_MS; fewer pages are written, the more of them share a commit. */
+/** Applied events are committed after this time, or when the commit would take about COMMIT_MS. */
 export const SAVE_INTERVAL_MS = 1_000;
 const COMMIT_MS = 20;
 const MIN_SAVE_BATCH = 250;
 const MAX_SAVE_BATCH = 10_000;
-/** Of fewer events, the length of a commit says nothing about more. */
+/** Smaller commits do not predict the duration of larger ones. */
 const MEASURED_BATCH = 100;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_RETRY_DELAY_MS = 2_000;
 const STOP_TIMEOUT_MS = 500;
 
-/** Keeps a view up to date with its log: checks that it belongs to the log, applies each event, and commits. */
+/** Keeps a view up to date with its log: checks that the view belongs to the log, applies each event, and commits. */
 export class Follower<V extends View = View> {
   readonly view: V;
-  /** Called when the view can be read, each time after it could not. */
+  /** Called each time the view becomes readable. */
   onReady = () => {};
   /** Incremented when the view is reset: positions from before may no longer exist. */
   resets = 0;
-  /** Incremented when the view is rebuilt, since it was damaged or did not match its log. */
+  /** Incremented when the view is rebuilt because it was damaged or did not match its log. */
   rebuilds = 0;
-  /** Failures to follow the log or to commit, each of which was retried. */
+  /** Incremented when following the log or a commit fails, before it is retried. */
   failures = 0;
   saveFailures = 0;
   readonly #options: Options<V> & { skip: ReadonlySet<string>; logger: Logger };
   readonly #stopping = new AbortController();
-  /** Aborts when the view has lost applied events: they are read again. */
+  /** Aborts when the view has lost applied events, which must be read again. */
   #restart = new AbortController();
-  /** It has caught up: it is read even while the event store is unavailable. */
+  /** The view has caught up: it stays readable while the event store is unavailable. */
   #isLive = false;
-  /** Why it has halted on an invalid event. */
+  /** The invalid event that has halted the projection. */
   #halted: string | undefined;
   /** Why the event store is unavailable; undefined while it is available. */
   #unavailable: string | undefined;
@@ -68,7 +68,7 @@ export class Follower<V extends View = View> {
   readonly #running: Promise<void>;
   readonly #checking: NodeJS.Timeout;
   #saving: NodeJS.Timeout | undefined;
-  /** Events since the last commit, and after how many the next one is due. */
+  /** The number of events since the last commit, and the number at which the next commit is due. */
   #unsaved = 0;
   #saveBatch = MIN_SAVE_BATCH;
   #failedSaves = 0;
@@ -95,7 +95,7 @@ export class Follower<V extends View = View> {
       : `the event store is unavailable: ${this.#unavailable}`;
   }
 
-  /** The view, to be read. @throws ViewBehind */
+  /** The readable view. @throws ViewBehind */
   get ready(): V {
     if (this.notReady === undefined) return this.view;
     throw new ViewBehind(this.#notUpToDate, { cause: new Error(this.notReady) });
@@ -106,7 +106,7 @@ export class Follower<V extends View = View> {
   }
 
   /**
-   * Resolves once the view has caught up with the log with this ID, and has the event at a position of it.
+   * Resolves once the view has caught up with the log with this ID, and has applied the event at this position.
    * @throws ViewBehind, at once if the projection has halted
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
@@ -137,7 +137,7 @@ export class Follower<V extends View = View> {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof InvalidEvent) return this.#halt(error);
-        if (error instanceof ViewBehind) continue; // it is rebuilt, with a warning
+        if (error instanceof ViewBehind) continue; // the view is rebuilt, with a warning
         failures = this.view.applied.position > position ? 1 : failures + 1;
         const delayMs = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delayMs);
@@ -161,7 +161,7 @@ export class Follower<V extends View = View> {
       for (let i = 0; i < events.length; i += PIECE_SIZE) {
         if (i > 0 || !this.#isLive) await (this.#isLive ? nextTurn() : turn());
         await view.pause;
-        if (signal.aborted) return; // the events belong to a view that is gone
+        if (signal.aborted) return; // the view was reset after these events
         this.#apply(events.slice(i, i + PIECE_SIZE));
       }
       if (signal.aborted) return;
@@ -169,14 +169,14 @@ export class Follower<V extends View = View> {
       if (!this.#isLive) {
         const { position } = view.applied;
         onProgress?.({ events: applied, position, end: caughtUp ? position : end });
-        // As far as the log was at the start, so no read goes back behind what was read before.
+        // Up to the end that the log had at the start, so reads never go back behind earlier reads.
         if (caughtUp && position >= end) this.#goLive(from);
       }
       this.#waiting.check();
     }
   }
 
-  /** A view of another log, or of a log that has lost events that the view has applied, is reset. */
+  /** Resets a view of another log, or a view that has applied events that the log has lost. */
   async #bind(): Promise<void> {
     const { store, view, logger, keepMismatchAs } = this.#options;
     const { logId, position, eventId } = view.applied;
@@ -221,7 +221,7 @@ export class Follower<V extends View = View> {
     this.#saving ??= setTimeout(() => this.#save(), delayMs).unref();
   }
 
-  /** After a failure the view is at its last checkpoint: what it has lost is applied again, and saved later. */
+  /** After a failure the view is at its last checkpoint: lost events are applied again, and saved later. */
   #save(): void {
     const { view, logger } = this.#options;
     clearTimeout(this.#saving);

@@ -12,7 +12,7 @@ import { isOtherFile, removeViewFile } from './viewFile.ts';
 type Options = {
   log: EventLog;
   open: (file: string) => View;
-  /** The file of the view, which no server may have open. */
+  /** The file of the view; no server may have it open. */
   file: string;
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
@@ -20,7 +20,7 @@ type Options = {
   onProgress: (progress: Progress) => void;
 };
 
-/** Events per commit of a draft: they share pages. */
+/** The number of events per commit of a draft: a larger commit writes fewer pages. */
 export const DRAFT_BATCH = 30_000;
 
 /** Rebuilds a view in a draft, which then replaces the view's file. @throws InvalidEvent, StoreUnavailable */
@@ -30,7 +30,7 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
   removeViewFile(draftFile);
   using resources = new DisposableStack();
   resources.defer(() => removeViewFile(draftFile));
-  const view = resources.adopt(open(draftFile), (one) => one.close());
+  const view = resources.adopt(open(draftFile), (draft) => draft.close());
   view.reset(await log.logId());
   const end = await log.lastPosition();
   let events = 0;
@@ -53,23 +53,23 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
 }
 
 /**
- * Replaces a view's file by a closed draft. At every moment there is one complete view, or none if the old one was
- * incomplete. The old file's write-ahead log is removed first, or SQLite would apply it to the new one.
+ * Replaces a view's file by a closed draft. A crash leaves a complete view, or none if the old view was incomplete. The
+ * old file's write-ahead log is removed first: SQLite would apply it to the new file.
  */
 function replaceViewFile(file: string, draft: string): void {
   if (!isComplete(draft)) throw new Error('the new view could not be written completely');
   if (existsSync(file) && !isComplete(file)) removeViewFile(file);
   for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
-  fsyncPath(dirname(file)); // else a power cut could bring them back beside the new file
+  fsyncPath(dirname(file)); // otherwise a power cut could restore them beside the new file
   renameSync(draft, file);
 }
 
-/** Whether a view's file is complete without its write-ahead log, once SQLite has moved it. */
+/** Moves a view's write-ahead log; returns whether the file is complete without it. */
 function isComplete(file: string): boolean {
   if (fileSize(file) === 0) return false;
   try {
     using db = new DatabaseSync(file, { timeout: 1_000 });
-    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection moves it
+    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection moves the write-ahead log
   } catch (error) {
     if (!isOtherFile(error)) throw error;
     return false;

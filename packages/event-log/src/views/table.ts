@@ -1,48 +1,48 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { DamagedFile } from '../disk/sqlite.ts';
 
-/** A view as data: its table, and what distinguishes its file from others. */
+/** A view as data: its table, and the identification of its file. */
 export type Table = Readonly<{
-  /** The view, as it is called in logs and messages. */
+  /** The name of the view in logs and messages. */
   name: string;
   /** The application ID in the header of its file. */
   applicationId: number;
-  /** A file of another version is replaced, and the view rebuilt. */
+  /** If the file has a different version, it is replaced and the view is rebuilt. */
   version: number;
   columns: Readonly<Record<string, 'TEXT' | 'INTEGER'>>;
-  /** How many columns are the primary key: the first ones. Rows with the same first column are read together. */
+  /** The number of leading columns in the primary key. Rows with the same first column are read together. */
   keyColumns: number;
-  /** Columns by whose values rows are found, too. */
+  /** Columns of a secondary index. */
   lookup?: readonly string[];
-  /** Pages of the file that are kept in memory: more, the more its rows are scattered. */
+  /** The page cache; scattered rows need a larger one. */
   cacheKiB: number;
 }>;
 
 export type Value = string | bigint;
-/** The values of a row in the order of the columns; the first ones are its key. */
+/** The values of a row in the order of the columns; the first values are its key. */
 export type Row = readonly Value[];
 export type Key = readonly Value[];
 
-/** The rows of a view, as its fold sees and changes them. */
+/** The rows of a view, which its fold reads and changes. */
 export type Rows<R extends Row> = {
   get(...key: Key): R | undefined;
-  /** A row with these values in the columns of `lookup`. */
+  /** A row with these values in the `lookup` columns. */
   find(...values: Value[]): R | undefined;
   /** Adds a row, or replaces the one with its key. */
   put(row: R): void;
   delete(...key: Key): void;
 };
 
-/** After a key: the rows with its first value, or only their keys; about `limit` of them are expected. */
-export type Scan = { after: Key; of?: 'rows' | 'keys'; limit?: number | undefined };
+/** The rows after a key that share its first value, or only their keys; `limit` is the expected number of rows. */
+export type Scan = { after: Key; columns?: 'all' | 'key'; limit?: number | undefined };
 
-/** Rows that are read together at most. */
+/** The maximum number of rows per read. */
 const CHUNK_SIZE = 128;
-/** Longer texts are read one by one, so that a chunk is small. */
+/** Longer texts are read one by one, to keep chunks small. */
 const SHORT_TEXT_BYTES = 1_024;
 
-/** The SQL of a table. Each row has a checksum, for damage that SQLite does not notice. */
-export function schemaOf({ columns, keyColumns, lookup }: Table): string {
+/** The SQL schema of a table. Each row has a checksum, to detect damage that SQLite does not detect. */
+export function tableSchema({ columns, keyColumns, lookup }: Table): string {
   const names = Object.keys(columns);
   return `
     CREATE TABLE rows (
@@ -52,7 +52,7 @@ export function schemaOf({ columns, keyColumns, lookup }: Table): string {
     ${lookup ? `CREATE INDEX rows_by_lookup ON rows (${lookup});` : ''}`;
 }
 
-/** The rows of a table in a database. Those that are read are as they were written, or it throws DamagedFile. */
+/** The rows of a table in a database. A read throws DamagedFile if a row differs from what was written. */
 export class TableRows<R extends Row> implements Rows<R> {
   readonly #keyColumns: number;
   readonly #statements: ReturnType<typeof prepare>;
@@ -72,7 +72,7 @@ export class TableRows<R extends Row> implements Rows<R> {
 
   put(row: R): void {
     const stored = storable(row);
-    this.#statements.put.run(...stored, checksumOf(stored));
+    this.#statements.put.run(...stored, rowChecksum(stored));
   }
 
   delete(...key: Key): void {
@@ -80,15 +80,15 @@ export class TableRows<R extends Row> implements Rows<R> {
   }
 
   /** Calls `visit` with rows in key order until it returns false. Keys are not verified. */
-  scan({ after, of = 'rows', limit = CHUNK_SIZE }: Scan, visit: (row: R) => boolean): void {
+  scan({ after, columns = 'all', limit = CHUNK_SIZE }: Scan, visit: (row: R) => boolean): void {
     const size = Math.min(Math.max(limit, 1), CHUNK_SIZE);
     const [partition] = after;
     for (let key = storable(after); ; ) {
-      // Not an iterator: it costs more, and SQLite moves no write-ahead log while one is open.
-      const found = this.#statements[of].all(...key, size) as unknown as Value[][];
+      // Not an iterator, which costs more: while it is open, SQLite cannot move the write-ahead log.
+      const found = this.#statements[columns].all(...key, size) as unknown as Value[][];
       for (const values of found) {
-        values[0] = partition as Value; // that of all rows: it is not read again
-        const row = of === 'keys' ? (values as Row as R) : this.#verified(values);
+        values[0] = partition as Value; // all rows have it, so the query omits it
+        const row = columns === 'key' ? (values as Row as R) : this.#verified(values);
         if (!visit(row)) return;
         key = values.slice(0, this.#keyColumns);
       }
@@ -100,7 +100,7 @@ export class TableRows<R extends Row> implements Rows<R> {
     return found === undefined ? undefined : this.#verified(found as Value[]);
   }
 
-  /** A row without its checksum. A text that is too long for a chunk is NULL there. */
+  /** Removes and verifies the checksum of a row. In a chunk, NULL stands for a long text. */
   #verified(values: Value[]): R {
     if (values.includes(null as never)) {
       const row = this.#row(this.#statements.get.get(...values.slice(0, this.#keyColumns)));
@@ -108,7 +108,7 @@ export class TableRows<R extends Row> implements Rows<R> {
       return row;
     }
     const checksum = values.pop();
-    if (BigInt(checksumOf(values)) !== checksum) throw new DamagedFile('a row does not have its checksum');
+    if (BigInt(rowChecksum(values)) !== checksum) throw new DamagedFile('a row has a wrong checksum');
     return values as Row as R;
   }
 }
@@ -116,7 +116,7 @@ export class TableRows<R extends Row> implements Rows<R> {
 function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
   const names = Object.keys(columns);
   const [partition, ...rest] = names.slice(0, keyColumns);
-  const isEach = (of: readonly string[]): string => of.map((name) => `${name} = ?`).join(' AND ');
+  const isEach = (keys: readonly string[]): string => keys.map((name) => `${name} = ?`).join(' AND ');
   const short = names
     .slice(keyColumns)
     .map((name) =>
@@ -131,8 +131,8 @@ function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
   return {
     get: prepareArrays(db, `${whole} ${hasKey}`),
     find: lookup && prepareArrays(db, `${whole} ${isEach(lookup)}`),
-    rows: prepareArrays(db, `SELECT ${["''", ...rest, ...short]}, checksum ${inPartition}`),
-    keys: prepareArrays(db, `SELECT ${["''", ...rest]} ${inPartition}`),
+    all: prepareArrays(db, `SELECT ${["''", ...rest, ...short]}, checksum ${inPartition}`),
+    key: prepareArrays(db, `SELECT ${["''", ...rest]} ${inPartition}`),
     put: db.prepare(`INSERT OR REPLACE INTO rows VALUES (${names.map(() => '?')}, ?)`),
     remove: db.prepare(`DELETE FROM rows WHERE ${hasKey}`),
   };
@@ -146,17 +146,17 @@ export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   return statement;
 }
 
-/** Values as SQLite returns them: it replaces unpaired surrogates. */
+/** The values that SQLite will return: it replaces unpaired surrogates. */
 const storable = (values: readonly Value[]): Value[] =>
   values.map((value) => (typeof value === 'string' ? value.toWellFormed() : value));
 
 const FNV_OFFSET = 0x811c9dc5 | 0;
 const FNV_PRIME = 0x01000193;
-/** Follows each value, and is no character. */
+/** Separates values; it is not a UTF-16 code unit. */
 const SEPARATOR = 0x10000;
 
-/** FNV-1a in 32 bits, over UTF-16 code units and halves of integers: in JavaScript, since a call costs more. */
-function checksumOf(row: Row): number {
+/** FNV-1a with 32 bits over UTF-16 code units and halves of integers. In JavaScript, since a native call costs more. */
+function rowChecksum(row: Row): number {
   let sum = FNV_OFFSET;
   for (const value of row) {
     const number = typeof value === 'bigint' ? Number(value) : Number.NaN;

@@ -5,24 +5,24 @@ import {
   type Row,
   type Rows,
   type Scan,
-  schemaOf,
   type Table,
   TableRows,
+  tableSchema,
   type Value,
 } from './table.ts';
 import { View } from './view.ts';
 import type { Checkpointer } from './viewFile.ts';
 
-/** What an event changes. It reads neither the clock nor anything but its arguments. @throws InvalidEvent, before any change */
+/** Applies an event to rows. It reads only its arguments, and no clock. @throws InvalidEvent, before any change */
 export type Fold<R extends Row> = (event: RecordedEvent, rows: Rows<R>) => void;
 
-/** A view: its table, what is folded into it, and how it is called in messages for clients. */
+/** A view: its table, its fold, and its title in messages for clients. */
 export type ViewDefinition<R extends Row> = { table: Table; fold: Fold<R>; title: string };
 
-/** A view that is a table. A subclass has its definition, as a static member, and the queries. */
+/** A view with one table. A subclass has the definition, as a static member, and the queries. */
 export abstract class TableView<R extends Row> extends View {
   readonly #definition: ViewDefinition<R>;
-  /** The rows of the open file, with those that are not committed yet. */
+  /** The rows of the open file, including uncommitted changes. */
   #rows!: TableRows<R>;
   #changing!: Rows<R>;
 
@@ -32,17 +32,17 @@ export abstract class TableView<R extends Row> extends View {
     file: string,
     checkpointer?: Checkpointer,
   ): V {
-    // biome-ignore lint/complexity/noThisInStatic: it is the subclass, which has the definition
+    // biome-ignore lint/complexity/noThisInStatic: `this` is the subclass with the definition
     return new this(file, this.definition, checkpointer).open();
   }
 
   constructor(file: string, definition: ViewDefinition<R>, checkpointer?: Checkpointer) {
     const { table, title } = definition;
-    super(file, { name: table.name, title, format: { ...table, schema: schemaOf(table) } }, checkpointer);
+    super(file, { name: table.name, title, format: { ...table, schema: tableSchema(table) } }, checkpointer);
     this.#definition = definition;
   }
 
-  /** Called with the first value of the key of each row that has changed; without one, all have. */
+  /** Called with the first key value of each changed row, or without a value if all rows may have changed. */
   protected onChange(_first?: Value): void {}
 
   /** The row with a key. @throws ViewBehind */
@@ -50,12 +50,12 @@ export abstract class TableView<R extends Row> extends View {
     return this.use(() => this.#rows.get(...key));
   }
 
-  /** A row with these values in the columns of `lookup`. @throws ViewBehind */
+  /** A row with these values in the `lookup` columns. @throws ViewBehind */
   protected find(...values: Value[]): R | undefined {
     return this.use(() => this.#rows.find(...values));
   }
 
-  /** Calls `visit` with the rows after a key that have its first value, in key order, until it returns false. @throws ViewBehind */
+  /** Calls `visit` with each row of a scan, in key order, until it returns false. @throws ViewBehind */
   protected scan(scan: Scan, visit: (row: R) => boolean): void {
     this.use(() => this.#rows.scan(scan, visit));
   }

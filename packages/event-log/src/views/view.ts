@@ -12,26 +12,26 @@ import {
 } from './viewFile.ts';
 import { ViewBehind } from './waiting.ts';
 
-/** How a view is called in logs, and in messages for clients; and its file. */
+/** The name of a view in logs, its title in messages for clients, and the format of its file. */
 export type ViewKind = Readonly<{ name: string; title: string; format: ViewFormat }>;
 
 /**
- * A fold of the log into tables of a SQLite file. Events are applied in an open transaction, and queries use the same
- * connection: they see every event that was applied. `save` commits the rows together with the checkpoint; what a crash
- * or a rollback loses is applied again.
+ * A fold of the log into tables of a SQLite file. Events are applied in an open transaction. Queries use the same
+ * connection, so they see every applied event. `save` commits the rows together with the checkpoint; events that a
+ * crash or a rollback undoes are applied again.
  */
 export abstract class View {
   readonly name: string;
   readonly title: string;
   readonly format: ViewFormat;
-  /** The last event applied, whether it is saved or not. */
+  /** The last applied event, saved or not. */
   applied: ViewCheckpoint;
-  /** Called when the view has lost applied events: it is at its last checkpoint again, or its file is empty. */
+  /** Called when the view has lost applied events: it is back at its last checkpoint, or empty. */
   onLost = () => {};
   readonly #file: ViewFile;
   #isClosed = false;
 
-  /** Opens the file; one that is damaged, or of another version, is replaced by an empty one. @throws Error for the operator */
+  /** Opens the file. Replaces it if it is damaged or has another version. @throws Error for the operator */
   constructor(file: string, { name, title, format }: ViewKind, checkpointer?: Checkpointer) {
     this.name = name;
     this.title = title;
@@ -40,12 +40,12 @@ export abstract class View {
     this.applied = this.#file.checkpoint;
   }
 
-  /** Why a new file was started; undefined if none was. */
+  /** Why the file was replaced; undefined if it was not. */
   get replaced(): string | undefined {
     return this.#file.replaced;
   }
 
-  /** To be called once by the subclass, when it is complete. */
+  /** The subclass calls it once, at the end of its construction. */
   protected open(): this {
     try {
       this.load(this.#file.db);
@@ -56,16 +56,16 @@ export abstract class View {
     return this;
   }
 
-  /** Prepares statements, and what is kept in memory: at the start, after a rollback, and for a new file. */
+  /** Prepares statements and state in memory: at the start, after a rollback, and for a new file. */
   protected abstract load(db: DatabaseSync): void;
 
   /** Applies one event. @throws InvalidEvent, before it has changed anything */
   protected abstract fold(event: RecordedEvent): void;
 
-  /** Before a commit: writes what is kept in memory. */
+  /** Writes state in memory to the file, before a commit. */
   protected write(): void {}
 
-  /** Applies events in log order, except those in `skip`. @throws InvalidEvent, with all before it applied; ViewBehind */
+  /** Applies events in log order, except those in `skip`. @throws InvalidEvent, after all earlier events; ViewBehind */
   apply(events: readonly RecordedEvent[], skip: ReadonlySet<string>): void {
     this.use(() => {
       this.#file.begin();
@@ -81,12 +81,12 @@ export abstract class View {
     });
   }
 
-  /** What contradicts a log that has the event at the checkpoint, before the view follows it. @throws StoreUnavailable */
+  /** How the view contradicts its log, although the log has the event at the checkpoint. @throws StoreUnavailable */
   async mismatch(_log: EventLog): Promise<string | undefined> {
     return undefined;
   }
 
-  /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the view is at its last checkpoint */
+  /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the last checkpoint is restored */
   save(): void {
     const { position, logId } = this.#file.checkpoint;
     if (this.applied.position === position && this.applied.logId === logId) return;
@@ -98,7 +98,7 @@ export abstract class View {
     });
   }
 
-  /** While it is pending, nothing may be applied: the last step of moving the write-ahead log. */
+  /** While this is pending, nothing may be applied: the last step of moving the write-ahead log is running. */
   get pause(): Promise<void> | undefined {
     return this.#file.pause;
   }
@@ -108,14 +108,14 @@ export abstract class View {
     this.use(() => this.#file.assertSame());
   }
 
-  /** Starts the view of the log with this ID. The file of another one is removed, or, with `keepAs`, renamed. */
+  /** Starts an empty view of the log with this ID. The old file is removed or, with `keepAs`, renamed. */
   reset(logId: string, keepAs?: string): void {
     if (this.applied.eventId !== '' || !this.#file.isOpen) this.#replace('', keepAs);
     this.applied = { ...NO_CHECKPOINT, logId };
     this.save();
   }
 
-  /** Removes the file, for this reason. The view has to be reset and rebuilt. */
+  /** Removes the file for this reason. Then the view must be reset and rebuilt. */
   discard(reason: string, cause?: unknown): ViewBehind {
     try {
       this.#replace(reason);
@@ -127,14 +127,14 @@ export abstract class View {
     });
   }
 
-  /** Saves, and closes the file. */
+  /** Saves the view and closes its file. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     try {
       if (this.#file.isOpen) this.save();
     } catch (error) {
-      if (!(error instanceof ViewBehind)) throw error; // the next start rebuilds it
+      if (!(error instanceof ViewBehind)) throw error; // the next start rebuilds the view
     } finally {
       this.#file.close();
     }
@@ -157,7 +157,7 @@ export abstract class View {
     this.load(this.#file.db);
   }
 
-  /** On a full disk, SQLite has rolled back itself. @throws ViewBehind if the file cannot be loaded again */
+  /** On a full disk, SQLite has already rolled back. @throws ViewBehind if the file cannot be loaded again */
   #rollback(): void {
     this.#file.rollback();
     this.applied = this.#file.checkpoint;

@@ -6,34 +6,34 @@ import { prepareArrays } from './table.ts';
 import type { View } from './view.ts';
 import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
 
-/** A contradiction, at a position of the log if it has one. */
+/** A problem, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
 
-/** `open` opens the view in a draft; `table` is the one that is compared. */
+/** `open` opens the view in a draft; `table` is compared. */
 export type ComparedView = { name: string; file: string; table: string; open: (draftFile: string) => View };
 
 type Options = ComparedView & {
   logId: string;
-  /** The file of the draft, which does not exist yet. */
+  /** The path of the draft; it must not exist. */
   draftFile: string;
   /** IDs of events to skip. */
   skip: ReadonlySet<string>;
 };
 
 /**
- * Compares the view in a file with a draft, folded from its log up to the checkpoint that the view had at the
- * beginning. What a server writes to the file meanwhile is not seen.
+ * Compares the view in a file with a draft, which is folded from the log up to the view's checkpoint. The comparison
+ * uses a snapshot: it does not see later writes of a server.
  */
 export class ViewComparison implements Disposable {
-  /** The view's checkpoint at the beginning. */
+  /** The view's checkpoint in the snapshot. */
   readonly checkpoint: ViewCheckpoint;
   /** Whether the file was found damaged. */
   isDamaged = false;
   readonly #options: Options;
-  /** Whether the view follows this log, or has not followed any yet. */
-  readonly #isOfLog: boolean;
+  /** Whether the view belongs to this log, or to no log yet. */
+  readonly #followsLog: boolean;
   readonly #draft: View;
-  /** Has the snapshot of the view. */
+  /** The connection with the snapshot of the view. */
   readonly #db: DatabaseSync;
   readonly #resources: DisposableStack;
   #events = 0;
@@ -50,28 +50,28 @@ export class ViewComparison implements Disposable {
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
     this.checkpoint = readCheckpoint(this.#db);
-    const { logId: ofView, position } = this.checkpoint;
-    this.#isOfLog = ofView === logId || (ofView === NO_LOG_ID && position === START);
+    const { logId: viewLogId, position } = this.checkpoint;
+    this.#followsLog = viewLogId === logId || (viewLogId === NO_LOG_ID && position === START);
     this.#resources = opening.move();
   }
 
   /** Takes the events in log order. */
   apply(event: RecordedEvent): void {
     const isNext = event.position > this.#last.position && event.position <= this.checkpoint.position;
-    if (!this.#isOfLog || !isNext) return;
+    if (!this.#followsLog || !isNext) return;
     this.#last = event;
     try {
       this.#draft.apply([event], this.#options.skip);
     } catch (error) {
-      if (!(error instanceof InvalidEvent)) throw error; // reported elsewhere; here it has no row
+      if (!(error instanceof InvalidEvent)) throw error; // reported elsewhere; an invalid event has no row
     }
     if (++this.#events % DRAFT_BATCH === 0) this.#draft.save();
   }
 
-  /** After the last event: every difference. */
+  /** Yields every difference; call it after the last event. */
   *problems(): Generator<Problem> {
     const { name, file, table } = this.#options;
-    if (!this.#isOfLog) {
+    if (!this.#followsLog) {
       yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
       return;
     }
@@ -99,25 +99,26 @@ export class ViewComparison implements Disposable {
 
 type Values = readonly unknown[];
 
-/** The rows that only the draft or only the view has, and those that differ. */
+/** Yields the rows that differ, or that only the draft or only the view has. */
 function* differences(db: DatabaseSync, table: string): Generator<Problem> {
   const found = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')").all(table);
   const columns = found.map(({ name }) => String(name));
-  const of = (row: string): string => columns.map((name) => `${row}.${name}`).join();
+  const allOf = (row: string): string => columns.map((name) => `${row}.${name}`).join();
   const isSameKey = found
     .flatMap(({ name, pk }) => (pk === 0 ? [] : [`log.${name} = view.${name}`]))
     .join(' AND ');
   const sql = `
-    SELECT ${of('log')}, ${of('view')} FROM draft.${table} AS log LEFT JOIN main.${table} AS view ON ${isSameKey}
-    WHERE (${of('log')}) IS NOT (${of('view')})
+    SELECT ${allOf('log')}, ${allOf('view')} FROM draft.${table} AS log LEFT JOIN main.${table} AS view ON ${isSameKey}
+    WHERE (${allOf('log')}) IS NOT (${allOf('view')})
     UNION ALL
-    SELECT ${columns.map(() => 'NULL')}, ${of('view')} FROM main.${table} AS view
+    SELECT ${columns.map(() => 'NULL')}, ${allOf('view')} FROM main.${table} AS view
     WHERE NOT EXISTS (SELECT 1 FROM draft.${table} AS log WHERE ${isSameKey})`;
   const at = columns.indexOf('position');
   for (const both of prepareArrays(db, sql).iterate() as Iterable<unknown> as Iterable<Values>) {
-    const [ofLog, ofView] = [both.slice(0, columns.length), both.slice(columns.length)];
-    const position = ofView[at] ?? ofLog[at];
-    const problem = difference(columns, ofLog, ofView);
+    const expected = both.slice(0, columns.length);
+    const actual = both.slice(columns.length);
+    const position = actual[at] ?? expected[at];
+    const problem = difference(columns, expected, actual);
     yield typeof position === 'bigint' ? { position, problem } : { problem };
   }
 }
@@ -127,12 +128,13 @@ function difference(columns: readonly string[], expected: Values, found: Values)
     columns
       .flatMap((name, i) => (name !== 'checksum' && isShown(i) ? [`${name} ${valueText(row[i])}`] : []))
       .join(', ');
-  if (found.every((value) => value === null)) return `lacks a row that the log has: ${text(expected)}`;
+  if (found.every((value) => value === null))
+    return `lacks a row that follows from the log: ${text(expected)}`;
   if (expected.every((value) => value === null))
-    return `has a row that the log does not have: ${text(found)}`;
+    return `has a row that does not follow from the log: ${text(found)}`;
   const differing = text(expected, (i) => !isDeepStrictEqual(expected[i], found[i]));
   if (differing === '') return `has a row with a wrong checksum: ${text(found)}`;
-  return `has another row than the log: ${text(found)}; by the log it has ${differing}`;
+  return `has a wrong row: ${text(found)}; according to the log, it has ${differing}`;
 }
 
 const MAX_CHARACTERS = 1_000;

@@ -15,13 +15,13 @@ import {
 import { type Position, START } from '../eventStore.ts';
 import { prepareArrays } from './table.ts';
 
-/** How far a view has come: the position and ID of an event, in the log with this ID. */
+/** A view's progress: the position and ID of the last event in the log with this ID. */
 export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
 
-/** The checkpoint of an empty view of no log. */
+/** The checkpoint of an empty view that belongs to no log. */
 export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
 
-/** What distinguishes the file of one view from others, and its tables. */
+/** The identification of a view's file, and its tables. */
 export type ViewFormat = Readonly<{
   applicationId: number;
   version: number;
@@ -29,15 +29,15 @@ export type ViewFormat = Readonly<{
   schema: string;
 }>;
 
-/** Whether an empty file is the fix, unlike for a failing disk or a lock. */
+/** Whether replacing the file fixes an error; it does not fix a failing disk or a lock. */
 export const isDamage = (error: unknown): boolean =>
   error instanceof DamagedFile || isDamagedDatabase(error) || hasSqliteCode(error, SQLITE.IOERR_SHORT_READ);
 
-/** As `isDamage`, while a writable file is opened: SQLite reports a missing table as an error of SQL. */
+/** Like `isDamage`, for a file that is being opened for writing: SQLite reports a missing table as a SQL error. */
 export const isOtherFile = (error: unknown): boolean =>
   isDamage(error) || hasSqliteCode(error, SQLITE.ERROR, SQLITE.READONLY);
 
-/** What moves write-ahead logs beside requests. Without it, a commit does. */
+/** Moves write-ahead logs beside requests. Without a checkpointer, a commit moves them. */
 export type Checkpointer = Pick<CheckpointThread, 'checkpoint'>;
 
 const CHECKPOINT_SCHEMA = `
@@ -45,27 +45,27 @@ const CHECKPOINT_SCHEMA = `
   INSERT INTO checkpoint VALUES ('', 0, '');
 `;
 const OPEN_TIMEOUT_MS = 1_000;
-/** The write-ahead log is moved when it is longer, and cut to this when it restarts. */
+/** A write-ahead log that is longer is moved; it is truncated to this size when it restarts. */
 const MAX_WAL_BYTES = 32 * 1024 * 1024;
 const MIN_WAL_BYTES = 1024 * 1024;
 
 /** The SQLite file of a view: one connection, which reads and writes, and one open transaction. */
 export class ViewFile {
-  /** As of the last commit. */
+  /** The checkpoint of the last commit. */
   checkpoint = NO_CHECKPOINT;
-  /** Why a new file was started; undefined if none was. */
+  /** Why the file was replaced; undefined if it was not. */
   replaced: string | undefined;
   readonly #path: string;
   readonly #format: ViewFormat;
   readonly #checkpointer: Checkpointer | undefined;
   #db: DatabaseSync | undefined;
   #moveCheckpoint!: StatementSync;
-  /** Device, inode, size and time of the last change: only moving the write-ahead log changes them. */
+  /** Device, inode, size and modification time. Only moving the write-ahead log may change them. */
   #state = '';
-  /** While the write-ahead log is being moved, and when all is moved but what was committed meanwhile. */
+  /** True while the write-ahead log is being moved, up to the last step. */
   #isMoving = false;
   #isMoved = false;
-  /** While it is pending, nothing may be written: what is left of the write-ahead log is moved, so that it restarts. */
+  /** While this is pending, nothing may be written: the rest of the write-ahead log is moved, so that it restarts. */
   pause: Promise<void> | undefined;
 
   constructor(path: string, format: ViewFormat, checkpointer?: Checkpointer) {
@@ -107,7 +107,7 @@ export class ViewFile {
 
   /** @throws DamagedFile if another program has changed, removed or replaced the file */
   assertSame(): void {
-    if (this.#db && !this.#isMoving && stateOf(this.#path) !== this.#state)
+    if (this.#db && !this.#isMoving && fileState(this.#path) !== this.#state)
       throw new DamagedFile('its file was changed, removed or replaced by another program');
   }
 
@@ -118,13 +118,13 @@ export class ViewFile {
     const old = this.#db;
     this.#db = undefined;
     if (keepAs !== undefined) {
-      old?.close(); // moves its write-ahead log
+      old?.close(); // this moves its write-ahead log
       if (existsSync(this.#path)) renameSync(this.#path, keepAs);
     }
     try {
       removeViewFile(this.#path);
     } finally {
-      if (old?.isOpen) old.close(); // afterwards: nothing of it is moved
+      if (old?.isOpen) old.close(); // closed after removal: its write-ahead log is not moved
     }
     this.#open();
   }
@@ -145,11 +145,11 @@ export class ViewFile {
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#format);
     assertIsView(db, this.#format);
     this.checkpoint = readCheckpoint(db);
-    db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // by its header, it may be read-only
+    db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // its header may make it read-only
     this.#moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
-    // From now on another writer is a fault: no request waits for it.
+    // From now on there must be no other writer: no request waits for one.
     db.exec('PRAGMA busy_timeout = 0');
-    this.#state = stateOf(this.#path);
+    this.#state = fileState(this.#path);
     this.#isMoving = false;
     this.#isMoved = false;
     this.pause = undefined;
@@ -157,15 +157,15 @@ export class ViewFile {
   }
 
   /**
-   * Between two transactions. A thread moves a long write-ahead log beside further commits, and then, in a pause, what they
-   * have added: SQLite restarts a log that is moved completely.
+   * Called between two transactions. A thread moves a long write-ahead log beside further commits, and then, in a
+   * pause, moves what they have added: SQLite only restarts a log that is moved completely.
    */
   #moveWal(): void {
     const isLong = this.#isMoved || fileSize(`${this.#path}-wal`) > MAX_WAL_BYTES;
     if (!isLong || this.#isMoving) return;
     if (!this.#checkpointer) {
       this.db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-      this.#state = stateOf(this.#path);
+      this.#state = fileState(this.#path);
       return;
     }
     const moving = this.#move(this.#checkpointer);
@@ -181,11 +181,11 @@ export class ViewFile {
     this.#isMoving = false;
     this.#isMoved = this.pause === undefined;
     this.pause = undefined;
-    if (fileIdentity(this.#path) === identity) this.#state = stateOf(this.#path);
+    if (fileIdentity(this.#path) === identity) this.#state = fileState(this.#path);
   }
 }
 
-function stateOf(path: string): string {
+function fileState(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats ? [stats.dev, stats.ino, stats.size, stats.mtimeNs].join() : '';
 }
@@ -213,11 +213,11 @@ export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
     typeof position !== 'bigint' ||
     typeof eventId !== 'string'
   )
-    throw new DamagedFile('its checkpoint is not one');
+    throw new DamagedFile('its checkpoint is malformed');
   return { logId, position, eventId };
 }
 
-/** The saved checkpoint in the file of any view; undefined without a file, or if the view belongs to no log. @throws Error */
+/** The checkpoint in the file of any view; undefined without a file, or if the view belongs to no log. @throws Error */
 export function readViewCheckpoint(file: string): ViewCheckpoint | undefined {
   if (fileSize(file) === 0) return undefined;
   using db = openReadOnly(file);
@@ -225,7 +225,7 @@ export function readViewCheckpoint(file: string): ViewCheckpoint | undefined {
   return checkpoint.logId === NO_CHECKPOINT.logId ? undefined : checkpoint;
 }
 
-/** Opens the file of a view for reading only, also beside its writer. */
+/** Opens the file of a view for reading only; its writer may be running. */
 export function openForReading(file: string, format: ViewFormat): DatabaseSync {
   using opening = new DisposableStack();
   const db = opening.use(openReadOnly(file));

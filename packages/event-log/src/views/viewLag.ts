@@ -1,12 +1,12 @@
 import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
 import { parseRfc3339 } from '../time/rfc3339.ts';
 
-/** The events that a view lacks, and the seconds since the first of them occurred, unless that is unknown. */
+/** The number of events that a view has not applied, and the age of the first one in seconds, if it is known. */
 type Lag = { events: number; seconds: number | undefined };
 
 const PAGE_SIZE = 500;
 
-/** How far a view at a position is behind its log. A log without `countAfter` is counted up to a page. @throws StoreUnavailable, LogReplaced */
+/** A view's lag at a position; without `countAfter`, counts at most one page. @throws StoreUnavailable, LogReplaced */
 export async function viewLag(log: EventLog, position: Position, now: Date): Promise<Lag> {
   if ((await log.lastPosition()) <= position) return { events: 0, seconds: 0 };
   const { events } = await log.readAll({ after: position, limit: log.countAfter ? 1 : PAGE_SIZE });

@@ -1,16 +1,16 @@
-/** The view has not reached a position in time, or has halted. The message is for clients. */
+/** The view did not reach a position in time, or has halted. The message is for clients. */
 export class ViewBehind extends Error {
   override readonly name = 'ViewBehind';
 }
 
-/** How long a reader waits for a view by default, in milliseconds. */
+/** The default timeout of a reader that waits for a view. */
 export const REACHED_TIMEOUT_MS = 5_000;
 
-/** Readers that wait until a view has reached what they need. */
+/** The readers that wait for a view. */
 export class Waiting {
   readonly #checks = new Set<() => void>();
 
-  /** Resolves at the first `check` that finds a condition true. @throws ViewBehind with this message; what it throws */
+  /** Resolves when `isReached` is true in a `check`. @throws ViewBehind with this message; errors of `isReached` */
   until(isReached: () => boolean, message: string, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const done = (): void => {
@@ -34,7 +34,7 @@ export class Waiting {
     });
   }
 
-  /** To be called whenever the view has moved, or cannot move any more. */
+  /** Call it whenever the view has moved, or can no longer move. */
   check(): void {
     for (const check of this.#checks) check();
   }

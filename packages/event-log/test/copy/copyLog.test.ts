@@ -49,7 +49,7 @@ describe('a copy to EventStoreDB', () => {
     const before = await everything(to);
     const places = `position ${same + 1} of the source and ${position} of the target`;
     expect(await refusal(copyLog({ from, to }))).toContain(
-      `the target has other events, and was not changed: ${places} differ in stream, `,
+      `the target has different events; it was not changed: ${places} differ in stream, `,
     );
     expect(await everything(to)).toEqual(before);
   });
@@ -59,7 +59,7 @@ describe('a copy to EventStoreDB', () => {
     writeTo(fake, ...PLANTS);
     const { position } = fake.write('plant-mallory/1', named('other'));
     expect(await refusal(copyLog({ from, to }))).toBe(
-      `the target has other events, and was not changed: the target has one more event, at position ${position}`,
+      `the target has different events; it was not changed: the target has one more event, at position ${position}`,
     );
   });
 
@@ -117,14 +117,14 @@ test('a source that grows during the copy is reported, and a second copy adds th
     return appended;
   };
   expect(await refusal(copyLog({ from, to: { ...to, append } }))).toMatch(
-    /^the source has grown meanwhile, at position 11: /,
+    /^the source has grown during the copy, at position 11: /,
   );
   expect(await copyLog({ from, to })).toEqual({ events: 11, copied: 1 });
 });
 
 describe('an event that cannot be copied exactly is reported, and no later one is copied:', () => {
   const NOT_NEXT =
-    'its stream is not at the revision before it: another program writes to the target, or the source has lost earlier events of the stream';
+    'its stream is not at the preceding revision: another program writes to the target, or the source has lost earlier events of the stream';
   const DEEP = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
   test.each([
     ['50 000 nested arrays', { metadata: DEEP }, 'its metadata is nested too deeply'],

@@ -33,7 +33,7 @@ test.each<[string, unknown]>([
 test.each(['{"name": "Fern"}', '{"a":1,"a":2}', '{"a":1.0}'])(
   'an event cannot be copied with %s, which this service would write differently',
   (text) => {
-    const form = /^is JSON in a form that the embedded log does not write/;
+    const form = /^is JSON in a form that the embedded log never writes/;
     expect(copyProblem(recorded({ data: text }))?.replace('its data ', '')).toMatch(form);
     expect(copyProblem(recorded({ metadata: text }))?.replace('its metadata ', '')).toMatch(form);
   },
@@ -54,7 +54,7 @@ test.each([
   [
     'a stream that is not of a plant',
     { stream: 'invoice-1\n' },
-    'its stream "invoice-1\\n" does not start with plant-, and subscriptions to EventStoreDB would not have it',
+    'its stream "invoice-1\\n" does not start with plant-; subscriptions to EventStoreDB would not deliver it',
   ],
 ])('an event cannot be copied with %s', (_, part, problem) => {
   expect(copyProblem(recorded(part), 'plant-')).toBe(problem);

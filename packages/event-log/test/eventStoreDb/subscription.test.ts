@@ -77,7 +77,7 @@ test('a subscription that is silent although the log has an event for it is rene
       return streams;
     })
     .toEqual(['plant-alice/1']);
-  expect(drops()[0]?.reason).toBe('silent, although the log has more events');
+  expect(drops()[0]?.reason).toBe('no events arrive, although the log has more');
 });
 
 test('a subscription that is silent since the log has no event for it continues', async () => {

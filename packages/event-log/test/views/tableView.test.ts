@@ -137,7 +137,7 @@ describe('a row that', () => {
     inFile(file, sql);
     expect(() => ['home', 'work'].map((list) => view.titlesOf(list))).toThrow(ViewBehind);
     expect(onLost).toHaveBeenCalledOnce();
-    expect(view.replaced).toBe('a row does not have its checksum');
+    expect(view.replaced).toBe('a row has a wrong checksum');
     expectRebuildable(view);
   });
 

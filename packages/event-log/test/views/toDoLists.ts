@@ -61,7 +61,7 @@ export class ToDoLists extends TableView<Item> {
 
   positionsOf(list: string): bigint[] {
     const positions: bigint[] = [];
-    this.scan({ after: [list, 0n], of: 'keys' }, ([, position]) => positions.push(position) > 0);
+    this.scan({ after: [list, 0n], columns: 'key' }, ([, position]) => positions.push(position) > 0);
     return positions;
   }
 

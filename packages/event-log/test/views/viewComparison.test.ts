@@ -41,7 +41,7 @@ const ofRow = (position: bigint, problem: string): Problem => ({
   problem: `the view toDoLists ${problem}`,
 });
 const COOK = 'list home, position 3, id 3, title Cook';
-const missingCook = ofRow(3n, `lacks a row that the log has: ${COOK}`);
+const missingCook = ofRow(3n, `lacks a row that follows from the log: ${COOK}`);
 const checkpointAt = (position: bigint): Problem => ({
   position,
   problem: 'the checkpoint of the view toDoLists names an event that the log does not have',
@@ -94,17 +94,14 @@ describe('a view differs if', () => {
   const surplus = (list: string, position: bigint) =>
     ofRow(
       position,
-      `has a row that the log does not have: list ${list}, position ${position}, id 7, title Rest`,
+      `has a row that does not follow from the log: list ${list}, position ${position}, id 7, title Rest`,
     );
 
   test.for<[what: string, sql: string, ...problems: Problem[]]>([
     [
       'a row has another value',
       "UPDATE rows SET title = 'Rest' WHERE position = 3",
-      ofRow(
-        3n,
-        `has another row than the log: ${COOK.replace('Cook', 'Rest')}; by the log it has title Cook`,
-      ),
+      ofRow(3n, `has a wrong row: ${COOK.replace('Cook', 'Rest')}; according to the log, it has title Cook`),
     ],
     [
       'a row has another checksum',
@@ -119,7 +116,7 @@ describe('a view differs if', () => {
       'a row has another key',
       'UPDATE rows SET position = 4 WHERE position = 3',
       missingCook,
-      ofRow(4n, `has a row that the log does not have: ${COOK.replace('position 3', 'position 4')}`),
+      ofRow(4n, `has a row that does not follow from the log: ${COOK.replace('position 3', 'position 4')}`),
     ],
     ['the checkpoint is between two events', 'UPDATE checkpoint SET position = 10', checkpointAt(10n)],
     ['the checkpoint has the ID of another event', "UPDATE checkpoint SET event_id = 'e'", checkpointAt(9n)],
@@ -133,8 +130,8 @@ describe('a view differs if', () => {
     const problems = differences(open(savedLists(EVENTS)), EVENTS.slice(0, 5));
     expect(problems).toEqual([
       checkpointAt(9n),
-      ofRow(2n, 'lacks a row that the log has: list work, position 2, id 2, title Write'),
-      ofRow(8n, 'has a row that the log does not have: list home, position 8, id 8, title Wash'),
+      ofRow(2n, 'lacks a row that follows from the log: list work, position 2, id 2, title Write'),
+      ofRow(8n, 'has a row that does not follow from the log: list home, position 8, id 8, title Wash'),
     ]);
   });
 });

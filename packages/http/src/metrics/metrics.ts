@@ -5,14 +5,14 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
 import type { ClosedRequest, ServerObserver } from '../observer.ts';
 
-/** Methods with a label value of their own; clients cannot create others. */
+/** The methods with their own label values; clients cannot create more. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * The metrics of a server, by the conventions of Prometheus (https://prometheus.io/docs/practices/naming/). No label has
- * a value that a client chooses. The names of all of them start with `prefix`, except those of the process.
+ * The metrics of a server, named by the conventions of Prometheus (https://prometheus.io/docs/practices/naming/).
+ * Clients cannot choose label values. All names start with `prefix`, except the metrics of the process.
  */
 export class Metrics implements ServerObserver {
   readonly #registry = new Registry();
@@ -23,18 +23,20 @@ export class Metrics implements ServerObserver {
   constructor(prefix: string) {
     this.#prefix = prefix;
     collectDefaultMetrics({ register: this.#registry });
-    // Gauges with the suffix of a counter: each is the sum of the gauge without it.
-    for (const what of ['handles', 'requests', 'resources'])
-      this.#registry.removeSingleMetric(`nodejs_active_${what}_total`);
+    // Gauges with the suffix of a counter: each is the sum of the gauge without the suffix.
+    for (const kind of ['handles', 'requests', 'resources'])
+      this.#registry.removeSingleMetric(`nodejs_active_${kind}_total`);
     this.#requests = this.histogram(
       'http_request_duration_seconds',
-      'Requests, until the response is sent or the client has disconnected.',
+      'Duration of requests, until the response is sent or the client has disconnected.',
       REQUEST_SECONDS,
       ['method', 'route', 'status'],
     );
-    this.#tokensRejected = this.counter('tokens_refused_total', 'Requests refused because of their token.', [
-      'reason',
-    ]);
+    this.#tokensRejected = this.counter(
+      'tokens_refused_total',
+      'Requests with a missing or rejected token.',
+      ['reason'],
+    );
     for (const reason of TOKEN_REJECTIONS) this.#tokensRejected.inc({ reason }, 0);
   }
 
@@ -42,7 +44,7 @@ export class Metrics implements ServerObserver {
     return new Counter({ name: this.#prefix + name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** `collect` sets the value at each read. */
+  /** Adds a gauge; `collect` sets its value at each read. */
   gauge<L extends string = never>(
     name: string,
     help: string,
@@ -58,7 +60,7 @@ export class Metrics implements ServerObserver {
     return new Histogram<L>(options);
   }
 
-  /** Adds a metric that is measured at each read; without a value if that is undefined. */
+  /** Adds a gauge that is measured at each read; it has no value while the result is undefined. */
   measure(
     name: string,
     help: string,
@@ -74,22 +76,35 @@ export class Metrics implements ServerObserver {
     const metric = type === 'gauge' ? new Gauge(options) : new Counter(options);
   }
 
-  /** Adds the sizes of files, by name, and of a directory's file system, measured at each read. What is missing has no value. */
+  /** Adds the sizes of files, and of the file system of a directory. Missing files have no value. */
   measureFiles(files: readonly string[], directory: string): void {
-    const size = this.gauge('file_size_bytes', 'Files of the data directory.', ['file'], async () => {
-      size.reset();
-      for (const file of files) {
-        const found = await stat(file).catch(() => undefined);
-        if (found) size.set({ file: basename(file) }, found.size);
-      }
-    });
-    const measure = (name: string, help: string, bytesOf: (found: StatsFs) => number): void =>
+    const size = this.gauge(
+      'file_size_bytes',
+      'Size of each file in the data directory.',
+      ['file'],
+      async () => {
+        size.reset();
+        for (const file of files) {
+          const found = await stat(file).catch(() => undefined);
+          if (found) size.set({ file: basename(file) }, found.size);
+        }
+      },
+    );
+    const measure = (name: string, help: string, toBytes: (found: StatsFs) => number): void =>
       this.measure(name, help, async () => {
         const found = await statfs(directory).catch(() => undefined);
-        return found && bytesOf(found);
+        return found && toBytes(found);
       });
-    measure('filesystem_size_bytes', 'Their file system.', ({ blocks, bsize }) => blocks * bsize);
-    measure('filesystem_avail_bytes', 'What is free in it.', ({ bavail, bsize }) => bavail * bsize);
+    measure(
+      'filesystem_size_bytes',
+      'Size of the file system of the data directory.',
+      ({ blocks, bsize }) => blocks * bsize,
+    );
+    measure(
+      'filesystem_avail_bytes',
+      'Free space in the file system of the data directory.',
+      ({ bavail, bsize }) => bavail * bsize,
+    );
   }
 
   async read(): Promise<{ text: string; contentType: string }> {

@@ -1,6 +1,6 @@
 // Runs in the browser, after Swagger UI's bundle.
 
-/** Controls that Swagger UI leaves without a name, or with another one than they show. */
+/** The controls to which Swagger UI gives no accessible name, or a different one than they show. */
 const NAMES = {
   '.body-param__text': 'Request body',
   '.parameters select': 'Value',

@@ -10,14 +10,14 @@ type Grant = {
   audience?: string | undefined;
 };
 
-/** A JWT (RFC 7519), signed with the service's own key. @throws Error if lifetime or scope is invalid */
+/** Issues a JWT (RFC 7519), signed with the service's own key. @throws Error if the lifetime or the scope is invalid */
 export async function issueToken(
   privateKey: KeyObject,
   { subject, lifetime, scope, issuer, audience }: Grant,
 ): Promise<string> {
   if (!/^[1-9]\d{0,5}[smhdwy]$/.test(lifetime))
     throw new Error(`the lifetime must be a number and a unit, such as 30d, not ${lifetime}`);
-  // RFC 6749 section 3.3: scope tokens are visible ASCII without quote and backslash.
+  // RFC 6749 section 3.3: scope tokens are visible ASCII without quotes and backslashes.
   if (scope !== undefined && !/^[!#-[\]-~]+( [!#-[\]-~]+)*$/.test(scope))
     throw new Error('the scope must be names, separated by spaces');
   const jwt = new SignJWT(scope === undefined ? {} : { scope })

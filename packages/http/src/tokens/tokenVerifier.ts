@@ -10,7 +10,7 @@ import {
 } from 'jose';
 import { LRUCache } from 'lru-cache';
 
-/** The token is not valid. The message is for the client and quotes nothing of the token. */
+/** The token is not valid. The message is for the client and does not quote the token. */
 export class InvalidToken extends Error {
   override readonly name: string = 'InvalidToken';
 }
@@ -22,7 +22,7 @@ export class ExpiredToken extends InvalidToken {
   }
 }
 
-/** What the URL of the keys returns is not a key set, and will not become one: only another URL helps. */
+/** The URL of the keys permanently returns something that is not a key set: the URL must be changed. */
 export class NotAKeySet extends Error {
   override readonly name = 'NotAKeySet';
 }
@@ -32,7 +32,7 @@ export class IdentityProviderUnavailable extends Error {
   override readonly name = 'IdentityProviderUnavailable';
 }
 
-/** `scopes` as of RFC 9068 section 2.2.3; at `verifyAgainAt`, in ms since 1970, claims may have changed. */
+/** `scopes` as in RFC 9068 section 2.2.3. After `verifyAgainAt`, in ms since 1970, the claims may have changed. */
 export type Claims = Readonly<{ subject: string; scopes: readonly string[]; verifyAgainAt: number }>;
 
 /** @throws InvalidToken, IdentityProviderUnavailable */
@@ -50,38 +50,38 @@ type Options = {
 
 const INVALID = 'The token is not valid.';
 
-/** Then a withdrawn key takes effect. */
+/** The maximum time for which tokens of a withdrawn key are still accepted. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
 /** About 20 000 usual tokens. */
 const CACHE_BYTES = 16 * 1024 * 1024;
-/** Of an entry, besides its token and the text of its claims: objects, and the slots of the cache. */
+/** The overhead of a cache entry besides its token and the text of its claims: objects and cache slots. */
 const ENTRY_BYTES = 400;
 const SCOPE_BYTES = 40;
 
-/** The signature algorithms of an identity provider: asymmetric ones only. */
+/** The signature algorithms of an identity provider: only asymmetric algorithms. */
 export const PROVIDER_ALGORITHMS =
   'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
 const KEY_SET_TTL_MS = 60_000;
-/** However many tokens name unknown keys. */
+/** Applies even if many tokens name unknown keys. */
 const FETCH_INTERVAL_MS = 1_000;
 const FETCH_TIMEOUT_MS = 5_000;
-/** How far the clock of an identity provider may be ahead, for `nbf`. */
+/** The clock of an identity provider may be ahead by this time, for `nbf`. */
 const CLOCK_SKEW_S = 30;
-/** Responses of a server that may soon return something else. */
+/** The 4xx statuses of a temporary failure. */
 const RETRIED_STATUSES = [408, 425, 429];
 const MAX_KEY_SET_BYTES = 1024 * 1024;
 
 /**
- * The `typ` of a JWT (RFC 7519 section 5.1) or of an access token (RFC 9068 section 2.1), also with the
- * prefix that RFC 7515 section 4.1.9 makes optional. Tokens for other purposes have another one.
+ * The `typ` of a JWT (RFC 7519 section 5.1) or an access token (RFC 9068 section 2.1), with or without the prefix that
+ * RFC 7515 section 4.1.9 makes optional. Tokens for other purposes have a different `typ`.
  */
 const TOKEN_TYPE = /^(application\/)?(at\+)?jwt$/i;
 
 /** Finds the key of a token. `reload` fetches the keys. @throws NotAKeySet, Error */
 export type ProviderKeys = JWTVerifyGetKey & { reload(): Promise<void> };
 
-/** The keys of an identity provider (JWKS, RFC 7517), fetched on demand, also when a key is unknown. */
+/** The keys of an identity provider (JWKS, RFC 7517), fetched on demand and when a key is unknown. */
 export function providerKeys(url: URL): ProviderKeys {
   const keys = createRemoteJWKSet(url, {
     cacheMaxAge: KEY_SET_TTL_MS,
@@ -112,37 +112,42 @@ export function providerKeys(url: URL): ProviderKeys {
 }
 
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
-  const response = await fetch(url, options);
+  const response = await fetch(url, options).catch(({ message, cause }) => {
+    throw new Error(cause?.code ?? message, { cause });
+  });
   const { status } = response;
-  if (status >= 300 && status < 500 && !RETRIED_STATUSES.includes(status))
-    throw new NotAKeySet(`it responds with status ${status}${status < 400 ? ', a redirect' : ''}`);
+  if (status !== 200) {
+    const message = `it responds with status ${status}${status >= 300 && status < 400 ? ', a redirect' : ''}`;
+    const isTemporary = status >= 500 || RETRIED_STATUSES.includes(status);
+    throw isTemporary ? new Error(message) : new NotAKeySet(message);
+  }
   let length = 0;
   const limit = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
       length += chunk.length;
-      if (length > MAX_KEY_SET_BYTES) throw new Error('the key set is larger than 1 MiB');
+      if (length > MAX_KEY_SET_BYTES) throw new NotAKeySet('it is larger than 1 MiB');
       controller.enqueue(chunk);
     },
   });
   const body = await new Response(response.body?.pipeThrough(limit)).text();
-  if (status === 200 && !isKeySet(body))
-    throw new NotAKeySet('it returns no JSON object with an array "keys"');
-  return new Response(body, { status });
+  if (!isKeySet(body)) throw new NotAKeySet('it returns no JSON object with an array "keys" of objects');
+  return new Response(body);
 }
 
 function isKeySet(text: string): boolean {
   try {
-    return Array.isArray(JSON.parse(text)?.keys);
+    const keys: unknown = JSON.parse(text)?.keys;
+    return Array.isArray(keys) && keys.every((key) => key instanceof Object);
   } catch {
     return false;
   }
 }
 
-/** Verifies JWTs (RFC 7519, RFC 8725): pinned algorithms; `sub` and `exp` are required. */
+/** Verifies JWTs (RFC 7519, RFC 8725) with pinned algorithms; `sub` and `exp` are required. */
 export function tokenVerifier(options: Options): VerifyToken {
   const { key, algorithms, issuer, audience, now, cacheBytes = CACHE_BYTES } = options;
   // Unlike `max`, a size allocates nothing in advance.
-  const cache = new LRUCache<string, Claims>({ maxSize: cacheBytes, sizeCalculation: bytesOf });
+  const cache = new LRUCache<string, Claims>({ maxSize: cacheBytes, sizeCalculation: entryBytes });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
@@ -185,13 +190,13 @@ export function tokenVerifier(options: Options): VerifyToken {
 }
 
 /**
- * Whether each part is base64url as RFC 7515 (section 2) and RFC 4648 (section 3.5) demand: without padding, blanks
- * and spare bits. jose decodes other spellings, too, so a valid token would have any number of them.
+ * Whether each part is canonical base64url (RFC 7515 section 2, RFC 4648 section 3.5): without padding, white space and
+ * spare bits. jose also decodes other spellings, so the same token would have any number of valid texts.
  */
 const isCanonical = (token: string): boolean =>
   token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
 
-const bytesOf = ({ subject, scopes }: Claims, token: string): number =>
+const entryBytes = ({ subject, scopes }: Claims, token: string): number =>
   scopes.reduce(
     (bytes, scope) => bytes + 2 * scope.length + SCOPE_BYTES,
     token.length + 2 * subject.length + ENTRY_BYTES,
@@ -200,14 +205,16 @@ const bytesOf = ({ subject, scopes }: Claims, token: string): number =>
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
 
-/** A token without `kid` may be signed with any of the keys for its algorithm. @throws the error, if no key is the one */
+/** A token without `kid` may be signed with any key for its algorithm. @throws the error if no key verifies it */
 async function tryEachKey<T>(error: unknown, verify: (key: CryptoKey) => Promise<T>): Promise<T> {
   if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
   for await (const key of error) {
     try {
       return await verify(key);
     } catch (failure) {
-      if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
+      // A key that is too short, or malformed, is a TypeError.
+      const isOfToken = failure instanceof errors.JOSEError;
+      if (isOfToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
     }
   }
   throw error;
@@ -220,7 +227,7 @@ const hasNoKey = (error: unknown): boolean =>
 
 function rethrow(error: unknown): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
-  // jose's TypeError: the key does not fit the algorithm. No cause, since it could quote the token.
+  // A TypeError of jose means that the key does not fit the algorithm. No cause, since it could quote the token.
   if (error instanceof errors.JOSEError || error instanceof TypeError) throw new InvalidToken(INVALID);
   throw error;
 }

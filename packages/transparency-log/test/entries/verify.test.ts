@@ -366,7 +366,7 @@ describe('a view', () => {
 
   test('that cannot be read is one problem', async () => {
     const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM checkpoint' });
-    expect(problems).toEqual([{ problem: `cannot read the view ${file}: its checkpoint is not one` }]);
+    expect(problems).toEqual([{ problem: `cannot read the view ${file}: its checkpoint is malformed` }]);
     expect(views).toEqual({ lists: { upTo: undefined } });
   });
 

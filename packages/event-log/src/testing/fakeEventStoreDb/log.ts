@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 export type FakeEvent = {
-  /** The offset of the event in the log, in bytes: above 0, increasing, with gaps. */
+  /** The byte offset of the event in the log: above 0, increasing, with gaps. */
   position: bigint;
   stream: string;
   revision: bigint;
@@ -25,12 +25,12 @@ export type EventToWrite = {
   metadata?: unknown;
 };
 
-/** The stream is at another revision; -1 is no stream. */
+/** The stream is at a different revision; -1 means no stream. */
 export type WrongRevision = { current: bigint };
 
 /**
- * How an administrator deletes the events of a stream, which stay in $all. It continues at its next revision after a
- * soft deletion, stays at its revision if it was truncated, and accepts nothing after a tombstone.
+ * How an administrator deletes the events of a stream, which stay in $all. After a soft deletion the stream continues
+ * at its next revision, after a truncation it stays at its revision, and after a tombstone it accepts no events.
  */
 export type Deletion = 'softDelete' | 'truncate' | 'tombstone';
 
@@ -39,7 +39,7 @@ export class FakeLog {
   readonly all: readonly FakeEvent[];
   readonly #all: FakeEvent[] = [];
   readonly #streams = new Map<string, FakeEvent[]>();
-  /** The number of deleted events of each stream that has some, and how they were deleted. */
+  /** For each stream with deleted events: their number, and how they were deleted. */
   readonly #deletions = new Map<string, { how: Deletion; events: number }>();
   readonly #followers = new Set<() => void>();
   #end = 1_024;
@@ -52,13 +52,13 @@ export class FakeLog {
     return this.#streams.get(name) ?? [];
   }
 
-  /** The number of events at the start of a stream that cannot be read from it. */
-  deletedOf(name: string): number {
+  /** The number of events at the start of a stream that can no longer be read from it. */
+  deletedEvents(name: string): number {
     return this.#deletions.get(name)?.events ?? 0;
   }
 
-  /** How all of its events were deleted, if they were. */
-  deletionOf(name: string): Deletion | undefined {
+  /** How all events of a stream were deleted; undefined if it has events. */
+  deletion(name: string): Deletion | undefined {
     const deletion = this.#deletions.get(name);
     return deletion?.events === this.stream(name).length ? deletion.how : undefined;
   }
@@ -75,7 +75,7 @@ export class FakeLog {
     return low;
   }
 
-  /** Calls the follower after every append; returns a function that ends this. */
+  /** Calls the follower after every append; returns a function that removes it. */
   follow(follower: () => void): () => void {
     this.#followers.add(follower);
     return () => this.#followers.delete(follower);
@@ -91,14 +91,14 @@ export class FakeLog {
   }
 
   /**
-   * Appends after an expected revision, -1 if no stream is expected. An event of the same ID that already follows it is
-   * not appended again (EventStoreDB, IndexWriter.CheckCommit).
+   * Appends after an expected revision, -1 for no stream. An event with the same ID that already follows the revision
+   * is not appended again (EventStoreDB, IndexWriter.CheckCommit).
    */
   appendExpecting(stream: string, expected: bigint, proposed: ProposedEvent): FakeEvent | WrongRevision {
     const events = this.stream(stream);
     const following = events[Number(expected) + 1];
     if (following?.id === proposed.id) return following;
-    const current = this.deletionOf(stream) === 'softDelete' ? -1n : BigInt(events.length) - 1n;
+    const current = this.deletion(stream) === 'softDelete' ? -1n : BigInt(events.length) - 1n;
     if (current !== expected) return { current };
     const appended = this.#put(stream, proposed);
     this.#notify();
@@ -115,12 +115,12 @@ export class FakeLog {
       this.append(`$$${stream}`, { type: '$metadata', data: `{"$tb":${truncatedBefore}}` });
   }
 
-  /** Removes an event from `all`, as scavenging does once its stream was truncated; what follows keeps its position. */
+  /** Removes an event from `all`, like scavenging after its stream was truncated; later events keep their positions. */
   scavenge({ position }: FakeEvent): void {
     this.#all.splice(this.indexOf(position), 1);
   }
 
-  /** Removes all events but the first, which is the log ID; positions continue to increase. */
+  /** Removes all events except the first, which gives the log its ID; positions continue to increase. */
   clear(): void {
     const [first] = this.#all;
     this.#all.length = 0;

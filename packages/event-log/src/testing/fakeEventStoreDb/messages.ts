@@ -17,7 +17,7 @@ import protobufAny from 'google-protobuf/google/protobuf/any_pb.js';
 import protobufEmpty from 'google-protobuf/google/protobuf/empty_pb.js';
 import type { FakeEvent, ProposedEvent } from './log.ts';
 
-/** The largest append that a server accepts by default, in bytes, up to 25.0. */
+/** The largest append that a server accepts by default, in bytes, in versions up to 25.0. */
 export const MAX_APPEND_SIZE = 1_024 * 1_024;
 
 export type Endpoint = { address: string; port: number };
@@ -49,7 +49,7 @@ export const notLeader = ({ address, port }: Endpoint) =>
 
 export type Version = '23.10' | '24.2';
 
-/** The error of a read, or of a subscription, at a position at which no event starts. */
+/** The error of a read or a subscription at a position where no event starts. */
 export const invalidPosition = (version: Version, subscribes: boolean) =>
   version === '24.2'
     ? new CallError(status.INVALID_ARGUMENT, 'Trying to read from an invalid position.')
@@ -74,7 +74,7 @@ export type AppendOutcome =
   | { is: 'timed out' }
   | { is: 'failed'; error: CallError };
 
-/** The response of the batch append to one request; an error ends the whole batch. */
+/** The response of a batch append to one request; an error ends the whole batch. */
 export function batchResponse(request: BatchAppendReq, stream: string, outcome: AppendOutcome) {
   if (outcome.is === 'failed') return outcome.error;
   const response = new streams.BatchAppendResp()
@@ -140,7 +140,7 @@ export function proposedEvent(message: BatchAppendReq.ProposedMessage): Proposed
   };
 }
 
-/** The revision that an append expects; -1 is no stream. */
+/** The revision that an append expects; -1 means no stream. */
 export const expectedRevision = (options: BatchAppendReq.Options): bigint =>
   options.hasNoStream() ? -1n : BigInt(options.getStreamPosition());
 
@@ -165,7 +165,7 @@ function recorded(event: FakeEvent): ReadResp.ReadEvent.RecordedEvent {
     .getMetadataMap()
     .set('type', event.type)
     .set('content-type', event.contentType)
-    .set('created', `${event.created}0000`); // .NET ticks: ten thousand in a millisecond
+    .set('created', `${event.created}0000`); // .NET ticks: 10 000 per millisecond
   return message;
 }
 

@@ -3,15 +3,14 @@ import { createServer, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
 
 /**
- * A TCP port that can freeze like a stopped process, and can break its connections like a
- * killed one. Neither is possible on a connection that an HTTP/2 session owns, so the bytes are forwarded
- * here.
+ * A TCP port that can freeze like a stopped process, and break its connections like a killed process. A connection that
+ * an HTTP/2 session owns can do neither, so this port forwards the bytes.
  */
 export class EventStoreDbPort {
-  /** The number of connections that were accepted. */
+  /** The number of accepted connections. */
   connections = 0;
   readonly #server = createServer((socket) => this.#accept(socket));
-  /** The stream into which each connection is forwarded. */
+  /** The stream to which each connection is forwarded. */
   readonly #connections = new Map<Socket, Duplex>();
   readonly #serve: (connection: Duplex) => void;
   #frozen = false;
@@ -20,7 +19,7 @@ export class EventStoreDbPort {
     this.#serve = serve;
   }
 
-  /** Listens, on a free port if it is 0; returns the port. */
+  /** Listens on a port, or on a free port if it is 0; returns the port. */
   async listen(port: number): Promise<number> {
     this.#server.listen(port, '127.0.0.1');
     await once(this.#server, 'listening');

@@ -18,16 +18,16 @@ import {
 export type ReadCall = ServerWritableStream<ReadReq, ReadResp>;
 type Options = ReadReq.Options;
 
-/** Messages to send; undefined if there are none for now. */
+/** Messages to send; undefined while there are none. */
 type Messages = Generator<ReadResp | undefined>;
 
-/** What a server reads from; it waits after `heldAfter` events. */
+/** The log that a server reads, which pauses after `heldAfter` events. */
 export type Served = { log: FakeLog; version: Version; heldAfter: () => number };
 
-/** Sends messages with backpressure, and continues whenever it is pumped. */
+/** Sends messages with backpressure; `pump` continues. */
 export class Feed {
   isMuted = false;
-  /** Whether it has no message to send for now. */
+  /** Whether it has no message to send now. */
   isIdle = false;
   #blocked = false;
   #isOver = false;
@@ -78,12 +78,12 @@ export class Feed {
   }
 }
 
-/** Events of $all from a position, inclusive, backwards exclusive; or of a stream from its start, backwards from its end. */
+/** Reads $all from a position, inclusive, backwards exclusive; or a stream from its start, backwards from its end. */
 export function* read(options: Options, { log, version, heldAfter }: Served): Messages {
   const isAll = options.hasAll();
   const stream = streamName(options.getStream()?.getStreamIdentifier());
   const events = isAll ? log.all : log.stream(stream);
-  const deletion = isAll ? undefined : log.deletionOf(stream);
+  const deletion = isAll ? undefined : log.deletion(stream);
   if (deletion === 'tombstone') throw streamDeleted(stream);
   if (deletion === 'truncate') return;
   if (deletion === 'softDelete' || (!isAll && events.length === 0)) {
@@ -95,11 +95,11 @@ export function* read(options: Options, { log, version, heldAfter }: Served): Me
     ? startInAll(log, options, version)
     : isBackwards
       ? events.length
-      : log.deletedOf(stream);
+      : log.deletedEvents(stream);
   const count = Number(options.getCount());
   const isPage = isAll && count > 1;
   while (isPage && start >= Math.max(heldAfter(), 1)) yield undefined;
-  const matches = filterOf(options);
+  const matches = prefixFilter(options);
   for (let next = isBackwards ? start - 1 : start, sent = 0; sent < count; next += isBackwards ? -1 : 1) {
     const event = events[next];
     if (event === undefined) return;
@@ -109,36 +109,36 @@ export function* read(options: Options, { log, version, heldAfter }: Served): Me
   }
 }
 
-/** Whether an event is in one of the streams that a call asks for. */
-function filterOf(options: Options): (event: FakeEvent) => boolean {
+/** A filter for the streams that a call requests. */
+function prefixFilter(options: Options): (event: FakeEvent) => boolean {
   if (!options.hasFilter()) return () => true;
   const prefixes = options.getFilter()?.getStreamIdentifier()?.getPrefixList() ?? [];
   return ({ stream }) => prefixes.some((prefix) => stream.startsWith(prefix));
 }
 
-/** The messages of a read, which pauses after so many of them, or before its end, as long as that is a number. */
+/** The messages of a read. It pauses after `pauseAfter()` messages, or before its end, while this is a number. */
 export function* pausing(
   messages: Messages,
-  pausesAfter: () => number | undefined,
+  pauseAfter: () => number | undefined,
   onSent: () => void,
 ): Messages {
   let sent = 0;
   for (const message of messages) {
-    while (sent >= (pausesAfter() ?? Number.POSITIVE_INFINITY)) yield undefined;
+    while (sent >= (pauseAfter() ?? Number.POSITIVE_INFINITY)) yield undefined;
     yield message;
     if (!message) continue;
     sent++;
     onSent();
   }
-  while (pausesAfter() !== undefined) yield undefined;
+  while (pauseAfter() !== undefined) yield undefined;
 }
 
-/** The events of $all after a position, including later ones; it pauses after `heldAfter` events. */
+/** The events of $all after a position, then new events; pauses after `heldAfter` events. */
 export function* subscription(options: Options, { log, version, heldAfter }: Served): Messages {
   const start = startInAll(log, options, version);
   const isAfterEvent = log.all[start]?.position === positionIn(options);
   const filter = options.getFilter();
-  const matches = filterOf(options);
+  const matches = prefixFilter(options);
   const checkpointInterval = (filter?.getCheckpointintervalmultiplier() ?? 0) * (filter?.getMax() ?? 0);
   while (heldAfter() < 0) yield undefined;
   yield confirmation(randomUUID());
@@ -163,7 +163,7 @@ function startInAll(log: FakeLog, options: Options, version: Version): number {
   if (options.getAll()?.hasEnd()) return log.all.length;
   const position = positionIn(options);
   const at = log.indexOf(position);
-  const isBeyondEnd = at === log.all.length; // which only a backward read refuses
+  const isBeyondEnd = at === log.all.length; // only a backward read refuses this
   if (log.all[at]?.position !== position && (!isBeyondEnd || options.getReadDirection() === 1))
     throw invalidPosition(version, options.hasSubscription());
   return at;

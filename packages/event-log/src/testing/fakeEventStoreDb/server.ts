@@ -43,7 +43,7 @@ export type FakeOptions = {
   port?: number;
   /** Shared by the nodes of a cluster. */
   log?: FakeLog;
-  /** 23.10 by default. Versions differ in the error of a position at which no event starts. */
+  /** 23.10 by default. Versions differ in the error for a position where no event starts. */
   version?: Version;
   /** Names and passwords; no access control by default. Clients send credentials over TLS only. */
   users?: Record<string, string>;
@@ -70,13 +70,13 @@ const DROPS = {
 export class FakeEventStoreDb {
   readonly log: FakeLog;
   /**
-   * The number of calls: `appended` counts appends that stored an event, `cancelled` reads that the client cancelled,
-   * or whose connection broke, `sent` the events of reads.
+   * Counters of calls. `appended`: appends that stored an event. `cancelled`: reads that the client cancelled, or whose
+   * connection broke. `sent`: the events of reads.
    */
   readonly calls = { appended: 0, read: 0, cancelled: 0, sent: 0, subscribe: 0 };
-  /** Users who may read and not append. */
+  /** Users who may read but not append. */
   readonly readers = new Set<string>();
-  /** A call for appends keeps the rights that its user had at its start. */
+  /** Whether a call for appends keeps the rights that its user had at the start of the call. */
   keepsRights = false;
   /** Streams whose ACL allows no one to append. */
   readonly protectedStreams = new Set<string>();
@@ -94,18 +94,18 @@ export class FakeEventStoreDb {
   readonly #reads = new Set<Feed>();
   readonly #batches = new Set<unknown>();
   readonly #responses: { due: number; send: () => void; timer: NodeJS.Timeout }[] = [];
-  /** Injected failures that have not occurred yet, by what fails. */
+  /** Injected failures that have not occurred yet, by kind of call. */
   readonly #failures = {
     appends: [] as Failure[],
     features: [] as CallError[],
     reads: [] as CallError[],
-    /** Calls are redirected to these. */
+    /** Calls are redirected to these leaders. */
     leaders: [] as Endpoint[],
   };
   #port: number;
   #latency = 0;
   #indexLag = 0;
-  /** How many more reads of a stream do not find it. */
+  /** The number of further reads that do not find a stream. */
   readonly #notIndexed = new Map<string, number>();
   #heldAfter = Number.POSITIVE_INFINITY;
   #readsPauseAfter: number | undefined;
@@ -151,7 +151,7 @@ export class FakeEventStoreDb {
     return { address: this.#options.tls ? 'localhost' : '127.0.0.1', port: this.#port };
   }
 
-  /** The number of connections that were accepted. */
+  /** The number of accepted connections. */
   get connections(): number {
     return this.#listener.connections;
   }
@@ -173,7 +173,7 @@ export class FakeEventStoreDb {
   async stop(): Promise<void> {
     for (const { timer } of this.#responses.splice(0)) clearTimeout(timer);
     await this.#listener.close();
-    // The calls end some turns later.
+    // The calls end some turns of the event loop later.
     while (this.#batches.size + this.openReads + this.openSubscriptions > 0) await setImmediate();
   }
 
@@ -182,7 +182,7 @@ export class FakeEventStoreDb {
     this.#port = await this.#listener.listen(this.#port);
   }
 
-  /** Removes all events but the first when no call reads the log; connections stay open. */
+  /** Removes all events except the first when no call reads the log; connections stay open. */
   async clear(): Promise<void> {
     while (this.openReads + this.openSubscriptions > 0) await setImmediate();
     this.log.clear();
@@ -219,8 +219,8 @@ export class FakeEventStoreDb {
   }
 
   /**
-   * The next append that is refused because its stream exists is refused before the stream can be read: so
-   * many reads of the stream do not find it.
+   * Refuses the next append to an existing stream before the stream can be read: this number of reads does not find the
+   * stream.
    */
   lagIndex(reads: number): void {
     this.#indexLag = reads;
@@ -279,14 +279,14 @@ export class FakeEventStoreDb {
   }
 
   /**
-   * Subscriptions receive that many events from the start of the log, and then wait; with -1 they are not
-   * confirmed. A page of the log that starts after that many events waits, too.
+   * Subscriptions receive this number of events from the start of the log, then wait; with -1 they are not confirmed. A
+   * page of the log that starts after this number of events also waits.
    */
   holdAfter(events: number): void {
     this.#heldAfter = events;
   }
 
-  /** Reads pause after this number of events, before their end at the latest, until `resumeReads`. */
+  /** Reads pause after this number of events, or before their end, until `resumeReads`. */
   pauseReadsAfter(events: number): void {
     this.#readsPauseAfter = events;
   }
@@ -327,7 +327,7 @@ export class FakeEventStoreDb {
 
   #batchAppend = (call: ServerDuplexStream<BatchAppendReq, BatchAppendResp>): void => {
     this.#batches.add(call);
-    /** The options of appends whose event follows in another request, since it is large. */
+    /** The options of appends whose large event follows in a separate request. */
     const pending = new Map<string, BatchAppendReq.Options>();
     const closed = () => void this.#batches.delete(call);
     const fail = (error: CallError) => {
@@ -350,7 +350,7 @@ export class FakeEventStoreDb {
       pending.set(correlation, options);
       if (!request.getIsFinal()) return;
       pending.delete(correlation);
-      const append = appendOf(options, request);
+      const append = toAppend(options, request);
       const outcome =
         accessError || this.#isDenied(call.metadata, append.stream, this.keepsRights ? readers : this.readers)
           ? ({ is: 'denied' } as const)
@@ -415,8 +415,8 @@ export class FakeEventStoreDb {
     const redirect = this.#redirect();
     if (redirect) return { is: 'failed', error: redirect };
     const store = (): AppendOutcome => {
-      if (sizeOf(proposed) > MAX_APPEND_SIZE) return { is: 'too large' };
-      if (this.log.deletionOf(stream) === 'tombstone') return { is: 'deleted' };
+      if (appendSize(proposed) > MAX_APPEND_SIZE) return { is: 'too large' };
+      if (this.log.deletion(stream) === 'tombstone') return { is: 'deleted' };
       const before = this.log.all.length;
       const result = this.log.appendExpecting(stream, expected, proposed);
       if (this.log.all.length > before) this.calls.appended++;
@@ -449,7 +449,7 @@ export class FakeEventStoreDb {
     return leader && notLeader(leader);
   }
 
-  /** The error for a call with these credentials, if any. */
+  /** The error for a call with these credentials, if they are not sufficient. */
   #accessError(metadata: Metadata): CallError | undefined {
     const { users } = this.#options;
     if (users === undefined) return undefined;
@@ -479,7 +479,7 @@ export class FakeEventStoreDb {
 
 const failedWith = (code: status): CallError => new CallError(code, `failed with ${status[code]}`);
 
-function appendOf(options: BatchAppendReq.Options, request: BatchAppendReq): Append {
+function toAppend(options: BatchAppendReq.Options, request: BatchAppendReq): Append {
   const [message] = request.getProposedMessagesList() as [BatchAppendReq.ProposedMessage];
   const stream = streamName(options.getStreamIdentifier());
   return { stream, expected: expectedRevision(options), proposed: proposedEvent(message) };
@@ -492,7 +492,7 @@ function credentialsIn(metadata: Metadata): string | undefined {
   return Buffer.from(`${credentials}`.replace('Basic ', ''), 'base64').toString();
 }
 
-/** The size in bytes, like on the server: types are UTF-16. */
-function sizeOf({ type, data, metadata }: ProposedEvent): number {
+/** The size in bytes as the server measures it: types are UTF-16. */
+function appendSize({ type, data, metadata }: ProposedEvent): number {
   return 2 * type.length + data.length + metadata.length;
 }
