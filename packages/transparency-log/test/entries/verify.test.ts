@@ -375,7 +375,7 @@ describe('a view', () => {
     const { problems } = await verifiedWith(82, { events: EVENTS.with(80, malformed) });
     expect(problems).toEqual([
       { position: 81n, problem: 'it has no data' },
-      { position: 81n, problem: expect.stringContaining('has a row that the log does not have') },
+      { position: 81n, problem: expect.stringContaining('has a row that does not follow from the log') },
     ]);
   });
 });
