@@ -7,8 +7,10 @@ export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
+  hashesOfTile,
   inclusionProofFromTiles,
   parseTilePath,
+  rootOfTile,
   TILE_WIDTH,
   type Tile,
   TileMismatch,

@@ -1,9 +1,13 @@
-import { leafHash, MerkleTree, parseEntryBundle, type TileMismatch } from '@event-sourced/transparency-log';
+import {
+  hashesOfTile,
+  leafHash,
+  parseEntryBundle,
+  rootOfTile,
+  type TileMismatch,
+} from '@event-sourced/transparency-log';
 import { cellText, facts, longText, make, streamName } from './dom.ts';
-import { visible } from './text.ts';
+import { parseTime, visible } from './text.ts';
 import type { Context } from './view.ts';
-
-const HASH_BYTES = 32;
 
 /** The fields of the event that an entry has, and the entry itself. */
 export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domain' | 'zone'>): Node[] {
@@ -11,7 +15,7 @@ export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domai
   try {
     const { stream, type, data, metadata } = JSON.parse(entry.toString());
     const entity: Record<string, string> | undefined = domain.streams.parse(stream);
-    const time = zone.format(Date.parse(metadata?.occurredAt));
+    const time = zone.format(parseTime(metadata?.occurredAt));
     const fields: Record<string, unknown> = {
       user: entity?.user,
       [`${domain.streams.noun} ID`]: entity?.id,
@@ -34,9 +38,9 @@ export function mismatchFacts({ received }: TileMismatch, context: Parameters<ty
   const paths = make('p', 'hash', [...received.keys()].join(', '));
   const [[path = '', bytes] = [], [, tile] = []] = [...received];
   if (!bytes) return [paths];
-  if (received.size === 1) return [facts([['Hash of the tile', rootOf(bytes)]]), paths];
+  if (received.size === 1) return [facts([['Hash of the tile', rootOfTile(bytes)]]), paths];
   if (!path.startsWith('tile/entries/')) return [paths];
-  const inTree = hashesOf(tile ?? Buffer.alloc(0));
+  const inTree = hashesOfTile(tile ?? Buffer.alloc(0));
   for (const [i, entry] of entriesOf(bytes).entries()) {
     const hash = leafHash(entry);
     if (hash === inTree[i]) continue;
@@ -54,14 +58,3 @@ function entriesOf(bundle: Buffer): Buffer[] {
     return [];
   }
 }
-
-function rootOf(tile: Buffer): string {
-  const tree = new MerkleTree();
-  for (const hash of hashesOf(tile)) tree.append(hash);
-  return tree.root();
-}
-
-const hashesOf = (tile: Buffer): string[] =>
-  Array.from({ length: tile.length / HASH_BYTES }, (_, i) =>
-    tile.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
-  );

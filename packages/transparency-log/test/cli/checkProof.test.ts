@@ -143,7 +143,7 @@ test('an expected checkpoint that is not one is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
   await refused(file).toThrow(
-    /^--expect must be SIZE:ROOT, .* or a file; there is no file ".*\/checkpoint"\.$/,
+    /^--expect must be SIZE:ROOT, .* or a file with a checkpoint; there is no file ".*\/checkpoint"\.$/,
   );
   await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
   writeFileSync(file, Buffer.alloc(1_000_001, ' '));
