@@ -1,4 +1,4 @@
-// The core: it needs no database, no files and no event log, and runs in browsers, too.
+// The core: it needs no database, files or event log, and also runs in browsers.
 
 export { readAhead } from './entries/readAhead.ts';
 export { readEntriesAfter } from './entries/verifiedEntries.ts';

@@ -5,7 +5,7 @@ import type { Context } from './view.ts';
 
 const HASH_BYTES = 32;
 
-/** The fields of the event that an entry has, and the entry itself. */
+/** The fields of the event in an entry, and the entry itself. */
 export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domain' | 'zone'>): Node[] {
   const shown = longText(visible(entry.toString()));
   try {
@@ -25,19 +25,19 @@ export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domai
     });
     return [facts([['stream', streamName(stream)], ...texts]), shown];
   } catch {
-    return [shown]; // not an event of this service
+    return [shown]; // the entry is not an event of this service
   }
 }
 
-/** What differs of tiles or entries: both hashes, the first event that differs, and the paths. */
+/** Describes a mismatch of tiles or entries: both hashes, the first differing event, and the paths. */
 export function mismatchFacts({ received }: TileMismatch, context: Parameters<typeof eventFacts>[1]): Node[] {
   const paths = make('p', 'hash', [...received.keys()].join(', '));
   const [[path = '', bytes] = [], [, tile] = []] = [...received];
   if (!bytes) return [paths];
-  if (received.size === 1) return [facts([['Hash of the tile', rootOf(bytes)]]), paths];
+  if (received.size === 1) return [facts([['Hash of the tile', tileRoot(bytes)]]), paths];
   if (!path.startsWith('tile/entries/')) return [paths];
-  const inTree = hashesOf(tile ?? Buffer.alloc(0));
-  for (const [i, entry] of entriesOf(bytes).entries()) {
+  const inTree = tileHashes(tile ?? Buffer.alloc(0));
+  for (const [i, entry] of parseEntries(bytes).entries()) {
     const hash = leafHash(entry);
     if (hash === inTree[i]) continue;
     const hashes = facts(Object.entries({ 'Hash of the entry': hash, 'Hash in the tree': inTree[i] }));
@@ -46,8 +46,8 @@ export function mismatchFacts({ received }: TileMismatch, context: Parameters<ty
   return [paths];
 }
 
-/** None if the bytes are malformed. */
-function entriesOf(bundle: Buffer): Buffer[] {
+/** The entries of a bundle; none if it is malformed. */
+function parseEntries(bundle: Buffer): Buffer[] {
   try {
     return parseEntryBundle(bundle);
   } catch {
@@ -55,13 +55,13 @@ function entriesOf(bundle: Buffer): Buffer[] {
   }
 }
 
-function rootOf(tile: Buffer): string {
+function tileRoot(tile: Buffer): string {
   const tree = new MerkleTree();
-  for (const hash of hashesOf(tile)) tree.append(hash);
+  for (const hash of tileHashes(tile)) tree.append(hash);
   return tree.root();
 }
 
-const hashesOf = (tile: Buffer): string[] =>
+const tileHashes = (tile: Buffer): string[] =>
   Array.from({ length: tile.length / HASH_BYTES }, (_, i) =>
     tile.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
   );

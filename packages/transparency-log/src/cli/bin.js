@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The entry of the process: a dynamic import, since an old Node cannot load the rest.
+// The entry point. It imports dynamically, since an old Node cannot load the rest.
 import { onRequiredNode } from '@event-sourced/event-log/node.js';
 
 onRequiredNode(async () => (await import('@event-sourced/transparency-log/cli')).main(process));

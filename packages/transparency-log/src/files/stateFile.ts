@@ -5,14 +5,14 @@ import { decodeTextFile } from '../notes/encoding.ts';
 import { printable } from '../notes/printable.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
-/** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
+/** The text of a file. @throws Error that it is not `what` if the file is too large, or not a regular file */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
   const stats = await stat(file);
   if (!stats.isFile() || stats.size > maxBytes) throw new Error(`it is not ${what}`);
   return decodeTextFile(await readFile(file));
 }
 
-/** As `readStateFile`; undefined if the file does not exist. @throws Error */
+/** Like `readStateFile`; undefined if the file does not exist. @throws Error */
 export async function readIfExists(...file: Parameters<typeof readStateFile>): Promise<string | undefined> {
   try {
     return await readStateFile(...file);
@@ -22,7 +22,7 @@ export async function readIfExists(...file: Parameters<typeof readStateFile>): P
   }
 }
 
-/** Reads a file that is to have a checkpoint, the value of an option, and verifies nothing. @throws Error */
+/** Reads the checkpoint file that an option names, without verifying it. @throws Error */
 export async function readCheckpointFile(file: string, option = '--expect'): Promise<string> {
   const cannotRead = ({ message }: Error): never => {
     throw new Error(`cannot read the file of ${option}: ${message}`);
@@ -30,11 +30,11 @@ export async function readCheckpointFile(file: string, option = '--expect'): Pro
   const text = await readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint').catch(cannotRead);
   if (text !== undefined) return text;
   throw new Error(
-    `${option} must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file; there is no file ${printable(JSON.stringify(file))}.`,
+    `${option} must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file; the file ${printable(JSON.stringify(file))} does not exist.`,
   );
 }
 
-/** Replaces a file durably and atomically. Not for two callers at once, who would share the draft. */
+/** Replaces a file durably and atomically. Concurrent calls for the same file would share the draft. */
 export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
   const draft = `${file}.draft`;
   const handle = await open(draft, 'w', 0o600);

@@ -89,7 +89,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       const root = rootOf(events.slice(0, size));
       expect(await problemsWith(size, root)).toEqual([]);
       expect(await problemsWith(size, rootOf(events.slice(0, (size + 1) % 6)))).toEqual([
-        `the first ${size} events are not the expected ones: their root is ${root}`,
+        `the first ${size} events are not the expected events: their root is ${root}`,
       ]);
     }
     expect(await problemsWith(6, rootOf(events))).toEqual([
@@ -375,7 +375,7 @@ describe('a view', () => {
     const { problems } = await verifiedWith(82, { events: EVENTS.with(80, malformed) });
     expect(problems).toEqual([
       { position: 81n, problem: 'it has no data' },
-      { position: 81n, problem: expect.stringContaining('has a row that the log does not have') },
+      { position: 81n, problem: expect.stringContaining('has a row that does not follow from the log') },
     ]);
   });
 });

@@ -22,7 +22,7 @@ import {
   stating,
   unavailable,
 } from './checking.ts';
-import { entryOf, type FakeLog, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+import { type FakeLog, ORIGIN, toEntry, VERIFIER_KEY } from './fakeLog.ts';
 
 const someSize = fc.oneof(
   fc.constantFrom(1, 2, 3, 255, 256, 257, 511, 512, 513, 700),
@@ -237,7 +237,7 @@ describe('an alarm is raised', () => {
         alter(log, 'tile', (hashes) =>
           hashes.length === 256 * 32 ? Buffer.from(hashes).fill(hashes.readUInt8(0) ^ 1, 0, 1) : hashes,
         ),
-      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
+      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which is in the tile above$/,
       512,
     ],
     [
@@ -253,7 +253,7 @@ describe('an alarm is raised', () => {
         const forged = signCheckpoint(log.head(), { origin: ORIGIN, key: keyNamed('other') });
         log.checkpoint = async () => Buffer.from(forged);
       },
-      /^invalid checkpoint: no signature is by plants\.example\/log\+/,
+      /^invalid checkpoint: there is no signature of plants\.example\/log\+/,
     ],
     [
       'the checkpoint is not text',
@@ -277,7 +277,7 @@ test.each([0, 255, 257])(
   'a full bundle has 256 entries, not the %i that the log has signed',
   async (count) => {
     const log = logOf(512);
-    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(entryOf(257 + i)));
+    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(toEntry(257 + i)));
     const signedTile = Buffer.from(
       [ALL.slice(0, 256), bundle]
         .map((all) => rootOfTile(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
