@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../packages/transparency-log/src/witness/cosignature.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { startServiceWithTree } from '../support/service.ts';
 
@@ -21,7 +21,7 @@ async function witnessed(respond?: FakeWitness['respond'], env = {}) {
   const [alice, carol] = [service.as('alice'), service.as('carol', 'audit')];
   const text = async (path: string) => (await carol.request(path)).text();
   const namesIn = (checkpoint: string) =>
-    cosignaturesOf(
+    verifyCosignatures(
       checkpoint,
       witnesses.map(({ witness }) => witness.key),
     ).map(({ key }) => key.name);

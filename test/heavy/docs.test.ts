@@ -5,10 +5,10 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import {
   entries,
-  entryOf,
   FakeLog,
   ORIGIN,
   serve,
+  toEntry,
   VERIFIER_KEY,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
@@ -182,7 +182,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
 
   test('prove a fork to others, from the evidence of an alarm', async () => {
     const one = new FakeLog(entries(5));
-    const two = new FakeLog(entries(7).with(2, entryOf(3, { name: 'Fren' })));
+    const two = new FakeLog(entries(7).with(2, toEntry(3, { name: 'Fren' })));
     const http = await serve(one);
     const key = formatVerifierKey(VERIFIER_KEY);
     const args = ['monitor', '--url', http.url, '--key', key, '--state', join(dir, 'monitor'), '--once'];

@@ -1,16 +1,16 @@
 import { TileMismatch } from '../merkle/tiles.ts';
 import { LogUnavailable } from './logClient.ts';
 
-/** The monitor fetches again what is wrong: another instance may lag behind, or a proxy, a cache or a network respond. */
+/** Wrong responses are fetched again: they may come from a stale instance, a proxy, a cache or a network. */
 export const MAX_RETRIES = 5;
 export const RETRY_INTERVAL_MS = 1_000;
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Reads tiles again that do not match their tree, or are missing; one for each check, which so ends whatever the log responds. */
+/** Repeats reads of tiles that are missing or do not match their tree. Create one per check: its limit ends every check. */
 export class Rereading {
   readonly #options: Options;
-  /** How many times the first tile of a comparison did not match, or was missing. */
+  /** The number of failures by the first path that did not match, or was missing. */
   readonly #failures = new Map<string, number>();
 
   constructor(options: Options) {
@@ -43,7 +43,7 @@ export class Rereading {
   }
 }
 
-/** Adds what was received for a path, unless it was before; a second copy has another name. */
+/** Adds a response for a path under a new name, unless an equal one was received before. */
 function addCopy(received: Map<string, Buffer>, path: string, content: Buffer): void {
   let name = path;
   for (let copy = 2; received.has(name); copy++) {

@@ -24,11 +24,11 @@ import { signNote } from '../../src/sign/signCheckpoint.ts';
 import {
   cosigned,
   entries,
-  entryOf,
   FakeLog,
   KEY,
   ORIGIN,
   serve,
+  toEntry,
   VERIFIER_KEY,
   witnessKey,
 } from '../monitor/fakeLog.ts';
@@ -43,7 +43,7 @@ const optionsFor = (url: string, state: string, key = VKEY) => [
 ];
 const monitor = (url: string, state: string, ...more: string[]) =>
   runCommand([...optionsFor(url, state), '--once', ...more]);
-const forkOf = (size: number) => new FakeLog(entries(size).with(7, entryOf(8, { name: 'Fren' })));
+const forkOf = (size: number) => new FakeLog(entries(size).with(7, toEntry(8, { name: 'Fren' })));
 const newState = (): string => join(tempDir(), 'state');
 
 describe('the command monitor', () => {
@@ -189,7 +189,7 @@ describe('the command monitor', () => {
     writeFileSync(state, content);
     expectRefused(
       await monitor(http.url, state),
-      /^the file of --state is not that of this log, and is left as it is: /,
+      /^the file of --state belongs to another log, or is damaged; it was not changed: /,
     );
     expect(readFileSync(state)).toEqual(content);
   });

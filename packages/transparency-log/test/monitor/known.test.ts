@@ -20,7 +20,7 @@ const file = (text: string | Buffer): string => {
 };
 
 /** The receipt of an event, by the index of which is meant from 0. */
-async function receiptOf(log: FakeLog, index: number): Promise<string> {
+async function issueReceipt(log: FakeLog, index: number): Promise<string> {
   const { size } = log.head();
   const path = await inclusionProofFromTiles(index, size, (tile) => log.tile(tile));
   return formatInclusionProof({
@@ -35,14 +35,14 @@ const known = (...files: string[]) => readKnown(files, VERIFIER_KEY, '2026-05-01
 
 describe('what others have of the log', () => {
   test('must be consistent with it, whatever its size: checkpoints and receipts', async () => {
-    const files = [signed(logOf(3).head()), await receiptOf(logOf(5), 4), signed(logOf(300).head())].map(
+    const files = [signed(logOf(3).head()), await issueReceipt(logOf(5), 4), signed(logOf(300).head())].map(
       file,
     );
     const { found, error } = await check(logOf(300), stateOf(logOf(5).head()), {
       known: await known(...files),
     });
     expect({ error, state: found?.state }).toMatchObject({ error: undefined, state: { pending: [] } });
-    for (const text of [signed(forkOf(6, 2).head()), await receiptOf(forkOf(300, 2), 0)]) {
+    for (const text of [signed(forkOf(6, 2).head()), await issueReceipt(forkOf(300, 2), 0)]) {
       const path = file(text);
       const fork = await alarmOf(logOf(300), NEW_STATE, { known: await known(path) });
       expect(fork.message).toMatch(/^fork: /);
@@ -74,7 +74,7 @@ describe('what others have of the log', () => {
   });
 
   test('is one too if the log shows its tiles, unless it may wait for cosignatures, and has to stay consistent', async () => {
-    const path = file(await receiptOf(logOf(9), 8));
+    const path = file(await issueReceipt(logOf(9), 8));
     const options = { known: await known(path) };
     const rollback = `rollback: the log has signed 9 events (in ${path}), and now signs 7, which are the first of them`;
     expect((await alarmOf(showing([logOf(7)], logOf(9)), NEW_STATE, options)).message).toBe(rollback);
@@ -106,16 +106,16 @@ test.each<[string, () => string | Buffer | Promise<string>, RegExp]>([
   [
     'is signed by another key',
     () => signCheckpoint(logOf(3).head(), { origin: ORIGIN, key: keyNamed('other') }),
-    /no signature is by plants\.example\/log\+/,
+    /there is no signature of plants\.example\/log\+/,
   ],
   [
     'is of another log, whose name has control characters',
     () => signNote(`other\u009b2J\n1\n${Buffer.alloc(32).toString('base64')}\n`, { name: ORIGIN, key: KEY }),
-    /of the log other\\u\{9b\}2J, not of plants\.example\/log$/,
+    /to the log other\\u\{9b\}2J, not to plants\.example\/log$/,
   ],
   [
     'is a receipt that proves nothing',
-    async () => (await receiptOf(logOf(5), 4)).replace('index 4', 'index 3'),
+    async () => (await issueReceipt(logOf(5), 4)).replace('index 4', 'index 3'),
     /the proof is invalid/,
   ],
 ])('a file that %s is an error that names it', async (_, text, message) => {
